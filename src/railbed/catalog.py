@@ -1,0 +1,34 @@
+"""Plug-ins are found by folder: one file, one plug-in, no list to edit."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TypeVar
+
+P = TypeVar("P")
+
+
+def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
+    """Return the plug-ins of a package by name: what each module with such an attribute holds there.
+
+    Modules without the attribute are helpers. A plug-in bears the name of its file, so two can never share one.
+    """
+    found: dict[str, P] = {}
+    for name in _module_names(package.__name__, tuple(package.__path__)):
+        plugin = getattr(import_module(f"{package.__name__}.{name}"), attribute, None)
+        if plugin is None:
+            continue
+        if not isinstance(plugin, kind):
+            raise TypeError(f"{package.__name__}.{name}.{attribute} is no {kind.__name__}")
+        if getattr(plugin, "name", None) != name:
+            raise ValueError(f"{package.__name__}.{name}.{attribute} must be named {name!r}, like its file")
+        found[name] = plugin
+    return found
+
+
+@cache
+def _module_names(package: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg and package))

@@ -1,0 +1,1 @@
+"""check: judge the facts against the cluster file. Rules are one file each in `rules/`; `run.py` reads and judges."""

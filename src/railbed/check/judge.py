@@ -1,0 +1,76 @@
+"""Applies rules to a site: pure, from facts to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from railbed import catalog
+from railbed.check import rules
+from railbed.check.rule import Check, Judgement
+from railbed.check.site import NodeView, PortView, RailView, Site, Unread
+from railbed.model.record import Finding, Verdict
+
+Subject = NodeView | PortView | RailView | Site
+
+
+@cache
+def all_checks() -> Mapping[str, Check[Any]]:
+    """Return every rule by name."""
+    return catalog.collect(rules, Check, "CHECK")
+
+
+def judge_site(checks: Iterable[Check[Any]], site: Site) -> Iterator[Finding]:
+    """Yield the findings of the rules, subject by subject."""
+    for check in checks:
+        for subject in _subjects(check, site):
+            yield from _judge_subject(check, subject)
+
+
+def _subjects(check: Check[Any], site: Site) -> Iterator[Subject]:
+    match check.scope:
+        case "node":
+            yield from site.nodes
+        case "port":
+            yield from (port for node in site.nodes for port in node.ports)
+        case "rail":
+            yield from site.rails
+        case "cluster":
+            yield site
+
+
+def _judge_subject(check: Check[Any], subject: Subject) -> Iterator[Finding]:
+    try:
+        for judgement in check.judge(subject):
+            yield _finding(check, subject, judgement)
+    except Unread as unread:
+        if not unread.unknown.device_failed:
+            yield _unread_finding(check, subject, unread)
+
+
+def _finding(check: Check[Any], subject: Subject, judgement: Judgement) -> Finding:
+    wrong = judgement.verdict in (Verdict.FAIL, Verdict.WARN)
+    return Finding(
+        check=check.name,
+        subject=judgement.subject or subject.subject,
+        verdict=judgement.verdict,
+        expected=judgement.expected,
+        observed=judgement.observed,
+        why=check.why,
+        remedy=judgement.remedy or (check.fix if wrong else ""),
+        evidence=judgement.evidence,
+    )
+
+
+def _unread_finding(check: Check[Any], subject: Subject, unread: Unread) -> Finding:
+    return Finding(
+        check=check.name,
+        subject=subject.subject if isinstance(subject, NodeView | PortView) else unread.node,
+        verdict=Verdict.UNKNOWN,
+        expected=check.title,
+        observed=unread.unknown.reason,
+        why=check.why,
+        remedy=unread.unknown.remedy,
+        evidence=unread.unknown.evidence,
+    )

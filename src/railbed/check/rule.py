@@ -1,0 +1,97 @@
+"""The form of a rule: a pure function of facts, with its own page of documentation.
+
+A rule's file has a docstring with four headings (What, Why, Fix, Source), a `judge` generator, and one `CHECK`. The
+scope says what `judge` is called for: each node, each port on a rail, each rail, or the cluster once. Facts are taken
+with `read`; where they are unknown, `read` ends the judgement of this subject and the finding is `unknown` with the
+probe's reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from inspect import cleandoc
+from typing import Generic, Literal, TypeVar
+
+from railbed.check.site import NodeView, PortView, RailView, Site
+from railbed.model.probe import Probe
+from railbed.model.record import Verdict
+
+S = TypeVar("S", NodeView, PortView, RailView, Site)
+HEADINGS = ("What", "Why", "Fix", "Source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a rule says of a subject; the loop around it makes the finding."""
+
+    verdict: Verdict
+    expected: str
+    observed: str
+    remedy: str = ""
+    evidence: str = ""
+    subject: str = ""
+    """Overrides the subject that was judged, for a rule over a rail or the cluster that blames one node or port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Generic[S]):
+    """One rule."""
+
+    name: str
+    title: str
+    scope: Literal["node", "port", "rail", "cluster"]
+    needs: tuple[Probe[object], ...]
+    judge: Callable[[S], Iterator[Judgement]]
+    doc: str
+    """The module's docstring: pass `__doc__`."""
+
+    def section(self, heading: str) -> str:
+        """Return the text under one of the four headings."""
+        pattern = rf"^{heading}\n-+\n(.*?)(?=^(?:{'|'.join(HEADINGS)})\n-+\n|\Z)"
+        match = re.search(pattern, cleandoc(self.doc), re.MULTILINE | re.DOTALL)
+        if not match:
+            raise ValueError(f"rule {self.name} has no section {heading!r}")
+        return match.group(1).strip()
+
+    @property
+    def why(self) -> str:
+        """Why the rule matters to training, on one line."""
+        return " ".join(self.section("Why").split())
+
+    @property
+    def fix(self) -> str:
+        """The general remedy, on one line."""
+        return " ".join(self.section("Fix").split())
+
+
+def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -> Judgement:
+    """As it should be."""
+    return Judgement(verdict=Verdict.OK, expected=expected, observed=observed, subject=subject, evidence=evidence)
+
+
+def warn(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
+    """Works, but not as well or as safely as it could. Without a remedy the rule's own Fix is shown."""
+    return Judgement(
+        verdict=Verdict.WARN, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
+    )
+
+
+def fail(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
+    """Wrong. Without a remedy the rule's own Fix is shown."""
+    return Judgement(
+        verdict=Verdict.FAIL, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
+    )
+
+
+def unknown(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
+    """Cannot be told from what was read: `observed` says why."""
+    return Judgement(
+        verdict=Verdict.UNKNOWN, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
+    )
+
+
+def skip(reason: str, *, expected: str = "", subject: str = "") -> Judgement:
+    """Does not apply here (the card cannot do it, the policy does not ask for it): say why."""
+    return Judgement(verdict=Verdict.SKIPPED, expected=expected, observed=reason, subject=subject)

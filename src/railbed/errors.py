@@ -1,0 +1,67 @@
+"""Every exception railbed raises on purpose.
+
+    RailbedError                one sentence, and a hint that says what to do
+    ├── UserError               the user's file or arguments                    exit 2
+    │   ├── ClusterFileError      file, line and key of each mistake
+    │   └── UsageError            arguments that do not go together
+    ├── DeviceError             a device or tool is missing or out of reach     exit 3
+    │   ├── Unreachable           no connection
+    │   ├── HostKeyUnknown        first contact, or a key that changed
+    │   ├── LoginRefused          the machine answered and said no
+    │   └── ToolMissing           a program or library that is needed here
+    └── ParseError              text that a parser does not know; the fleet turns it into `unknown`
+
+A finding that failed is data, not an exception; a failing device inside a fleet becomes a value. What is not in this
+tree and still escapes is our own fault (exit 70).
+"""
+
+from __future__ import annotations
+
+
+class RailbedError(Exception):
+    """Base of all errors that are told to the user as a sentence."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UserError(RailbedError):
+    """The user's file or arguments are wrong."""
+
+
+class ClusterFileError(UserError):
+    """The cluster file cannot be read or says something that cannot be."""
+
+
+class UsageError(UserError):
+    """Arguments that do not fit together, or name something that is not there."""
+
+
+class DeviceError(RailbedError):
+    """A device or a tool is missing or out of reach."""
+
+
+class Unreachable(DeviceError):
+    """No connection could be made, or it broke."""
+
+
+class HostKeyUnknown(DeviceError):
+    """The machine's host key is not known yet, or is not the one known."""
+
+
+class LoginRefused(DeviceError):
+    """The machine answered and did not let us in."""
+
+
+class ToolMissing(DeviceError):
+    """A program or library that this needs is not installed."""
+
+
+class ParseError(RailbedError):
+    """A parser met text it does not know; `line` is the first line it could not read."""
+
+    def __init__(self, message: str, *, line: str = "") -> None:
+        super().__init__(f"{message}: {line[:160]!r}" if line else message)
+        self.line = line

@@ -1,0 +1,220 @@
+"""The cluster as it should be. These classes are the cluster file; their texts become its reference and schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+LOCAL_HOST = "local"
+"""As a `host`: this machine, without SSH."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
+Netdev = Annotated[str, StringConstraints(pattern=r"^[^\s/:]{1,15}$")]
+RdmaDevice = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
+Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:%-]+$", max_length=253)]
+TcpPort = Annotated[int, Field(ge=1, le=65535)]
+Dscp = Annotated[int, Field(ge=0, le=63)]
+Mtu = Annotated[int, Field(ge=1280, le=9600)]
+
+
+class Part(BaseModel):
+    """Base of all parts of the file: unknown keys are mistakes, values do not change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Secret(Part):
+    """Where a password or passphrase is found. The secret itself never stands in the file."""
+
+    env: str | None = None
+    """Name of an environment variable that holds it."""
+    keyring: str | None = None
+    """`service/user` of an entry in the desktop's keyring."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Secret:
+        if (self.env is None) == (self.keyring is None):
+            raise ValueError("give exactly one of env and keyring")
+        return self
+
+    @field_validator("env")
+    @classmethod
+    def _looks_like_a_variable(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            raise ValueError("must be the name of an environment variable, not the secret itself")
+        return value
+
+
+class Login(Part):
+    """How to log in. What is not given here comes from the user's OpenSSH configuration and agent."""
+
+    user: str | None = None
+    """Account on the machine."""
+    port: TcpPort | None = None
+    """Port of its SSH server."""
+    jump: str | None = None
+    """Jump host, as `[user@]host[:port]`."""
+    key: str | None = None
+    """Private key file, for example `~/.ssh/id_ed25519`."""
+    known_hosts: str | None = None
+    """File of known host keys, in place of the user's own."""
+    password: Secret | None = None
+    """Where the password is found, when keys are not used."""
+    passphrase: Secret | None = None
+    """Where the passphrase of `key` is found."""
+
+    def over(self, default: Login) -> Login:
+        """Return this login with the gaps filled from a default."""
+        return Login(**{**default.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)})
+
+
+class Policy(Part):
+    """The lossless policy that hosts and switches must agree on."""
+
+    pfc: bool = True
+    """Priority flow control on `priority`."""
+    ecn: bool = True
+    """ECN marking on the switch, and DCQCN on the cards."""
+    priority: Annotated[int, Field(ge=0, le=7)] = 3
+    """The one no-drop priority, for RDMA."""
+    dscp: Dscp = 26
+    """DSCP of RDMA traffic; it maps to `priority`."""
+    cnp_priority: Annotated[int, Field(ge=0, le=7)] = 6
+    """Priority of congestion notification packets."""
+    cnp_dscp: Dscp = 48
+    """DSCP of congestion notification packets."""
+    host_mtu: Mtu = 9000
+    """MTU of the rail interfaces of the nodes."""
+    switch_mtu: Mtu = 9216
+    """MTU of the switch ports."""
+
+    @property
+    def traffic_class(self) -> int:
+        """Return the traffic class byte of RDMA packets: DSCP, and ECT(0) where ECN is on (26 gives 106)."""
+        return self.dscp << 2 | (2 if self.ecn else 0)
+
+
+class Rail(Part):
+    """One network that connects a port of every node: a subnet, or a cable between two nodes."""
+
+    subnet: IPv4Network | IPv6Network | None = None
+    """Network address with its prefix, for example `10.1.0.0/24`."""
+    point_to_point: bool = False
+    """A cable between exactly two ports, no switch between."""
+    speed: Annotated[float, Field(gt=0)] | None = None
+    """Speed of every link in Gb/s; when not given, all links of the rail must be equal."""
+
+    @model_validator(mode="after")
+    def _has_a_form(self) -> Rail:
+        if self.subnet is None and not self.point_to_point:
+            raise ValueError("needs a subnet, or point_to_point: true")
+        return self
+
+
+class Port(Part):
+    """One network port of a node, on a rail."""
+
+    netdev: Netdev
+    """Network interface, as `ip link` names it."""
+    rail: Name
+    """Rail it belongs to."""
+    address: IPv4Address | IPv6Address
+    """Its address on the rail."""
+    rdma: RdmaDevice | None = None
+    """RDMA device, as `rdma link` names it; leave out where there is no RDMA."""
+    rdma_port: Annotated[int, Field(ge=1, le=255)] = 1
+    """Port of the RDMA device."""
+
+
+class Gpu(Part):
+    """One GPU of a node."""
+
+    name: str
+    """Model, as the driver names it."""
+    memory_gb: Annotated[float, Field(gt=0)] | None = None
+    """Memory in GB."""
+
+
+class Node(Part):
+    """One machine that trains."""
+
+    host: Host
+    """Address or name for SSH; `local` is this machine, without SSH."""
+    login: Login = Login()
+    """Login of this node, where it differs from the cluster's."""
+    ports: tuple[Port, ...] = ()
+    """Ports on rails."""
+    gpus: tuple[Gpu, ...] = ()
+    """GPUs."""
+    python: str = "python3"
+    """The Python that trains: a command, or the path of a virtual environment's interpreter."""
+
+
+class SwitchPort(Part):
+    """One port of a switch and what is cabled to it."""
+
+    name: str
+    """Port, as the switch names it, for example `Ethernet1/1`."""
+    node: Name
+    """Node at the other end."""
+    netdev: Netdev
+    """Interface at the other end."""
+
+
+class Switch(Part):
+    """One switch."""
+
+    host: Host
+    """Address or name for SSH."""
+    os: Literal["nxos"] = "nxos"
+    """Its operating system."""
+    login: Login = Login()
+    """Login of this switch, where it differs from the cluster's."""
+    ports: tuple[SwitchPort, ...] = ()
+    """Ports with nodes on them."""
+
+
+class Training(Part):
+    """What training needs of the nodes."""
+
+    rendezvous_port: TcpPort = 29500
+    """TCP port on which the ranks meet; it must be free and reachable on every node."""
+    min_disk_gb: Annotated[float, Field(ge=0)] = 20.0
+    """Free disk space every node must have for checkpoints and logs, in GB."""
+    workdir: str = "~"
+    """Folder on the nodes for code, checkpoints and logs."""
+
+
+class Cluster(Part):
+    """The cluster file."""
+
+    name: Name
+    """Name of the cluster."""
+    nodes: Annotated[Mapping[Name, Node], Field(min_length=1)]
+    """Nodes by name."""
+    rails: Mapping[Name, Rail] = {}
+    """Rails by name."""
+    switches: Mapping[Name, Switch] = {}
+    """Switches by name."""
+    policy: Policy = Policy()
+    """The lossless policy."""
+    login: Login = Login()
+    """Login for all machines, where they do not say otherwise."""
+    training: Training = Training()
+    """What training needs of the nodes."""
+
+    def ports(self) -> Iterator[tuple[str, Port]]:
+        """Yield every port with the name of its node."""
+        for name, node in self.nodes.items():
+            for port in node.ports:
+                yield name, port
+
+    def peers(self, node: str, port: Port) -> Iterator[tuple[str, Port]]:
+        """Yield the ports of other nodes on the same rail."""
+        for other, peer in self.ports():
+            if other != node and peer.rail == port.rail:
+                yield other, peer

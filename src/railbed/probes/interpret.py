@@ -1,0 +1,58 @@
+"""From a raw output to a reading: the one place where a parser is called on what a device said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from railbed import catalog, probes
+from railbed.errors import ParseError
+from railbed.model.output import Output
+from railbed.model.probe import Probe
+from railbed.model.reading import Known, Unknown
+
+F = TypeVar("F")
+EVIDENCE_CHARS = 2000
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+@cache
+def all_probes() -> Mapping[str, Probe[Any]]:
+    """Return every probe by name."""
+    return catalog.collect(probes, Probe, "PROBE")
+
+
+def interpret(probe: Probe[F], output: Output) -> Known[F] | Unknown:
+    """Return what a probe understood of an output, or why not."""
+    obstacle = _obstacle(probe, output)
+    if obstacle:
+        return obstacle
+    try:
+        return Known(facts=probe.parse(output.text), output=output)
+    except ParseError as error:
+        return Unknown(
+            reason=f"the output of {probe.name} was not understood: {error.message}",
+            remedy=f"look at it in the run's raw outputs, and try `railbed parse {probe.name} FILE`",
+            evidence=output.text[:EVIDENCE_CHARS],
+        )
+
+
+def _obstacle(probe: Probe[Any], output: Output) -> Unknown | None:
+    evidence = (output.complaint or output.text)[:EVIDENCE_CHARS]
+    if output.failure:
+        return Unknown(reason=f"{probe.name} {output.failure}", evidence=evidence)
+    if output.truncated:
+        return Unknown(
+            reason=f"{probe.name} printed more than {len(output.stdout) // 2**20} MiB; cut", evidence=evidence
+        )
+    if output.exit in (NOT_FOUND, NOT_EXECUTABLE) and probe.tool:
+        package = f"install the package {probe.package or probe.tool} there"
+        return Unknown(reason=f"{probe.tool} is not installed", remedy=package, evidence=evidence)
+    if probe.needs_root and output.exit == 1 and output.complaint.startswith("sudo:"):
+        remedy = f"log in as root, or let this account run `{probe.tool or 'sh'}` through sudo without a password"
+        return Unknown(reason=f"{probe.name} needs root", remedy=remedy, evidence=evidence)
+    if output.exit != 0 and not output.stdout.strip():
+        said = f": {output.complaint}" if output.complaint else ""
+        return Unknown(reason=f"{probe.name} exited with {output.exit}{said}", evidence=evidence)
+    return None

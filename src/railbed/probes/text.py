@@ -1,0 +1,73 @@
+"""Small tools that parsers share: sections by device, and JSON that may fail."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from railbed.errors import ParseError
+
+SECTION = re.compile(r"^==> (.*) <==$", re.MULTILINE)
+"""The header that a command prints before what belongs to one device, as `head` and `tail` do."""
+
+MAX_INTEGER_DIGITS = 40
+
+
+def sections(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) for each `==> name <==` section; text without any header is one section without a name.
+
+    So a parser reads both what our command printed for all devices and what a person saved from one.
+    """
+    headers = list(SECTION.finditer(text))
+    if not headers:
+        yield "", text
+        return
+    before = text[: headers[0].start()].strip()
+    if before:
+        raise ParseError("text before the first section", line=before.splitlines()[0])
+    for header, following in zip(headers, [*headers[1:], None], strict=True):
+        yield header.group(1), text[header.end() : following.start() if following else len(text)].strip("\n")
+
+
+def json_list(text: str) -> list[dict[str, object]]:
+    """Parse a JSON array of objects, as iproute2's tools print; empty text is an empty list."""
+    if not text.strip():
+        return []
+    value = json_value(text)
+    if not isinstance(value, list):
+        raise ParseError("expected a JSON list", line=text.strip()[:80])
+    # `ip -j` prints an empty object for what it filtered out.
+    objects = [item for item in value if item != {}]
+    for item in objects:
+        if not isinstance(item, dict):
+            raise ParseError("expected a list of JSON objects", line=str(item)[:80])
+    return objects
+
+
+def json_value(text: str) -> object:
+    """Parse JSON, raising ParseError on anything else."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"not JSON ({error.__class__.__name__})", line=text.strip()[:80]) from error
+    return value
+
+
+def integer(text: str, *, base: int = 10) -> int:
+    """Parse an integer, raising ParseError on anything else."""
+    text = text.strip()
+    try:
+        if len(text) > MAX_INTEGER_DIGITS or not text.isascii():
+            raise ValueError
+        return int(text, base)
+    except ValueError:
+        raise ParseError("expected a whole number", line=text) from None
+
+
+def number(text: str) -> float:
+    """Parse a finite decimal number, raising ParseError on anything else."""
+    text = text.strip()
+    if not re.fullmatch(r"[+-]?\d{1,300}(\.\d{0,300})?([eE][+-]?\d{1,2})?", text, re.ASCII):
+        raise ParseError("expected a number", line=text)
+    return float(text)

@@ -1,0 +1,53 @@
+"""The seam to the outside: run commands on one device, in one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from railbed.model.cluster import Cluster, Login
+from railbed.model.output import Output
+
+MAX_OUTPUT_BYTES = 4 * 2**20
+"""More than any probe prints on any machine; what is longer is cut, and said to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command of a batch."""
+
+    key: str
+    script: str
+    timeout: float = 10.0
+    tool: str = ""
+    as_root: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A device and how to log in to it."""
+
+    name: str
+    host: str
+    login: Login = field(default_factory=Login)
+
+
+class Transport(Protocol):
+    """A connection to one device."""
+
+    def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+        """Run commands one after another and yield each output as it ends; always one output per command."""
+        ...
+
+
+Reach = Callable[[Target], AbstractAsyncContextManager[Transport]]
+"""Opens the one connection to a device. Raises DeviceError."""
+
+
+def targets_of(cluster: Cluster) -> tuple[Target, ...]:
+    """Return the nodes of a cluster as targets."""
+    return tuple(
+        Target(name=name, host=node.host, login=node.login.over(cluster.login)) for name, node in cluster.nodes.items()
+    )

@@ -1,0 +1,187 @@
+"""Many commands in one round trip: one shell reads a script and frames each command's output with markers.
+
+The same script serves ssh and local. Standard output and standard error are framed apart; a command that hangs is ended
+on the device by `timeout`, and where even that hangs (a process in uninterruptible sleep) the channel is dropped and
+the rest of the batch goes on in a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from railbed.errors import Unreachable
+from railbed.model.output import Output
+from railbed.transport.base import MAX_OUTPUT_BYTES, Command
+
+GRACE_SECONDS = 5.0
+"""How long after a command's own time-out the device may stay silent before its channel is dropped."""
+CHUNK = 64 * 1024
+
+# A trap ends the running command when we end the shell (Ctrl-C): nothing is left behind on the device.
+PROLOGUE = """\
+PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
+job=; trap '[ -z "$job" ] || kill -TERM "$job" 2>/dev/null; exit 143' TERM HUP INT
+limit() { if command -v timeout >/dev/null 2>&1; then exec timeout -k 1 "$@"; else shift; exec "$@"; fi; }
+"""
+
+
+class Shell(Protocol):
+    """A running `sh -s` on a device."""
+
+    async def write(self, script: bytes) -> None:
+        """Give the shell its script, then end its input."""
+        ...
+
+    async def read(self, stream: int) -> bytes:
+        """Return the next bytes of standard output (1) or standard error (2); empty at the end."""
+        ...
+
+
+OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
+
+
+async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+    """Run commands in as few shells as it takes: one, unless a command hangs beyond rescue."""
+    remaining = list(commands)
+    while remaining:
+        async with aclosing(_run_in_one_shell(device, open_shell, remaining)) as outputs:
+            done = 0
+            async for output in outputs:
+                done += 1
+                yield output
+        remaining = remaining[done:]
+
+
+def render_script(commands: Sequence[Command], marker: str) -> str:
+    """Return the script that runs the commands and frames what they print."""
+    return PROLOGUE + "".join(_render_command(command, marker) for command in commands)
+
+
+def _render_command(command: Command, marker: str) -> str:
+    guard = f"command -v {command.tool} >/dev/null 2>&1 || exit 127\n" if command.tool else ""
+    inner = f"limit {command.timeout:g} sh -c {shlex.quote(guard + command.script)}"
+    if command.as_root:
+        inner = f"limit {command.timeout:g} sh -c {shlex.quote(guard + _ROOT + shlex.quote(command.script))}"
+    return (
+        f"( {inner} ) </dev/null & job=$!; wait $job; code=$?; job=\n"
+        f"printf '\\n%s %s\\n' {marker} $code; printf '\\n%s\\n' {marker} >&2\n"
+    )
+
+
+_ROOT = 'if [ "$(id -u)" = 0 ]; then set --; else set -- sudo -n; fi; exec "$@" sh -c '
+
+
+async def _run_in_one_shell(
+    device: str, open_shell: OpenShell, commands: Sequence[Command]
+) -> AsyncGenerator[Output, None]:
+    marker = f"railbed-{secrets.token_hex(12)}"
+    async with open_shell() as shell:
+        sent = time.time()
+        await shell.write(render_script(commands, marker).encode())
+        stdout, stderr = _Frames(shell, 1, marker), _Frames(shell, 2, marker)
+        for command in commands:
+            try:
+                async with asyncio.timeout(command.timeout + GRACE_SECONDS):
+                    out, err = await _both(stdout, stderr)
+            except TimeoutError:
+                failure = f"gave no answer within {command.timeout + GRACE_SECONDS:g} s"
+                yield _unfinished(device, command, stdout.partial(), sent, failure)
+                return
+            if out is None or err is None:
+                raise Unreachable(f"{device}: the connection ended in the middle of `{command.key}`")
+            yield _finished(device, command, out, err, sent)
+
+
+async def _both(stdout: _Frames, stderr: _Frames) -> tuple[_Frame | None, _Frame | None]:
+    """Read both streams at once: a command that fills one while we wait on the other would never end."""
+    async with asyncio.TaskGroup() as group:
+        out, err = group.create_task(stdout.next()), group.create_task(stderr.next())
+    return out.result(), err.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    data: bytes
+    code: int | None
+    truncated: bool
+
+
+@dataclass(slots=True)
+class _Frames:
+    """Cuts one stream at the markers, keeping no more of a frame than MAX_OUTPUT_BYTES."""
+
+    shell: Shell
+    stream: int
+    marker: str
+    buffer: bytearray = field(default_factory=bytearray)
+    kept: bytearray = field(default_factory=bytearray)
+    truncated: bool = False
+
+    async def next(self) -> _Frame | None:
+        """Return the next frame, or None when the stream ended first."""
+        mark = f"\n{self.marker}".encode()
+        while True:
+            at = self.buffer.find(mark)
+            end = self.buffer.find(b"\n", at + len(mark)) if at >= 0 else -1
+            if end >= 0:
+                return self._take(at, end, len(mark))
+            if at < 0:
+                self._keep(max(0, len(self.buffer) - len(mark)))
+            chunk = await self.shell.read(self.stream)
+            if not chunk:
+                return None
+            self.buffer += chunk
+
+    def partial(self) -> bytes:
+        return bytes(self.kept + self.buffer)[:MAX_OUTPUT_BYTES]
+
+    def _take(self, at: int, end: int, mark_length: int) -> _Frame:
+        code = self.buffer[at + mark_length : end].strip()
+        self._keep(at)
+        frame = _Frame(bytes(self.kept), int(code) if code else None, self.truncated)
+        del self.buffer[: end - at + 1]
+        self.kept, self.truncated = bytearray(), False
+        return frame
+
+    def _keep(self, count: int) -> None:
+        """Move bytes that hold no marker out of the buffer, dropping what is past the limit."""
+        room = MAX_OUTPUT_BYTES - len(self.kept)
+        self.kept += self.buffer[: min(count, room)]
+        self.truncated = self.truncated or count > room
+        del self.buffer[:count]
+
+
+def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: float) -> Output:
+    timed_out = out.code in (124, 137)
+    return Output(
+        device=device,
+        key=command.key,
+        command=command.script,
+        stdout=out.data,
+        stderr=err.data,
+        exit=None if timed_out else out.code,
+        sent=sent,
+        received=time.time(),
+        truncated=out.truncated,
+        failure=f"did not finish within {command.timeout:g} s" if timed_out else "",
+    )
+
+
+def _unfinished(device: str, command: Command, partial: bytes, sent: float, failure: str) -> Output:
+    return Output(
+        device=device,
+        key=command.key,
+        command=command.script,
+        stdout=partial,
+        exit=None,
+        sent=sent,
+        received=time.time(),
+        failure=failure,
+    )

@@ -1,0 +1,76 @@
+"""This machine, without SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from railbed.model.output import Output
+from railbed.transport.base import Command, Target, Transport
+from railbed.transport.batch import CHUNK, Shell, run_batch
+
+ENDING_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def reach_local(target: Target) -> AsyncIterator[Transport]:
+    """Reach this machine."""
+    yield LocalTransport(target.name)
+
+
+class LocalTransport:
+    """Runs batches in a shell of our own."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+
+    def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+        """Run commands on this machine."""
+        return run_batch(self._device, _open_shell, commands)
+
+
+class _LocalShell:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def write(self, script: bytes) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stdin.write(script)
+            await stdin.drain()
+            stdin.close()
+
+    async def read(self, stream: int) -> bytes:
+        reader = self._process.stdout if stream == 1 else self._process.stderr
+        assert reader is not None
+        return await reader.read(CHUNK)
+
+
+@asynccontextmanager
+async def _open_shell() -> AsyncIterator[Shell]:
+    # A session of its own: Ctrl-C in the terminal reaches us, and we end the shell in order.
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-s", stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    try:
+        yield _LocalShell(process)
+    finally:
+        await _end(process)
+
+
+async def _end(process: Process) -> None:
+    """End the shell, whose trap ends the command it runs."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(ENDING_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

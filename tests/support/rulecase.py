@@ -1,0 +1,69 @@
+"""Builds a site from a rule's case file: a cluster, and facts as text, as JSON, or unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from railbed.check.site import Site
+from railbed.model.cluster import Cluster
+from railbed.model.output import Output
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
+from railbed.probes.interpret import all_probes
+
+CASES = Path(__file__).parent.parent / "cases" / "rules"
+
+
+def load_yaml(path: Path) -> Any:
+    return YAML(typ="safe").load(path)
+
+
+def site_of(case: Mapping[str, Any]) -> Site:
+    cluster = _merge(load_yaml(CASES / "cluster.yaml"), case.get("cluster", {}))
+    devices = {name: _device(name, facts or {}) for name, facts in case.get("facts", {}).items()}
+    return Site(Cluster.model_validate(cluster), devices)
+
+
+def _merge(base: Any, over: Any) -> Any:
+    if isinstance(base, dict) and isinstance(over, dict):
+        merged = {key: _merge(base.get(key), over[key]) if key in over else base[key] for key in base}
+        merged |= {key: over[key] for key in over if key not in base}
+        return {key: value for key, value in merged.items() if value is not None}
+    return over
+
+
+def _device(name: str, facts: dict[str, Any]) -> DeviceFacts:
+    failure = facts.pop("failure", None)
+    return DeviceFacts(
+        device=name,
+        readings={probe: _readings(name, probe, value) for probe, value in facts.items()},
+        failure=DeviceFailure(**failure) if failure else None,
+    )
+
+
+def _readings(device: str, probe: str, value: Any) -> tuple[Known[object] | Unknown, ...]:
+    values = value["readings"] if isinstance(value, dict) and "readings" in value else [value]
+    return tuple(_reading(device, probe, one) for one in values)
+
+
+def _reading(device: str, name: str, value: Any) -> Known[object] | Unknown:
+    probe = all_probes()[name]
+    if isinstance(value, str):
+        value = {"text": value}
+    if "unknown" in value:
+        return Unknown(reason=value["unknown"])
+    facts = probe.parse(value["text"]) if "text" in value else TypeAdapter(probe.facts).validate_python(value["facts"])
+    output = Output(
+        device=device,
+        key=name,
+        command="",
+        stdout=value.get("text", "").encode(),
+        exit=0,
+        sent=value.get("sent", 0.0),
+        received=value.get("received", 0.0),
+    )
+    return Known(facts=facts, output=output)

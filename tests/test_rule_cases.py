@@ -1,0 +1,57 @@
+"""Every rule over every case: `cases/rules/<rule>/<case>.yaml` gives facts and the findings they must lead to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_core import to_jsonable_python
+
+from railbed.check.judge import all_checks, judge_site
+from railbed.check.rule import HEADINGS
+from railbed.check.site import Site
+from railbed.model.reading import DeviceFacts, Unknown
+from railbed.model.record import Verdict
+from tests.support.rulecase import CASES, load_yaml, site_of
+
+FILES = sorted(CASES.glob("*/*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_case(path: Path) -> None:
+    case = load_yaml(path)
+    seen = [to_jsonable_python(finding) for finding in judge_site([all_checks()[path.parent.name]], site_of(case))]
+    expected: list[dict[str, Any]] = case["expect"]
+    shown = [{key: finding[key] for key in wanted} for finding, wanted in zip(seen, expected, strict=False)]
+    assert shown == expected
+    assert len(seen) == len(expected), seen[len(expected) :]
+    for finding in seen:
+        assert finding["observed"], finding
+        if finding["verdict"] in ("fail", "warn"):
+            assert finding["remedy"], finding
+
+
+@pytest.mark.parametrize("name", sorted(all_checks()))
+def test_every_rule_has_cases_and_a_page(name: str) -> None:
+    verdicts = {item["verdict"] for path in FILES if path.parent.name == name for item in load_yaml(path)["expect"]}
+    assert "ok" in verdicts
+    assert verdicts & {"fail", "warn"}
+    check = all_checks()[name]
+    if check.needs:
+        assert "unknown" in verdicts
+    for heading in HEADINGS:
+        assert check.section(heading)
+
+
+@pytest.mark.parametrize("name", sorted(all_checks()))
+def test_nothing_read_is_never_fine(name: str) -> None:
+    site = site_of({})
+    nothing = Unknown(reason="not read")
+    check = all_checks()[name]
+    devices = {
+        node: DeviceFacts(device=node, readings={probe.name: (nothing, nothing) for probe in check.needs})
+        for node in site.cluster.nodes
+    }
+    verdicts = {finding.verdict for finding in judge_site([check], Site(site.cluster, devices))}
+    assert not check.needs or verdicts <= {Verdict.UNKNOWN, Verdict.SKIPPED}
