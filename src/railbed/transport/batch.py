@@ -22,6 +22,7 @@ from railbed.transport.base import MAX_OUTPUT_BYTES, Command
 
 GRACE_SECONDS = 5.0
 """How long after a command's own time-out the device may stay silent before its channel is dropped."""
+GREETING_SECONDS = 15.0
 CHUNK = 64 * 1024
 
 # A trap ends the running command when we end the shell (Ctrl-C): nothing is left behind on the device.
@@ -61,7 +62,8 @@ async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Comma
 
 def render_script(commands: Sequence[Command], marker: str) -> str:
     """Return the script that runs the commands and frames what they print."""
-    return PROLOGUE + "".join(_render_command(command, marker) for command in commands)
+    opening = f"printf '\\n%s\\n' {marker}; printf '\\n%s\\n' {marker} >&2\n"
+    return PROLOGUE + opening + "".join(_render_command(command, marker) for command in commands)
 
 
 def _render_command(command: Command, marker: str) -> str:
@@ -86,6 +88,7 @@ async def _run_in_one_shell(
         sent = time.time()
         await shell.write(render_script(commands, marker).encode())
         stdout, stderr = _Frames(shell, 1, marker), _Frames(shell, 2, marker)
+        await _skip_greeting(stdout, stderr)
         for command in commands:
             try:
                 async with asyncio.timeout(command.timeout + GRACE_SECONDS):
@@ -95,8 +98,23 @@ async def _run_in_one_shell(
                 yield _unfinished(device, command, stdout.partial(), sent, failure)
                 return
             if out is None or err is None:
-                raise Unreachable(f"{device}: the connection ended in the middle of `{command.key}`")
+                raise Unreachable(f"the connection ended in the middle of {command.key}")
             yield _finished(device, command, out, err, sent)
+
+
+async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
+    """Drop what a login shell's start-up files print before our script begins."""
+    try:
+        async with asyncio.timeout(GREETING_SECONDS):
+            out, err = await _both(stdout, stderr)
+    except TimeoutError as error:
+        raise Unreachable(f"its shell did not start within {GREETING_SECONDS:g} s") from error
+    if out is None or err is None:
+        said = (stdout.partial() or stderr.partial()).decode("utf-8", "replace").strip()
+        raise Unreachable(
+            f"it ended the session at once{': ' + said.splitlines()[0][:120] if said else ''}",
+            hint="the account needs a login shell that can run `sh`",
+        )
 
 
 async def _both(stdout: _Frames, stderr: _Frames) -> tuple[_Frame | None, _Frame | None]:

@@ -1,0 +1,48 @@
+"""Every node can be logged in to, and answers to the end.
+
+What
+----
+A connection to every node of the cluster file (this machine directly, others over SSH), and an answer to every question
+within the time-out per node.
+
+Why
+---
+Training starts its ranks over this connection; one node that does not answer keeps all others waiting in the rendezvous
+until its time-out, ten minutes by default.
+
+Fix
+---
+Try the login by hand: `ssh USER@HOST true`. A first contact needs the host key to be accepted once; a refused login
+needs a key in the agent or in `login:`; a machine that stops half way has a hanging disk, driver or network.
+
+Source
+------
+PyTorch documentation, torch.distributed: `init_process_group` waits for all ranks until `timeout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.site import Site
+from railbed.model.reading import DeviceFacts
+
+EXPECTED = "answers"
+
+
+def judge(site: Site) -> Iterator[Judgement]:
+    """Tell of each node whether it answered."""
+    for name in site.cluster.nodes:
+        yield _judge_node(name, site.devices.get(name))
+
+
+def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
+    if facts is None:
+        return fail(subject=name, expected=EXPECTED, observed="was not asked")
+    if facts.failure:
+        return fail(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
+    return ok(subject=name, expected=EXPECTED, observed=EXPECTED)
+
+
+CHECK = Check(name="reachable", title="every node answers", scope="cluster", needs=(), judge=judge, doc=__doc__)

@@ -1,0 +1,35 @@
+"""The verb: read what the rules need from every node, then judge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from railbed.check.judge import judge_site
+from railbed.check.rule import Check
+from railbed.check.site import Site
+from railbed.fleet import Fleet, survey
+from railbed.model.cluster import Cluster
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Event, Record
+
+
+async def check(cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]]) -> AsyncGenerator[Record, None]:
+    """Yield an event per device read, then the findings."""
+    probes = {probe.name: probe for rule in checks for probe in rule.needs}
+    devices: dict[str, DeviceFacts] = {}
+    yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
+    async with aclosing(survey(fleet, cluster, probes.values())) as answers:
+        async for facts in answers:
+            if facts.device not in devices:
+                yield device_read(facts)
+            devices[facts.device] = facts
+    for finding in judge_site(checks, Site(cluster, devices)):
+        yield finding
+
+
+def device_read(facts: DeviceFacts) -> Event:
+    """Return the event that a device was read, or not."""
+    message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
+    return Event(name="device_read", subject=facts.device, message=message, data={"ok": facts.failure is None})

@@ -1,0 +1,67 @@
+"""railbed check"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from railbed.check.judge import all_checks
+from railbed.check.rule import HEADINGS, Check
+from railbed.check.run import check
+from railbed.cli.local import local_cluster
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
+from railbed.cli.perform import OK, perform
+from railbed.cli.site import given_cluster
+from railbed.errors import UsageError
+from railbed.fleet.fleet import DEVICE_SECONDS
+
+RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="[RULE]…", help="Only these rules. [default: all]")]
+ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
+AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
+
+
+def check_command(
+    rules: RulesArgument = None,
+    cluster: ClusterOption = None,
+    as_json: JsonOption = False,
+    everything: AllOption = False,
+    explain: ExplainOption = None,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+    record: RecordOption = None,
+    replay: ReplayOption = None,
+) -> int:
+    """Is the cluster right? Findings, each with why it matters and its remedy.
+
+    Example: railbed check --cluster examples/two-roce-vms.yaml
+    """
+    if explain:
+        _explain(_rule(explain))
+        return OK
+    chosen = [_rule(name) for name in rules] if rules else list(all_checks().values())
+    options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
+    wanted = given_cluster(cluster, replay) or local_cluster(timeout)
+    return perform("check", wanted, options, lambda fleet: check(wanted, fleet, chosen))
+
+
+def _rule(name: str) -> Check[Any]:
+    checks = all_checks()
+    if name not in checks:
+        near = difflib.get_close_matches(name, checks, n=1)
+        hint = f"did you mean {near[0]}?" if near else "docs/reference/checks.md lists them"
+        raise UsageError(f"there is no rule {name!r}", hint=hint)
+    return checks[name]
+
+
+def _explain(rule: Check[Any]) -> None:
+    console = Console(highlight=False)
+    console.print(Text.assemble((rule.name, "bold"), f"  {rule.title}"))
+    for heading in HEADINGS:
+        console.print(Text(f"\n{heading}", style="bold"))
+        console.print(Text(" ".join(rule.section(heading).split())))
+    if rule.needs:
+        console.print(Text("\nReads", style="bold"))
+        console.print(Text(", ".join(probe.name for probe in rule.needs)))

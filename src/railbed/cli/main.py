@@ -1,0 +1,85 @@
+"""The entry point: the verbs, the one place that catches errors, and the exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railbed import __version__
+from railbed.cli.check import check_command
+from railbed.cli.discover import discover_command
+from railbed.cli.parse import parse_command
+from railbed.cli.perform import BUG, INTERRUPTED, USER, exit_code
+from railbed.cli.runs import runs_command
+from railbed.errors import RailbedError
+
+app = typer.Typer(
+    name="railbed",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("discover")(discover_command)
+app.command("check")(check_command)
+app.command("runs")(runs_command)
+app.command("parse")(parse_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"railbed {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def railbed(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """From one cluster file to a proven RDMA training cluster.
+
+    Exit codes: 0 all well; 1 findings failed, or there are changes to make; 2 the user's file or arguments;
+    3 a device or tool is missing or out of reach; 70 our own fault; 130 interrupted.
+    """
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    sys.exit(run())
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    try:
+        code = int(app(arguments or sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _complain(error.format_message(), "`railbed --help` shows what there is", USER)
+    except RailbedError as error:
+        return _complain(error.message, error.hint, exit_code(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", "", INTERRUPTED)
+    except Exception:
+        return _complain(f"railbed itself failed; the details are in {_keep_traceback()}", "please report it", BUG)
+    return _complain("interrupted", "", code) if code == INTERRUPTED else code
+
+
+def _complain(message: str, hint: str, code: int) -> int:
+    sys.stderr.write(f"railbed: {message}\n")
+    if hint:
+        sys.stderr.write(f"  {hint}\n")
+    return code
+
+
+def _keep_traceback() -> Path:
+    path = Path(tempfile.gettempdir()) / f"railbed-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    path.write_text(f"railbed {__version__}, Python {sys.version}\n{sys.argv}\n\n{traceback.format_exc()}")
+    return path

@@ -1,0 +1,42 @@
+"""Options that every verb shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_CLUSTER = Path("cluster.yaml")
+
+ClusterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster", "-c", metavar="FILE", help="Cluster file. [default: cluster.yaml here, else this machine]"
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Records as JSON lines on standard output, and nothing else there.")
+]
+RecordOption = Annotated[
+    Path | None, typer.Option("--record", metavar="DIR", help="Keep every answer of every device in this folder, too.")
+]
+ReplayOption = Annotated[
+    Path | None,
+    typer.Option("--replay", metavar="DIR", help="Ask a recording, or the folder of a run, in place of the devices."),
+]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=1.0, help="The longest that one device may take.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a verb was asked with."""
+
+    json: bool
+    record: Path | None
+    replay: Path | None
+    timeout: float
+    verbose: bool = False

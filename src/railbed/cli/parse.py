@@ -1,0 +1,80 @@
+"""railbed parse"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic_core import to_json
+from rich.console import Console
+from rich.table import Table
+
+from railbed.errors import ParseError, UsageError
+from railbed.model.probe import Probe
+from railbed.probes.interpret import all_probes
+
+ProbeArgument = Annotated[str | None, typer.Argument(metavar="PROBE", help="Name of the probe.")]
+FileArgument = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="A saved output, a saved sysfs folder, or - for standard input.")
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List the probes and end.")]
+
+
+def parse_command(probe: ProbeArgument = None, file: FileArgument = None, show_list: ListOption = False) -> int:
+    """Print the facts that a probe reads from a saved output, as JSON.
+
+    Example: ethtool -S ens224 > saved.txt; railbed parse ethtool_stats saved.txt
+    """
+    if show_list:
+        _list()
+        return 0
+    if probe is None or file is None:
+        raise UsageError("give a probe and a file", hint="`railbed parse --list` names the probes")
+    chosen = _probe(probe)
+    try:
+        facts = chosen.parse(_text(file))
+    except ParseError as error:
+        raise UsageError(f"{file}: not understood as {probe}: {error.message}") from error
+    sys.stdout.write(to_json({"kind": "facts", "probe": probe, "facts": facts}, indent=1).decode() + "\n")
+    return 0
+
+
+def _list() -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("probe", no_wrap=True)
+    table.add_column("reads", overflow="fold")
+    for name, probe in all_probes().items():
+        table.add_row(name, probe.title)
+    Console(highlight=False).print(table)
+
+
+def _probe(name: str) -> Probe[Any]:
+    probes = all_probes()
+    if name not in probes:
+        near = difflib.get_close_matches(name, probes, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`railbed parse --list` names the probes"
+        raise UsageError(f"there is no probe {name!r}", hint=hint)
+    return probes[name]
+
+
+def _text(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            return sys.stdin.buffer.read().decode("utf-8", "replace")
+        if file.is_dir():
+            return folder_text(file)
+        return file.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def folder_text(folder: Path) -> str:
+    """Return a saved sysfs folder as `path:line` lines, as a probe's command prints a live one."""
+    lines: list[str] = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder.resolve().parent if folder.name in ("", ".") else folder.parent)
+        lines += [f"{name}:{line}" for line in path.read_bytes().decode("utf-8", "replace").splitlines()]
+    return "\n".join(lines) + "\n"

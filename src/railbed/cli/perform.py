@@ -1,0 +1,113 @@
+"""The one loop around every verb: open the run, keep each record, show it, and turn the end into an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+from railbed import clusterfile
+from railbed.cli.options import Options
+from railbed.cli.screen import Screen, make_screen
+from railbed.cli.site import recording_folder
+from railbed.errors import DeviceError, RailbedError, UsageError
+from railbed.fleet import Fleet
+from railbed.model.cluster import Cluster
+from railbed.model.record import Change, Event, Finding, Record, Verdict
+from railbed.store import OpenRun, open_run
+from railbed.transport.base import Reach, targets_of
+from railbed.transport.reach import live_reach
+from railbed.transport.record import Recorder, recorded
+from railbed.transport.replay import replay_from
+
+OK, FOUND, USER, DEVICE, INTERRUPTED, BUG = 0, 1, 2, 3, 130, 70
+Work = Callable[[Fleet], AsyncGenerator[Record, None]]
+
+
+def perform(verb: str, cluster: Cluster, options: Options, work: Work) -> int:
+    """Run a verb on a cluster and return the exit code."""
+    text = clusterfile.dumps(cluster)
+    if options.record:
+        _keep_cluster(options.record, text)
+    screen = make_screen(as_json=options.json, verbose=options.verbose)
+    with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, screen:
+        try:
+            code = asyncio.run(_loop(cluster, options, work, run, screen))
+        except KeyboardInterrupt:
+            run.finish("interrupted", INTERRUPTED)
+            raise
+        except RailbedError as error:
+            run.finish("failed", exit_code(error))
+            raise
+        except BaseException:
+            run.finish("failed", BUG)
+            raise
+        run.finish("done", code)
+        screen.finish(run.folder)
+    return code
+
+
+def exit_code(error: RailbedError) -> int:
+    """Return the exit code that an error leads to."""
+    return DEVICE if isinstance(error, DeviceError) else USER
+
+
+async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> int:
+    outcome = _Outcome()
+    async with (
+        _reach(options, run) as reach,
+        Fleet(targets_of(cluster), reach, timeout=options.timeout) as fleet,
+        aclosing(work(fleet)) as records,
+    ):
+        async for record in records:
+            run.append(record)
+            screen.show(record)
+            outcome.see(record)
+    return outcome.code
+
+
+class _Outcome:
+    """Watches the records go by for what decides the exit code."""
+
+    def __init__(self) -> None:
+        self._found = False
+        self._asked = 0
+        self._answered = 0
+
+    def see(self, record: Record) -> None:
+        match record:
+            case Finding(verdict=Verdict.FAIL) | Change():
+                self._found = True
+            case Event(name="device_read", data=data):
+                self._asked += 1
+                self._answered += bool(data.get("ok"))
+            case _:
+                pass
+
+    @property
+    def code(self) -> int:
+        """Where no device answered at all, nothing was found out: that is its own code."""
+        if self._asked and not self._answered:
+            return DEVICE
+        return FOUND if self._found else OK
+
+
+@asynccontextmanager
+async def _reach(options: Options, run: OpenRun) -> AsyncIterator[Reach]:
+    recorders = [Recorder(run.raw), *([Recorder(options.record)] if options.record else [])]
+    if options.replay:
+        yield recorded(replay_from(recording_folder(options.replay)), *recorders)
+    else:
+        async with live_reach() as reach:
+            yield recorded(reach, *recorders)
+
+
+def _keep_cluster(folder: Path, text: str) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not empty", hint="give a new folder to record to")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cluster.yaml").write_text(text)
+    except OSError as error:
+        raise UsageError(f"cannot record to {folder}: {error.strerror}") from error

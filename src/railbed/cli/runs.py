@@ -1,0 +1,53 @@
+"""railbed runs"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from pydantic_core import to_json
+from rich.console import Console
+from rich.table import Table
+
+from railbed.cli.options import JsonOption
+from railbed.store import RunSummary, list_runs
+
+
+def runs_command(as_json: JsonOption = False) -> int:
+    """List the runs kept in this folder, the newest first.
+
+    Example: railbed runs
+    """
+    runs = list_runs()
+    if as_json:
+        for run in runs:
+            sys.stdout.write(to_json({"kind": "run", **to_dict(run)}).decode() + "\n")
+        return 0
+    if not runs:
+        Console(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
+        return 0
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("run", "cluster", "started", "took", "status", "result"):
+        table.add_column(column, overflow="fold")
+    for run in runs:
+        table.add_row(run.id, run.cluster, _when(run.started), _took(run), run.status, _result(run))
+    Console(highlight=False).print(table)
+    return 0
+
+
+def to_dict(run: RunSummary) -> dict[str, object]:
+    """Return a run as a flat record."""
+    return {name: getattr(run, name) for name in RunSummary.__dataclass_fields__}
+
+
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def _took(run: RunSummary) -> str:
+    return f"{run.ended - run.started:.1f} s" if run.ended is not None else ""
+
+
+def _result(run: RunSummary) -> str:
+    counts = [f"{count} {verdict}" for verdict, count in run.verdicts.items() if verdict != "ok"]
+    return ", ".join(counts) or ("all ok" if run.verdicts else "")

@@ -1,0 +1,107 @@
+"""Runs commands on many devices at once, over one connection each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Self
+
+from railbed.errors import DeviceError
+from railbed.model.output import Output
+from railbed.model.reading import DeviceFailure
+from railbed.transport.base import Command, Reach, Target, Transport
+
+DEVICE_SECONDS = 30.0
+AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one device said; with a failure, what it said until then."""
+
+    device: str
+    outputs: tuple[Output, ...]
+    failure: DeviceFailure | None
+    seconds: float
+
+
+class Fleet:
+    """The devices of a cluster. Connections are opened when first needed and kept until the fleet is closed."""
+
+    def __init__(
+        self, targets: Sequence[Target], reach: Reach, *, timeout: float = DEVICE_SECONDS, at_once: int = AT_ONCE
+    ) -> None:
+        self.targets = tuple(targets)
+        self._reach = reach
+        self._timeout = timeout
+        self._places = asyncio.Semaphore(at_once)
+        self._open: dict[str, tuple[Transport, AsyncExitStack]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with asyncio.TaskGroup() as group:
+            for device in list(self._open):
+                group.create_task(self._hang_up(device))
+
+    async def run(self, commands: Mapping[str, Sequence[Command]]) -> AsyncGenerator[Answer, None]:
+        """Run each device's commands and yield its answer when it is complete, the quickest device first."""
+        targets = [target for target in self.targets if commands.get(target.name)]
+        tasks = [asyncio.create_task(self._ask(target, commands[target.name])) for target in targets]
+        try:
+            for answer in asyncio.as_completed(tasks):
+                yield await answer
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, target: Target, commands: Sequence[Command]) -> Answer:
+        outputs: list[Output] = []
+        failure: DeviceFailure | None = None
+        async with self._places:
+            start = time.monotonic()
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self._collect(target, commands, outputs)
+            except TimeoutError:
+                failure = self._failure(target.name, outputs, commands, f"no answer within {self._timeout:g} s")
+            except DeviceError as error:
+                failure = self._failure(target.name, outputs, commands, error.message, error.hint)
+            if failure:
+                await self._hang_up(target.name)
+        seconds = time.monotonic() - start
+        return Answer(device=target.name, outputs=tuple(outputs), failure=failure, seconds=seconds)
+
+    async def _collect(self, target: Target, commands: Sequence[Command], outputs: list[Output]) -> None:
+        transport = await self._transport(target)
+        async with aclosing(transport.run(commands)) as answers:
+            async for output in answers:
+                outputs.append(output)  # noqa: PERF401  (what was said before a failure is kept)
+
+    async def _transport(self, target: Target) -> Transport:
+        if target.name not in self._open:
+            async with AsyncExitStack() as stack:
+                transport = await stack.enter_async_context(self._reach(target))
+                self._open[target.name] = (transport, stack.pop_all())
+        return self._open[target.name][0]
+
+    def _failure(
+        self, device: str, outputs: Sequence[Output], commands: Sequence[Command], reason: str, remedy: str = ""
+    ) -> DeviceFailure:
+        connected = device in self._open
+        if connected:
+            reason = f"stopped answering after {len(outputs)} of {len(commands)} commands: {reason}"
+        return DeviceFailure(reason=reason, remedy=remedy, connected=connected)
+
+    async def _hang_up(self, device: str) -> None:
+        _, stack = self._open.pop(device, (None, None))
+        if stack:
+            # A connection that cannot be closed is gone all the same.
+            with contextlib.suppress(DeviceError, OSError, TimeoutError):
+                await stack.aclose()

@@ -1,0 +1,78 @@
+"""Reads probes from a whole cluster: everything once, then again what is to be seen moving."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from railbed.fleet.fleet import Answer, Fleet
+from railbed.model.cluster import Cluster
+from railbed.model.output import Output
+from railbed.model.probe import Probe
+from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.probes.interpret import interpret
+from railbed.transport.base import Command
+
+SECONDS_BETWEEN_READINGS = 1.0
+
+
+async def survey(fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]]) -> AsyncGenerator[DeviceFacts, None]:
+    """Yield what is known of a device each time it has answered: once, or twice where probes are read twice."""
+    ordered = sorted(probes, key=lambda probe: not probe.early)
+    by_name = {probe.name: probe for probe in ordered}
+    known: dict[str, DeviceFacts] = {}
+    start = time.monotonic()
+    async with aclosing(fleet.run(_commands(fleet, cluster, ordered))) as answers:
+        async for answer in answers:
+            known[answer.device] = _facts(answer, by_name)
+            yield known[answer.device]
+
+    answering = {device for device, facts in known.items() if not facts.failure}
+    again = _commands(fleet, cluster, [probe for probe in ordered if probe.twice], only=answering)
+    if not any(again.values()):
+        return
+    await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - (time.monotonic() - start)))
+    async with aclosing(fleet.run(again)) as answers:
+        async for answer in answers:
+            known[answer.device] = _joined(known[answer.device], _facts(answer, by_name))
+            yield known[answer.device]
+
+
+def _commands(
+    fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], only: set[str] | None = None
+) -> Mapping[str, Sequence[Command]]:
+    devices = [target.name for target in fleet.targets if only is None or target.name in only]
+    return {
+        device: [_command(probe, script) for probe, script in _scripts(cluster, device, probes)] for device in devices
+    }
+
+
+def _scripts(cluster: Cluster, device: str, probes: Sequence[Probe[Any]]) -> Iterable[tuple[Probe[Any], str]]:
+    for probe in probes:
+        script = probe.command_for(cluster, device)
+        if script:
+            yield probe, script
+
+
+def _command(probe: Probe[Any], script: str) -> Command:
+    return Command(key=probe.name, script=script, timeout=probe.timeout, tool=probe.tool, as_root=probe.needs_root)
+
+
+def _facts(answer: Answer, probes: Mapping[str, Probe[Any]]) -> DeviceFacts:
+    return DeviceFacts(
+        device=answer.device,
+        readings={output.key: (_reading(probes, output),) for output in answer.outputs},
+        failure=answer.failure,
+    )
+
+
+def _reading(probes: Mapping[str, Probe[Any]], output: Output) -> Known[object] | Unknown:
+    return interpret(probes[output.key], output)
+
+
+def _joined(first: DeviceFacts, second: DeviceFacts) -> DeviceFacts:
+    readings = {name: reading + second.readings.get(name, ()) for name, reading in first.readings.items()}
+    return DeviceFacts(device=first.device, readings=readings, failure=second.failure)

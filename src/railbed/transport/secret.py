@@ -1,0 +1,43 @@
+"""Passwords and passphrases, fetched at the last moment from where the cluster file says they are; never kept."""
+
+from __future__ import annotations
+
+import os
+
+from railbed.errors import LoginRefused, ToolMissing
+from railbed.model.cluster import Secret
+
+
+def resolve(secret: Secret | None) -> str | None:
+    """Return the secret itself, or None where none is configured."""
+    if secret is None:
+        return None
+    return _from_environment(secret.env) if secret.env else _from_keyring(secret.keyring or "")
+
+
+def _from_environment(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise LoginRefused(f"the environment variable {name} is not set", hint=f"export {name} before running railbed")
+    return value
+
+
+def _from_keyring(entry: str) -> str:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError as error:
+        raise ToolMissing(
+            "the login uses a keyring and the Python package keyring is not installed",
+            hint="pip install 'railbed[keyring]'",
+        ) from error
+    service, _, user = entry.rpartition("/")
+    try:
+        value = keyring.get_password(service, user)
+    except KeyringError as error:
+        raise LoginRefused(
+            f"the keyring did not answer: {error}", hint="unlock it, or use an environment variable"
+        ) from error
+    if value is None:
+        raise LoginRefused(f"the keyring has no entry {entry}", hint=f"keyring set {service} {user}")
+    return value

@@ -1,0 +1,118 @@
+"""Imports point down only. The layers are those of the README's tree; two sideways arrows are meant."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "railbed"
+LAYERS = (
+    {"cli", "web", "__main__"},
+    {"discover", "check", "configure", "bench", "train", "watch", "capture", "diagnose", "simulate", "report", "lab"},
+    {"fleet", "probes", "launch", "collective"},
+    {"transport", "store", "clusterfile", "catalog"},
+    {"model", "errors", "__init__"},
+)
+SIDEWAYS = {
+    ("configure", "check"),
+    ("diagnose", "check"),
+    ("fleet", "probes"),
+    ("model", "errors"),
+    ("cli", "__main__"),
+}
+SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}
+ALLOWED_TORCH = ("train/worker", "bench/worker", "collective")
+RUNTIME_OF = {"torch": ALLOWED_TORCH, "asyncssh": ("transport/ssh",), "typer": ("cli/",), "rich": ("cli/",)}
+
+
+def depth(part: str) -> int:
+    """Return how far down a part lies; a part that is in no layer has no place."""
+    return next(index for index, layer in enumerate(LAYERS) if part in layer)
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield every module that is imported, also inside functions and under TYPE_CHECKING."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where an arrow points"
+            module = node.module or ""
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "railbed" else (module,)
+
+
+def violations(part: str, source: str) -> list[str]:
+    """Return the imports of a source text, standing in a part of the package, that do not point down."""
+    found = []
+    for name in imports(ast.parse(source)):
+        target = name.split(".")[1] if name.startswith("railbed.") else None
+        if target is None or target.startswith("__version__"):
+            continue
+        if target != part and depth(target) <= depth(part) and (part, target) not in SIDEWAYS:
+            found.append(f"{part} imports {name}")
+    return found
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    assert violations(part_of(path), path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_heavy_parts_stay_where_they_belong(path: Path) -> None:
+    place = str(path.relative_to(SOURCE))
+    for name in imports(ast.parse(path.read_text())):
+        homes = RUNTIME_OF.get(name.split(".")[0])
+        assert homes is None or place.startswith(homes), f"{place} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("part", "planted"),
+    [
+        ("probes", "from railbed.check.rule import Check"),
+        ("probes", "def late():\n    from railbed.check.rule import Check"),
+        ("probes", "import railbed.check.rule"),
+        ("probes", "from railbed import check"),
+        ("check", "from railbed.discover import run"),
+        ("discover", "if True:\n    import railbed.check.run"),
+        ("model", "from railbed.transport import base"),
+        ("transport", "from railbed import store"),
+        ("store", "def late():\n    import railbed.cli.main"),
+    ],
+)
+def test_a_planted_import_is_caught(part: str, planted: str) -> None:
+    assert violations(part, planted)
+
+
+@pytest.mark.parametrize(
+    ("part", "fine"),
+    [
+        ("configure", "from railbed.check.rule import Check"),
+        ("check", "from railbed.probes import ip_link"),
+        ("cli", "from railbed.check.run import check"),
+        ("store", "from railbed import __version__"),
+    ],
+)
+def test_a_downward_import_is_not(part: str, fine: str) -> None:
+    assert violations(part, fine) == []
+
+
+def test_files_and_functions_stay_small() -> None:
+    long_files = [str(path) for path in FILES if len(path.read_text().splitlines()) > 400]
+    long_functions = [
+        f"{path}:{node.name}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 50
+    ]
+    assert (long_files, long_functions) == ([], [])

@@ -1,0 +1,295 @@
+"""Real OpenSSH servers on loopback: logins, host keys, jump hosts, and machines that die, freeze or babble."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, Unreachable
+from railbed.fleet import Answer, Fleet
+from railbed.model.cluster import Login, Secret
+from railbed.transport.base import Command, Target
+from railbed.transport.reach import live_reach
+from tests.support.sshd import SSHD, Server, Servers, running_servers
+
+pytestmark = [pytest.mark.ssh, pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed")]
+SERVER_ADDRESS = "$(echo $SSH_CONNECTION | cut -d' ' -f3)"
+HELLO = [Command(key="hello", script="echo hello")]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Servers]:
+    with running_servers(3, tmp_path, options=["LogLevel VERBOSE"]) as servers:
+        yield servers
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Servers]:
+    with running_servers(1, tmp_path) as servers:
+        yield servers
+
+
+def login(servers: Servers, server: Server, **changes: object) -> Login:
+    fields = {
+        "user": servers.user,
+        "port": server.port,
+        "key": str(servers.key),
+        "known_hosts": str(servers.known_hosts),
+    }
+    return Login.model_validate({**fields, **changes})
+
+
+def targets(servers: Servers) -> list[Target]:
+    return [
+        Target(name=f"n{index}", host=server.address, login=login(servers, server))
+        for index, server in enumerate(servers.servers, 1)
+    ]
+
+
+async def ask(targets: list[Target], commands: list[Command], timeout: float = 20.0) -> dict[str, Answer]:
+    async with live_reach() as reach, Fleet(targets, reach, timeout=timeout) as fleet:
+        return await collect(fleet, commands)
+
+
+async def collect(fleet: Fleet, commands: list[Command]) -> dict[str, Answer]:
+    async with aclosing(fleet.run({target.name: commands for target in fleet.targets})) as answers:
+        return {answer.device: answer async for answer in answers}
+
+
+async def log_in(target: Target) -> None:
+    async with live_reach() as reach, reach(target):
+        pass
+
+
+async def test_every_machine_answers_over_one_connection(three: Servers) -> None:
+    async with live_reach() as reach, Fleet(targets(three), reach) as fleet:
+        for _ in range(3):
+            answers = await collect(fleet, HELLO * 5)
+            assert sorted(answers) == ["n1", "n2", "n3"]
+            assert all(output.stdout == b"hello\n" for answer in answers.values() for output in answer.outputs)
+    for server in three.servers:
+        log = (three.folder / f"{server.address}.log").read_text()
+        assert log.count("Accepted publickey") == 1
+
+
+async def test_a_dead_machine_is_a_value_and_nothing_else_is_lost(three: Servers) -> None:
+    three.servers[1].kill()
+    answers = await ask(targets(three), HELLO)
+    assert answers["n1"].failure is answers["n3"].failure is None
+    failure = answers["n2"].failure
+    assert failure is not None
+    assert not failure.connected
+    assert "cannot be reached" in failure.reason
+
+
+async def test_a_machine_that_dies_half_way(three: Servers, tmp_path: Path) -> None:
+    begun = tmp_path / three.servers[1].address
+    commands = [*HELLO, Command(key="dies", script=f"touch {tmp_path}/{SERVER_ADDRESS}; sleep 1")]
+    task = asyncio.create_task(ask(targets(three), commands))
+    while not begun.exists():
+        await asyncio.sleep(0.01)
+    three.servers[1].kill()
+    answers = await task
+    failure = answers["n2"].failure
+    assert failure is not None
+    assert failure.connected
+    assert failure.reason.startswith("stopped answering after 1 of 2 commands")
+    assert [output.key for output in answers["n2"].outputs] == ["hello"]
+    assert len(answers["n1"].outputs) == len(answers["n3"].outputs) == 2
+
+
+async def test_a_machine_that_freezes_costs_its_own_timeout(three: Servers, tmp_path: Path) -> None:
+    begun = tmp_path / three.servers[2].address
+    commands = [*HELLO, Command(key="freezes", script=f"touch {tmp_path}/{SERVER_ADDRESS}; sleep 0.5")]
+    task = asyncio.create_task(ask(targets(three), commands, timeout=3.0))
+    while not begun.exists():
+        await asyncio.sleep(0.01)
+    three.servers[2].freeze()
+    answers = await task
+    failure = answers["n3"].failure
+    assert failure is not None
+    assert "no answer within 3 s" in failure.reason
+    assert answers["n1"].failure is answers["n2"].failure is None
+    assert answers["n1"].seconds < answers["n3"].seconds
+
+
+async def test_first_contact_shows_the_fingerprint(one: Servers) -> None:
+    one.known_hosts.write_text("")
+    shown = subprocess.run(["ssh-keygen", "-lf", one.folder / "host.pub"], capture_output=True, text=True, check=True)
+    with pytest.raises(HostKeyUnknown) as caught:
+        await log_in(targets(one)[0])
+    assert shown.stdout.split()[1] in caught.value.message
+    assert "accept it" in caught.value.hint
+    assert f"-p {one.servers[0].port}" in caught.value.hint
+
+
+async def test_a_changed_host_key_is_refused(one: Servers) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", one.folder / "other"], check=True)
+    server = one.servers[0]
+    key = " ".join((one.folder / "other.pub").read_text().split()[:2])
+    one.known_hosts.write_text(f"[{server.address}]:{server.port} {key}\n")
+    with pytest.raises(HostKeyUnknown, match="is not in"):
+        await log_in(targets(one)[0])
+
+
+async def test_known_hosts_none_in_the_users_configuration_accepts_nothing(
+    one: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "config").write_text("Host *\n  UserKnownHostsFile none\n  StrictHostKeyChecking no\n")
+    monkeypatch.setenv("HOME", str(home))
+    target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], known_hosts=None))
+    with pytest.raises(HostKeyUnknown):
+        await log_in(target)
+
+
+async def test_a_refused_login(one: Servers) -> None:
+    (one.folder / "authorized_keys").write_text("")
+    with pytest.raises(LoginRefused, match="refused the login"):
+        await log_in(targets(one)[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"key": "/no/such/key"}, "/no/such/key"),
+        ({"jump": "@@@"}, "no jump host"),
+        ({"password": Secret(env="RAILBED_TEST_NOT_SET")}, "RAILBED_TEST_NOT_SET is not set"),
+        ({"password": Secret(keyring="railbed-test/nobody")}, "keyring"),
+    ],
+)
+async def test_a_login_that_cannot_work_is_one_sentence(one: Servers, changes: dict[str, object], said: str) -> None:
+    target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], **changes))
+    with pytest.raises(DeviceError) as caught:
+        await log_in(target)
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+async def test_machines_behind_a_jump_host_share_the_connection_to_it(three: Servers) -> None:
+    jump, *behind = three.servers
+    way = f"{three.user}@{jump.address}:{jump.port}"
+    nodes = [
+        Target(name=f"n{index}", host=server.address, login=login(three, server, jump=way))
+        for index, server in enumerate(behind)
+    ]
+    answers = await ask(nodes, HELLO)
+    assert all(answer.outputs[0].stdout == b"hello\n" for answer in answers.values())
+    assert (three.folder / f"{jump.address}.log").read_text().count("Accepted publickey") == 1
+
+
+async def test_a_dead_jump_host_is_told_for_each_machine_behind_it(three: Servers) -> None:
+    jump, *behind = three.servers
+    jump.kill()
+    way = f"{three.user}@{jump.address}:{jump.port}"
+    nodes = [
+        Target(name=server.address, host=server.address, login=login(three, server, jump=way)) for server in behind
+    ]
+    answers = await ask(nodes, HELLO)
+    assert len(answers) == 2
+    assert all(answer.failure and "cannot be reached" in answer.failure.reason for answer in answers.values())
+
+
+async def test_the_users_own_configuration_is_enough(
+    one: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = one.servers[0]
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "config").write_text(
+        f"Host trainer\n  HostName {server.address}\n  Port {server.port}\n  User {one.user}\n"
+        f"  IdentityFile {one.key}\n  UserKnownHostsFile {one.known_hosts}\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    answers = await ask([Target(name="trainer", host="trainer")], HELLO)
+    assert answers["trainer"].outputs[0].stdout == b"hello\n"
+
+
+async def test_a_key_in_the_agent(one: Servers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    socket = tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    try:
+        while not socket.exists():
+            await asyncio.sleep(0.01)
+        environment = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
+        subprocess.run(["ssh-add", "-q", str(one.key)], env=environment, check=True, capture_output=True)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+        monkeypatch.setenv("HOME", str(tmp_path / "empty"))
+        target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], key=None))
+        assert (await ask([target], HELLO))["n1"].outputs[0].stdout == b"hello\n"
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server of asyncssh's own, because OpenSSH checks passwords only against real accounts."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+
+    class Door(asyncssh.SSHServer):
+        def password_auth_supported(self) -> bool:
+            return True
+
+        def validate_password(self, username: str, password: str) -> bool:
+            return (username, password) == ("ann", "open sesame")
+
+    async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        with_stdin = await process.stdin.read()
+        shell = subprocess.run(["sh", "-s"], input=with_stdin, capture_output=True, check=False)
+        process.stdout.write(shell.stdout)
+        process.stderr.write(shell.stderr)
+        process.exit(0)
+
+    server = await asyncssh.create_server(
+        Door, "127.0.0.1", 0, server_host_keys=[key], process_factory=serve, encoding=None
+    )
+    port = server.get_port()
+    known = tmp_path / "known"
+    known.write_text(f"[127.0.0.1]:{port} {key.export_public_key().decode()}")
+    monkeypatch.setenv("RAILBED_TEST_PASSWORD", "open sesame")
+    door = Login(user="ann", port=port, known_hosts=str(known), password=Secret(env="RAILBED_TEST_PASSWORD"))
+    async with server:
+        answers = await ask([Target(name="door", host="127.0.0.1", login=door)], HELLO)
+        assert answers["door"].outputs[0].stdout == b"hello\n"
+        monkeypatch.setenv("RAILBED_TEST_PASSWORD", "wrong")
+        with pytest.raises(LoginRefused) as caught:
+            await log_in(Target(name="door", host="127.0.0.1", login=door))
+        assert "wrong" not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [("exit 1", "ended the session at once"), ("echo This account is currently not available.", "not available")],
+)
+async def test_an_account_without_a_shell(tmp_path: Path, shell: str, said: str) -> None:
+    with running_servers(1, tmp_path, shell=shell) as servers:
+        answers = await ask(targets(servers), HELLO)
+    failure = answers["n1"].failure
+    assert failure is not None
+    assert said in failure.reason
+
+
+async def test_a_login_that_greets_first(tmp_path: Path) -> None:
+    with running_servers(1, tmp_path, shell="echo WELCOME; echo MOTD >&2; exec sh -s") as servers:
+        answers = await ask(targets(servers), HELLO)
+    (output,) = answers["n1"].outputs
+    assert (output.stdout, output.stderr) == (b"hello\n", b"")
+
+
+async def test_nobody_listens() -> None:
+    with pytest.raises(Unreachable, match="cannot be reached"):
+        await log_in(Target(name="n1", host="127.0.0.1", login=Login(port=1)))
+
+
+async def test_a_name_that_does_not_resolve() -> None:
+    with pytest.raises(Unreachable, match=r"no-such-host\.invalid"):
+        await log_in(Target(name="n1", host="no-such-host.invalid"))

@@ -1,0 +1,148 @@
+"""A batch of commands in one shell, on this machine: the same script runs over ssh."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from railbed.model.output import Output
+from railbed.transport import batch
+from railbed.transport.base import MAX_OUTPUT_BYTES, Command
+from railbed.transport.local import LocalTransport
+
+
+async def run(*commands: Command) -> list[Output]:
+    async with aclosing(LocalTransport("here").run(commands)) as outputs:
+        return [output async for output in outputs]
+
+
+async def test_outputs_come_apart_in_order() -> None:
+    first, second, third = await run(
+        Command(key="a", script="echo one; echo warn >&2; exit 3"),
+        Command(key="b", script="printf 'no newline'"),
+        Command(key="c", script="printf '\\n\\nblank lines kept\\n\\n'"),
+    )
+    assert (first.stdout, first.stderr, first.exit) == (b"one\n", b"warn\n", 3)
+    assert (second.stdout, second.exit) == (b"no newline", 0)
+    assert third.stdout == b"\n\nblank lines kept\n\n"
+    assert first.sent <= first.received <= second.received
+
+
+async def test_a_command_that_hangs_is_ended_and_the_rest_goes_on() -> None:
+    hung, fine = await run(
+        Command(key="hung", script="echo begun; sleep 60", timeout=0.5), Command(key="fine", script="echo fine")
+    )
+    assert hung.exit is None
+    assert hung.failure == "did not finish within 0.5 s"
+    assert hung.stdout == b"begun\n"
+    assert fine.stdout == b"fine\n"
+
+
+async def test_a_command_that_cannot_be_ended_costs_only_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process in uninterruptible sleep outlives its `timeout`; a `timeout` that never returns stands in for it."""
+    monkeypatch.setattr(batch, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(batch, "PROLOGUE", batch.PROLOGUE.replace("exec timeout -k 1", "shift; exec"))
+    hung, fine = await run(
+        Command(key="hung", script="echo begun; exec sleep 60", timeout=0.3), Command(key="fine", script="echo fine")
+    )
+    assert hung.failure == "gave no answer within 0.5 s"
+    assert hung.stdout == b"begun\n"
+    assert (fine.key, fine.stdout) == ("fine", b"fine\n")
+
+
+async def test_ten_megabytes_are_cut_and_said_to_be() -> None:
+    big, after = await run(
+        Command(key="big", script="head -c 10000000 /dev/zero; head -c 3000000 /dev/zero >&2"),
+        Command(key="after", script="echo after"),
+    )
+    assert len(big.stdout) == MAX_OUTPUT_BYTES
+    assert big.truncated
+    assert not after.truncated
+    assert after.stdout == b"after\n"
+
+
+async def test_bytes_that_are_no_text() -> None:
+    (output,) = await run(Command(key="bytes", script="printf '\\377\\000\\376'"))
+    assert output.stdout == b"\xff\x00\xfe"
+    assert output.text == "\ufffd\x00\ufffd"
+
+
+async def test_a_missing_tool() -> None:
+    (output,) = await run(Command(key="x", script="no-such-tool --version", tool="no-such-tool"))
+    assert output.exit == 127
+    assert output.stdout == b""
+
+
+async def test_a_command_cannot_read_the_script() -> None:
+    greedy, after = await run(Command(key="greedy", script="cat"), Command(key="after", script="echo after"))
+    assert (greedy.stdout, greedy.exit, after.stdout) == (b"", 0, b"after\n")
+
+
+async def test_cancelling_ends_the_command(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    task = asyncio.create_task(run(Command(key="x", script=f"echo $$ > {pid_file}; exec sleep 300", timeout=300)))
+    while not (pid_file.exists() and pid_file.read_text().strip()):
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    deadline = time.monotonic() + 10
+    while _alive(int(pid_file.read_text())) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert not _alive(int(pid_file.read_text()))
+
+
+def _alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_as_root_asks_sudo_only_where_it_must(tmp_path: Path) -> None:
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\necho "sudo $@"\n')
+    sudo.chmod(0o755)
+    script = batch.render_script([Command(key="x", script="id -u", as_root=True)], "MARK")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(["sh", "-s"], input=script.encode(), env=env, capture_output=True, check=True)
+    expected = b"\n0\n" if os.geteuid() == 0 else b"\nsudo -n sh -c id -u\n"
+    assert expected in ran.stdout
+
+
+class ScriptedShell:
+    """Gives prepared bytes in prepared pieces, as a network does."""
+
+    def __init__(self, stdout: bytes, stderr: bytes, piece: int) -> None:
+        self._left = {1: stdout, 2: stderr}
+        self._piece = piece
+
+    async def write(self, script: bytes) -> None:
+        del script
+
+    async def read(self, stream: int) -> bytes:
+        data, self._left[stream] = self._left[stream][: self._piece], self._left[stream][self._piece :]
+        return data
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.binary(max_size=50), min_size=1, max_size=4), st.integers(1, 30))
+def test_frames_survive_any_bytes_in_any_pieces(contents: list[bytes], piece: int) -> None:
+    stdout = b"".join(content + b"\nMARK 0\n" for content in contents)
+
+    async def frames() -> list[bytes]:
+        reader = batch._Frames(ScriptedShell(stdout, b"", piece), 1, "MARK")
+        found = []
+        for _ in contents:
+            frame = await reader.next()
+            assert frame is not None
+            found.append(frame.data)
+        return found
+
+    assert asyncio.run(frames()) == contents
