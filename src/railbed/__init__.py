@@ -1,5 +1,3 @@
 """railbed: from one cluster file to a proven RDMA training cluster."""
 
-from importlib.metadata import version
-
-__version__ = version("railbed")
+__version__ = "0.1.0"

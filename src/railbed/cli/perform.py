@@ -25,7 +25,7 @@ OK, FOUND, USER, DEVICE, INTERRUPTED, BUG = 0, 1, 2, 3, 130, 70
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 
 
-def perform(verb: str, cluster: Cluster, options: Options, work: Work) -> int:
+def perform(verb: str, cluster: Cluster, options: Options, work: Work, *, all_must_answer: bool = False) -> int:
     """Run a verb on a cluster and return the exit code."""
     text = clusterfile.dumps(cluster)
     if options.record:
@@ -33,7 +33,8 @@ def perform(verb: str, cluster: Cluster, options: Options, work: Work) -> int:
     screen = make_screen(as_json=options.json, verbose=options.verbose)
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, screen:
         try:
-            code = asyncio.run(_loop(cluster, options, work, run, screen))
+            outcome = asyncio.run(_loop(cluster, options, work, run, screen))
+            code = outcome.code(all_must_answer=all_must_answer)
         except KeyboardInterrupt:
             run.finish("interrupted", INTERRUPTED)
             raise
@@ -53,7 +54,7 @@ def exit_code(error: RailbedError) -> int:
     return DEVICE if isinstance(error, DeviceError) else USER
 
 
-async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> int:
+async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> _Outcome:
     outcome = _Outcome()
     async with (
         _reach(options, run) as reach,
@@ -64,7 +65,7 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, sc
             run.append(record)
             screen.show(record)
             outcome.see(record)
-    return outcome.code
+    return outcome
 
 
 class _Outcome:
@@ -85,10 +86,10 @@ class _Outcome:
             case _:
                 pass
 
-    @property
-    def code(self) -> int:
-        """Where no device answered at all, nothing was found out: that is its own code."""
-        if self._asked and not self._answered:
+    def code(self, *, all_must_answer: bool) -> int:
+        """Return the exit code; where no device answered at all, nothing was found out, and that is its own code."""
+        enough = self._asked if all_must_answer else min(self._asked, 1)
+        if self._answered < enough:
             return DEVICE
         return FOUND if self._found else OK
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 
 from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 
 from railbed.cli.options import JsonOption
+from railbed.model.record import Verdict
 from railbed.store import RunSummary, list_runs
 
 
@@ -27,10 +27,10 @@ def runs_command(as_json: JsonOption = False) -> int:
         Console(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
         return 0
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("run", "cluster", "started", "took", "status", "result"):
-        table.add_column(column, overflow="fold")
+    for column in ("run", "cluster", "took", "status", "result"):
+        table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
-        table.add_row(run.id, run.cluster, _when(run.started), _took(run), run.status, _result(run))
+        table.add_row(run.id, run.cluster, _took(run), run.status, _result(run))
     Console(highlight=False).print(table)
     return 0
 
@@ -40,14 +40,10 @@ def to_dict(run: RunSummary) -> dict[str, object]:
     return {name: getattr(run, name) for name in RunSummary.__dataclass_fields__}
 
 
-def _when(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-
-
 def _took(run: RunSummary) -> str:
     return f"{run.ended - run.started:.1f} s" if run.ended is not None else ""
 
 
 def _result(run: RunSummary) -> str:
-    counts = [f"{count} {verdict}" for verdict, count in run.verdicts.items() if verdict != "ok"]
-    return ", ".join(counts) or ("all ok" if run.verdicts else "")
+    counts = [f"{run.verdicts[verdict]} {verdict}" for verdict in Verdict if verdict in run.verdicts]
+    return ", ".join(counts)

@@ -26,7 +26,9 @@ STYLES = {
     Verdict.SKIPPED: "dim",
     Verdict.OK: "green",
 }
-PLURALS = {Verdict.FAIL: "failed", Verdict.WARN: "warnings"}
+COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
+WIDE = 110
+VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
 
 
 class Screen(ABC):
@@ -125,17 +127,18 @@ class TextScreen(Screen):
         name = group_of(findings[0])
         self._out.print(Text.assemble((printable(name), "bold"), "  ", counted(findings)))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
         table.add_column(overflow="fold", ratio=1)
-        for finding in findings:
-            if finding.verdict is not Verdict.OK or self._verbose:
-                _add_rows(table, finding, name)
-        if table.row_count:
-            self._out.print(table)
-        fine = sorted({finding.check for finding in findings if finding.verdict is Verdict.OK})
-        if fine and not self._verbose:
-            self._out.print(Text.assemble(" ", ("ok", STYLES[Verdict.OK]), " ", (", ".join(fine), "dim")))
+        told = [
+            finding for finding in findings if self._verbose or finding.verdict not in (Verdict.OK, Verdict.SKIPPED)
+        ]
+        # A wide terminal has room for a column of names; on a narrow one it would squeeze what was seen.
+        width = max((len(finding.check) for finding in told), default=0) if self._out.width >= WIDE else 0
+        for finding in told:
+            _add_rows(table, finding, name, width)
+        if not self._verbose:
+            _add_in_brief(table, findings)
+        self._out.print(table)
         self._out.print()
 
     def _summary(self, run: Path) -> Text:
@@ -161,7 +164,7 @@ def group_of(finding: Finding) -> str:
 def counted(findings: Iterable[Finding]) -> Text:
     """Return `2 failed · 1 unknown · 31 ok`."""
     numbers = Counter(finding.verdict for finding in findings)
-    parts = [Text(f"{numbers[v]} {PLURALS.get(v, v.value)}", style=STYLES[v]) for v in Verdict if numbers[v]]
+    parts = [Text(f"{numbers[v]} {COUNTED.get(v, v.value)}", style=STYLES[v]) for v in Verdict if numbers[v]]
     return Text(" · ").join(parts)
 
 
@@ -182,12 +185,35 @@ def _badness(findings: list[Finding]) -> list[int]:
     return [-numbers[verdict] for verdict in Verdict if verdict is not Verdict.OK]
 
 
-def _add_rows(table: Table, finding: Finding, group: str) -> None:
+def _verdict(verdict: Verdict) -> Text:
+    return Text(verdict.value, style=STYLES[verdict])
+
+
+def _names(checks: Iterable[str]) -> str:
+    return ", ".join(sorted(set(checks)))
+
+
+def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
+    """Add what does not apply by its reason, and what is well by its name."""
+    reasons: dict[str, list[str]] = {}
+    fine: list[str] = []
+    for finding in findings:
+        if finding.verdict is Verdict.SKIPPED:
+            reasons.setdefault(finding.observed, []).append(finding.check)
+        elif finding.verdict is Verdict.OK:
+            fine.append(finding.check)
+    for reason, checks in reasons.items():
+        table.add_row(_verdict(Verdict.SKIPPED), Text(f"{printable(reason)}: {_names(checks)}", style="dim"))
+    if fine:
+        table.add_row(_verdict(Verdict.OK), Text(_names(fine), style="dim"))
+
+
+def _add_rows(table: Table, finding: Finding, group: str, width: int) -> None:
     what = printable(finding.observed)
     if finding.verdict in (Verdict.FAIL, Verdict.WARN) and finding.expected:
         what = f"{what}; expected {printable(finding.expected)}"
     port = finding.subject.removeprefix(group).lstrip("/")
-    line = Text.assemble((f"{port}: ", "bold") if port else "", what)
-    table.add_row(Text(finding.verdict.value, style=STYLES[finding.verdict]), Text(finding.check), line)
+    line = Text.assemble((finding.check.ljust(width), "bold"), "  ", (f"{port}: ", "bold") if port else "", what)
+    table.add_row(_verdict(finding.verdict), line)
     if finding.remedy and finding.verdict is not Verdict.OK:
-        table.add_row("", "", Text(f"→ {printable(finding.remedy)}", style="cyan"))
+        table.add_row("", Text(f"→ {printable(finding.remedy)}", style="cyan"))

@@ -50,8 +50,11 @@ class Fleet:
                 group.create_task(self._hang_up(device))
 
     async def run(self, commands: Mapping[str, Sequence[Command]]) -> AsyncGenerator[Answer, None]:
-        """Run each device's commands and yield its answer when it is complete, the quickest device first."""
-        targets = [target for target in self.targets if commands.get(target.name)]
+        """Run each device's commands and yield its answer when it is complete, the quickest device first.
+
+        A device with no command is only connected to.
+        """
+        targets = [target for target in self.targets if target.name in commands]
         tasks = [asyncio.create_task(self._ask(target, commands[target.name])) for target in targets]
         try:
             for answer in asyncio.as_completed(tasks):

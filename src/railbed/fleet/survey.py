@@ -21,20 +21,24 @@ SECONDS_BETWEEN_READINGS = 1.0
 
 async def survey(fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]]) -> AsyncGenerator[DeviceFacts, None]:
     """Yield what is known of a device each time it has answered: once, or twice where probes are read twice."""
-    ordered = sorted(probes, key=lambda probe: not probe.early)
+    ordered = sorted(probes, key=lambda probe: (not probe.early, probe.timeout))
     by_name = {probe.name: probe for probe in ordered}
     known: dict[str, DeviceFacts] = {}
-    start = time.monotonic()
+    last_heard = 0.0
     async with aclosing(fleet.run(_commands(fleet, cluster, ordered))) as answers:
         async for answer in answers:
             known[answer.device] = _facts(answer, by_name)
+            last_heard = max([last_heard, *(output.received for output in answer.outputs)])
             yield known[answer.device]
 
     answering = {device for device, facts in known.items() if not facts.failure}
     again = _commands(fleet, cluster, [probe for probe in ordered if probe.twice], only=answering)
-    if not any(again.values()):
+    again = {device: commands for device, commands in again.items() if commands}
+    if not again:
         return
-    await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - (time.monotonic() - start)))
+    # A recording was heard long ago: it is not waited for.
+    waited = max(0.0, time.time() - last_heard)
+    await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
     async with aclosing(fleet.run(again)) as answers:
         async for answer in answers:
             known[answer.device] = _joined(known[answer.device], _facts(answer, by_name))

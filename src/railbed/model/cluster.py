@@ -4,21 +4,78 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 LOCAL_HOST = "local"
 """As a `host`: this machine, without SSH."""
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-Netdev = Annotated[str, StringConstraints(pattern=r"^[^\s/:]{1,15}$")]
-RdmaDevice = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:%-]+$", max_length=253)]
-TcpPort = Annotated[int, Field(ge=1, le=65535)]
-Dscp = Annotated[int, Field(ge=0, le=63)]
-Mtu = Annotated[int, Field(ge=1280, le=9600)]
+
+def _address(value: object) -> object:
+    """Read an address from text only: Python takes a number for one too."""
+    if isinstance(value, IPv4Address | IPv6Address):
+        return value
+    text = value if isinstance(value, str) else ""
+    try:
+        address = ip_interface(text).ip if "/" in text else ip_address(text)
+    except ValueError:
+        raise ValueError("expected an IP address such as 10.1.0.1") from None
+    if "/" in text:
+        raise ValueError(f"expected an address without a prefix; did you mean {address}?")
+    return address
+
+
+def _subnet(value: object) -> object:
+    """Read a network from text only, and only with its prefix."""
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
+    wanted = "expected a network with its prefix, such as 10.1.0.0/24"
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError(wanted)
+    try:
+        network = ip_network(value, strict=False)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if ip_interface(value).ip != network.network_address:
+        raise ValueError(f"{value} has host bits set; did you mean {network}?")
+    return network
+
+
+Name = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64),
+    Field(json_schema_extra={"x-form": "a name of letters, digits, _ . and -, at most 64"}),
+]
+Netdev = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\s/:\x00-\x1f\x7f-][^\s/:\x00-\x1f\x7f]{0,14}$"),
+    Field(json_schema_extra={"x-form": "the name of a network interface, at most 15 characters"}),
+]
+RdmaDevice = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64),
+    Field(json_schema_extra={"x-form": "the name of an RDMA device such as mlx5_0"}),
+]
+Host = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*$", max_length=253),
+    Field(json_schema_extra={"x-form": "an address or host name"}),
+]
+Text = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$"),
+    Field(json_schema_extra={"x-form": "text in one line"}),
+]
+Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
+Subnet = Annotated[IPv4Network | IPv6Network, BeforeValidator(_subnet)]
+Whole = Annotated[int, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+TcpPort = Annotated[Whole, Field(ge=1, le=65535)]
+Priority = Annotated[Whole, Field(ge=0, le=7)]
+Dscp = Annotated[Whole, Field(ge=0, le=63)]
+Mtu = Annotated[Whole, Field(ge=1280, le=9600)]
 
 
 class Part(BaseModel):
@@ -26,13 +83,20 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_not_given(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
+
 
 class Secret(Part):
     """Where a password or passphrase is found. The secret itself never stands in the file."""
 
     env: str | None = None
     """Name of an environment variable that holds it."""
-    keyring: str | None = None
+    keyring: Text | None = None
     """`service/user` of an entry in the desktop's keyring."""
 
     @model_validator(mode="after")
@@ -52,15 +116,15 @@ class Secret(Part):
 class Login(Part):
     """How to log in. What is not given here comes from the user's OpenSSH configuration and agent."""
 
-    user: str | None = None
+    user: Text | None = None
     """Account on the machine."""
     port: TcpPort | None = None
     """Port of its SSH server."""
-    jump: str | None = None
+    jump: Text | None = None
     """Jump host, as `[user@]host[:port]`."""
-    key: str | None = None
+    key: Text | None = None
     """Private key file, for example `~/.ssh/id_ed25519`."""
-    known_hosts: str | None = None
+    known_hosts: Text | None = None
     """File of known host keys, in place of the user's own."""
     password: Secret | None = None
     """Where the password is found, when keys are not used."""
@@ -79,11 +143,11 @@ class Policy(Part):
     """Priority flow control on `priority`."""
     ecn: bool = True
     """ECN marking on the switch, and DCQCN on the cards."""
-    priority: Annotated[int, Field(ge=0, le=7)] = 3
+    priority: Priority = 3
     """The one no-drop priority, for RDMA."""
     dscp: Dscp = 26
     """DSCP of RDMA traffic; it maps to `priority`."""
-    cnp_priority: Annotated[int, Field(ge=0, le=7)] = 6
+    cnp_priority: Priority = 6
     """Priority of congestion notification packets."""
     cnp_dscp: Dscp = 48
     """DSCP of congestion notification packets."""
@@ -101,11 +165,11 @@ class Policy(Part):
 class Rail(Part):
     """One network that connects a port of every node: a subnet, or a cable between two nodes."""
 
-    subnet: IPv4Network | IPv6Network | None = None
+    subnet: Subnet | None = None
     """Network address with its prefix, for example `10.1.0.0/24`."""
     point_to_point: bool = False
     """A cable between exactly two ports, no switch between."""
-    speed: Annotated[float, Field(gt=0)] | None = None
+    speed: Annotated[Number, Field(gt=0)] | None = None
     """Speed of every link in Gb/s; when not given, all links of the rail must be equal."""
 
     @model_validator(mode="after")
@@ -120,22 +184,22 @@ class Port(Part):
 
     netdev: Netdev
     """Network interface, as `ip link` names it."""
-    rail: Name
-    """Rail it belongs to."""
-    address: IPv4Address | IPv6Address
-    """Its address on the rail."""
     rdma: RdmaDevice | None = None
     """RDMA device, as `rdma link` names it; leave out where there is no RDMA."""
-    rdma_port: Annotated[int, Field(ge=1, le=255)] = 1
+    rdma_port: Annotated[Whole, Field(ge=1, le=255)] = 1
     """Port of the RDMA device."""
+    rail: Name
+    """Rail it belongs to."""
+    address: Address
+    """Its address on the rail."""
 
 
 class Gpu(Part):
     """One GPU of a node."""
 
-    name: str
+    name: Text
     """Model, as the driver names it."""
-    memory_gb: Annotated[float, Field(gt=0)] | None = None
+    memory_gb: Annotated[Number, Field(gt=0)] | None = None
     """Memory in GB."""
 
 
@@ -150,14 +214,14 @@ class Node(Part):
     """Ports on rails."""
     gpus: tuple[Gpu, ...] = ()
     """GPUs."""
-    python: str = "python3"
+    python: Text = "python3"
     """The Python that trains: a command, or the path of a virtual environment's interpreter."""
 
 
 class SwitchPort(Part):
     """One port of a switch and what is cabled to it."""
 
-    name: str
+    name: Text
     """Port, as the switch names it, for example `Ethernet1/1`."""
     node: Name
     """Node at the other end."""
@@ -183,9 +247,9 @@ class Training(Part):
 
     rendezvous_port: TcpPort = 29500
     """TCP port on which the ranks meet; it must be free and reachable on every node."""
-    min_disk_gb: Annotated[float, Field(ge=0)] = 20.0
+    min_disk_gb: Annotated[Number, Field(ge=0)] = 20.0
     """Free disk space every node must have for checkpoints and logs, in GB."""
-    workdir: str = "~"
+    workdir: Text = "~"
     """Folder on the nodes for code, checkpoints and logs."""
 
 
@@ -194,16 +258,16 @@ class Cluster(Part):
 
     name: Name
     """Name of the cluster."""
-    nodes: Annotated[Mapping[Name, Node], Field(min_length=1)]
-    """Nodes by name."""
-    rails: Mapping[Name, Rail] = {}
-    """Rails by name."""
-    switches: Mapping[Name, Switch] = {}
-    """Switches by name."""
-    policy: Policy = Policy()
-    """The lossless policy."""
     login: Login = Login()
     """Login for all machines, where they do not say otherwise."""
+    policy: Policy = Policy()
+    """The lossless policy."""
+    rails: Mapping[Name, Rail] = {}
+    """Rails by name."""
+    nodes: Annotated[Mapping[Name, Node], Field(min_length=1)]
+    """Nodes by name."""
+    switches: Mapping[Name, Switch] = {}
+    """Switches by name."""
     training: Training = Training()
     """What training needs of the nodes."""
 

@@ -1,4 +1,4 @@
-"""Network interfaces: state, MTU, master, drops (`ip -j -s -d link`)."""
+"""Network interfaces: state, MTU, master, drops (`ip -j -s -s -d link`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Link:
     kind: str | None = None
     """Kind of a virtual link: bond, vlan, bridge, veth, …"""
     master: str | None = None
-    """Bond or bridge it belongs to."""
+    """Bond, team or bridge it belongs to."""
     parent: str | None = None
     """Interface below a vlan."""
     rx_errors: int | None = None
@@ -31,6 +31,7 @@ class Link:
     tx_errors: int | None = None
     tx_dropped: int | None = None
     carrier_changes: int | None = None
+    """How often the link went up or down; only the second `-s` shows it."""
 
     @property
     def has_carrier(self) -> bool:
@@ -77,7 +78,7 @@ def _link(fields: Fields) -> Link:
 PROBE = Probe(
     name="ip_link",
     title="network interfaces: state, MTU, bond, drops",
-    command="ip -j -s -d link show",
+    command="ip -j -s -s -d link show",
     parse=parse,
     facts=Links,
     tool="ip",

@@ -1,8 +1,8 @@
 """A run as a folder: `run.json` (what was asked, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`.
 
-A record is one line, written with one call: a crash loses at most the line being written, and a torn last
-line is passed over when reading. While a run is written its records file is locked, which is how a reader tells one that
-goes on from one that died.
+A record is one line, written with one call: a crash loses at most that line, and a torn last line is passed over when
+reading. While a run is written its records file is locked, which is how a reader tells one that goes on from one that
+died.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class OpenRun:
         ended = {"ended": time.time(), "status": status, "exit": exit_code, "verdicts": self._verdicts}
         self._summary = RunSummary(**{**asdict(self._summary), **ended})
         os.fsync(self._records.fileno())
-        _write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1))
+        write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1))
 
 
 def runs_folder() -> Path:
@@ -94,7 +94,7 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
         version=__version__,
         started=started,
     )
-    _write_atomically(folder / ABOUT, to_json(summary, indent=1))
+    write_atomically(folder / ABOUT, to_json(summary, indent=1))
     with (folder / RECORDS).open("ab", buffering=0) as records:
         fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield OpenRun(folder, summary, records)
@@ -164,8 +164,9 @@ def _new_folder(parent: Path, name: str) -> Path:
     raise UsageError(f"{parent} already holds a thousand runs of this second")
 
 
-def _write_atomically(path: Path, data: bytes) -> None:
-    beside = path.with_suffix(".tmp")
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write beside, flush to disk, rename: after a crash the file is the old one or the new one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with beside.open("wb") as file:
         file.write(data)
         file.flush()

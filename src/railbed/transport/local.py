@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -64,13 +66,17 @@ async def _open_shell() -> AsyncIterator[Shell]:
 
 async def _end(process: Process) -> None:
     """End the shell, whose trap ends the command it runs."""
+    _signal(process, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(ENDING_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    """Signal the shell by its id: Process.terminate() would reap it behind asyncio's back, which then complains."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            async with asyncio.timeout(ENDING_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            os.kill(process.pid, number)

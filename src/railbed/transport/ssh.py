@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -204,7 +205,12 @@ def _os_error(host: str, login: Login, error: OSError) -> DeviceError:
             f"{error.filename} cannot be read: {error.strerror}", hint="correct `login:` in the cluster file"
         )
     port = f" port {login.port}" if login.port else ""
-    return Unreachable(f"{host}{port} cannot be reached: {error.strerror or error}", hint=_look_at(host))
+    return Unreachable(f"{host}{port} cannot be reached: {_reason(error)}", hint=_look_at(host))
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's words; asyncio wraps them in its own where it tried several addresses."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 def _try_by_hand(host: str, login: Login) -> str:

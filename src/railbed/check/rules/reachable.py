@@ -28,7 +28,7 @@ from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import Site
 from railbed.model.reading import DeviceFacts
 
-EXPECTED = "answers"
+EXPECTED = "an answer"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
@@ -42,7 +42,7 @@ def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
         return fail(subject=name, expected=EXPECTED, observed="was not asked")
     if facts.failure:
         return fail(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
-    return ok(subject=name, expected=EXPECTED, observed=EXPECTED)
+    return ok(subject=name, expected=EXPECTED, observed="answers")
 
 
 CHECK = Check(name="reachable", title="every node answers", scope="cluster", needs=(), judge=judge, doc=__doc__)

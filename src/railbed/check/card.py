@@ -1,0 +1,117 @@
+"""Which kind of card a port is, and what that kind cannot do: rules skip with the reason instead of failing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from railbed.check.rdma import rdma_device, rdma_name
+from railbed.check.site import PortView
+from railbed.model.probe import Probe
+from railbed.probes import counter_names, infiniband
+from railbed.probes.infiniband import RdmaDevice
+
+CARD_PROBES: tuple[Probe[Any], ...] = (infiniband.PROBE, counter_names.PROBE)
+"""What `card_of` reads: part of `needs` of every rule that calls it."""
+
+
+class Ability(Enum):
+    """What a card may be able to do."""
+
+    PFC = "PFC"
+    DSCP_TRUST = "DSCP trust"
+    DCQCN = "DCQCN"
+    ECN_COUNTERS = "ECN counters"
+    OWN_RATE = "a rate of its own"
+    FIRMWARE = "firmware"
+
+
+SOFT_ROCE = {
+    Ability.PFC: "Soft-RoCE is software: it has no PFC",
+    Ability.DSCP_TRUST: "Soft-RoCE is software: it has no DSCP trust",
+    Ability.DCQCN: "Soft-RoCE has no congestion control (DCQCN)",
+    Ability.ECN_COUNTERS: "Soft-RoCE does not count ECN marks or CNPs",
+    Ability.OWN_RATE: "Soft-RoCE has no rate of its own",
+    Ability.FIRMWARE: "Soft-RoCE has no firmware",
+}
+IWARP = {
+    Ability.DSCP_TRUST: "iWARP runs over TCP: no RoCE priority",
+    Ability.PFC: "iWARP runs over TCP: it needs no PFC",
+    Ability.DCQCN: "iWARP runs over TCP: no DCQCN",
+    Ability.ECN_COUNTERS: "iWARP runs over TCP: no CNPs to count",
+}
+LACKS: dict[str | None, dict[Ability, str]] = {
+    "rxe": SOFT_ROCE,
+    "iwarp": IWARP,
+    "siw": IWARP
+    | {
+        Ability.OWN_RATE: "Soft-iWARP has no rate of its own",
+        Ability.FIRMWARE: "Soft-iWARP has no firmware",
+    },
+    "mlx4": {
+        Ability.DSCP_TRUST: "ConnectX-3 cannot trust DSCP",
+        Ability.DCQCN: "ConnectX-3 has no DCQCN",
+        Ability.ECN_COUNTERS: "ConnectX-3 does not count ECN marks or CNPs",
+    },
+}
+ON_INFINIBAND = {
+    Ability.PFC: "InfiniBand link: it has credits, not PFC",
+    Ability.DSCP_TRUST: "InfiniBand link: no DSCP",
+    Ability.DCQCN: "InfiniBand link: no DCQCN",
+    Ability.ECN_COUNTERS: "InfiniBand link: no CNPs",
+}
+FAMILY_OF_DRIVER = {
+    "mlx4_core": "mlx4",
+    "mlx5_core": "mlx5",
+    "bnxt_en": "bnxt_re",
+    "bnxt_re": "bnxt_re",
+    "ionic": "ionic",
+    "ice": "irdma",
+    "i40e": "irdma",
+}
+CONNECTX_3 = (4099, 4100, 4103)
+FIRST_MLX5 = 4113
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is known of the card behind a port."""
+
+    family: str | None
+    """mlx4, mlx5, bnxt_re, ionic, irdma, rxe, siw, iwarp, other; None where nothing tells."""
+    infiniband_link: bool = False
+
+    def lacks(self, ability: Ability) -> str:
+        """Return why the card cannot do something; empty where it can, or where nothing says that it cannot."""
+        if self.infiniband_link and ability in ON_INFINIBAND:
+            return ON_INFINIBAND[ability]
+        return LACKS.get(self.family, {}).get(ability, "")
+
+
+def card_of(port: PortView) -> Card:
+    """Tell the card from its driver and chip, else from the names of its counters; never from its name."""
+    device = rdma_device(port)
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    family = (_family(device) if device else None) or _family_of_counters(port)
+    return Card(family=family, infiniband_link=own is not None and own.link_layer == "InfiniBand")
+
+
+def _family(device: RdmaDevice) -> str | None:
+    if device.node_type == "RNIC":
+        return "iwarp" if device.driver else "siw"
+    if device.parent:
+        return "rxe"
+    if device.driver:
+        return FAMILY_OF_DRIVER.get(device.driver, "other")
+    chip = re.fullmatch(r"MT(\d{4,5})", device.hca_type or "")
+    if not chip:
+        return None
+    return "mlx4" if int(chip[1]) in CONNECTX_3 else "mlx5" if int(chip[1]) >= FIRST_MLX5 else None
+
+
+def _family_of_counters(port: PortView) -> str | None:
+    facts = port.node.try_read(counter_names.PROBE)
+    names = facts.ports.get(rdma_name(port)) if facts else None
+    return names.family if names else None

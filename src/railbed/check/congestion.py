@@ -1,0 +1,55 @@
+"""Congestion control of a port from whichever driver has it: OFED's sysfs (by interface), inbox debugfs (by PCI)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from railbed.check.rdma import rdma_device
+from railbed.check.site import PortView
+from railbed.model.probe import Probe
+from railbed.probes import dcqcn, infiniband, pcie
+from railbed.probes.dcqcn import Ecn
+
+CONGESTION_PROBES: tuple[Probe[Any], ...] = (dcqcn.PROBE, infiniband.PROBE, pcie.PROBE)
+"""What `congestion_of` reads."""
+
+NOT_SHOWN = "the driver shows no congestion control"
+NOT_SHOWN_REMEDY = "OFED has /sys/class/net/IF/ecn; the inbox mlx5 driver has cc_params in debugfs, for root"
+
+
+@dataclass(frozen=True, slots=True)
+class Congestion:
+    """What the driver shows; neither may be there."""
+
+    ofed: Ecn | None
+    inbox: dict[str, int | None]
+    folder: str
+    """Where the parameters stand on the node."""
+
+    @property
+    def cnp_dscp(self) -> int | None:
+        """The DSCP of congestion notification packets."""
+        return self.ofed.parameters.get("np_cnp_dscp") if self.ofed else self.inbox.get("np_cnp_dscp")
+
+
+def congestion_of(port: PortView) -> Congestion | None:
+    """Return what the port's driver shows, or None where it shows nothing; unread ends as unknown."""
+    facts = port.read(dcqcn.PROBE)
+    netdev = port.port.netdev
+    if netdev in facts.interfaces:
+        return Congestion(facts.interfaces[netdev], {}, f"/sys/class/net/{netdev}/ecn")
+    address = _pci_address(port)
+    if address in facts.cards:
+        return Congestion(None, facts.cards[address], f"/sys/kernel/debug/mlx5/{address}/cc_params")
+    return None
+
+
+def _pci_address(port: PortView) -> str:
+    device = rdma_device(port)
+    if device and device.pci:
+        return device.pci
+    cards = port.node.try_read(pcie.PROBE)
+    if cards is None:
+        return ""
+    return next((address for address, card in cards.cards.items() if port.port.netdev in card.netdevs), "")

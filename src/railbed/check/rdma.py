@@ -1,0 +1,50 @@
+"""What rules over RDMA ports share: leaving out ports without RDMA, and finding the port among the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+
+from railbed.check.rule import Judgement, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import infiniband
+from railbed.probes.infiniband import RdmaDevice, RdmaPort
+
+NO_RDMA = "no RDMA device in the cluster file"
+
+JudgePort = Callable[[PortView], Iterator[Judgement]]
+
+
+def on_rdma_ports(judge: JudgePort) -> JudgePort:
+    """Skip ports that the cluster file gives no RDMA device."""
+
+    @wraps(judge)
+    def judge_rdma_port(port: PortView) -> Iterator[Judgement]:
+        if port.port.rdma is None:
+            yield skip(NO_RDMA)
+        else:
+            yield from judge(port)
+
+    return judge_rdma_port
+
+
+def rdma_name(port: PortView) -> str:
+    """Return `device/port`, as the cluster file has it."""
+    return f"{port.port.rdma}/{port.port.rdma_port}"
+
+
+def rdma_device(port: PortView) -> RdmaDevice | None:
+    """Return the port's RDMA device as sysfs shows it, or None where it is not there or sysfs was not read."""
+    facts = port.node.try_read(infiniband.PROBE)
+    return facts.devices.get(port.port.rdma or "") if facts else None
+
+
+def rdma_port(port: PortView) -> RdmaPort | None:
+    """Return the RDMA port as sysfs shows it, or None where the machine has none; unread ends as unknown."""
+    device = port.read(infiniband.PROBE).devices.get(port.port.rdma or "")
+    return device.ports.get(str(port.port.rdma_port)) if device else None
+
+
+def not_there(port: PortView, expected: str) -> Judgement:
+    """Leave it to the rule `rdma_device` to say what is wrong with a device that is not there."""
+    return unknown(expected=expected, observed=f"no {rdma_name(port)} on this node: see rdma_device")

@@ -1,0 +1,58 @@
+"""The clock of every node is kept right by a time service.
+
+What
+----
+The kernel's synchronised flag (`timedatectl`), or chrony's own state where timedatectl is missing.
+
+Why
+---
+Clocks that agree today drift by seconds per week without a time service. A training run lasts longer than that, and its
+logs and counters from several nodes can then no longer be laid on one time axis.
+
+Fix
+---
+`apt install chrony` or `timedatectl set-ntp true`, on every node with the same servers. Open UDP port 123 to them.
+
+Source
+------
+timedatectl(1), `NTPSynchronized`; adjtimex(2), STA_UNSYNC; chronyc(1), `tracking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, unknown, warn
+from railbed.check.site import NodeView
+from railbed.probes import clock_sync
+
+EXPECTED = "kept right by a time service"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look at the synchronised flag, and name the service behind it."""
+    facts = node.read(clock_sync.PROBE)
+    service = ", ".join(facts.services) or "no time service running"
+    if facts.synchronised is None:
+        yield unknown(expected=EXPECTED, observed=f"timedatectl and chronyc are silent; {service}")
+    elif facts.synchronised:
+        followed = f", follows {facts.source}" if facts.source else ""
+        yield ok(expected=EXPECTED, observed=f"synchronised ({service}{followed})")
+    else:
+        yield warn(expected=EXPECTED, observed=f"not synchronised ({service})", remedy=_remedy(facts))
+
+
+def _remedy(facts: clock_sync.ClockSync) -> str:
+    if "chronyd" in facts.services:
+        return "see which servers answer: chronyc sources -v"
+    return "" if facts.services else "timedatectl set-ntp true (or: apt install chrony)"
+
+
+CHECK = Check(
+    name="clock_synchronised",
+    title="a time service keeps the clock right",
+    scope="node",
+    needs=(clock_sync.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

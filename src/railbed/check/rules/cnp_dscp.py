@@ -1,0 +1,67 @@
+"""Congestion notifications are sent with the policy's DSCP.
+
+What
+----
+`cnp_dscp` (OFED) or `np_cnp_dscp` (inbox debugfs) of the card is the policy's DSCP for congestion notification packets.
+
+Why
+---
+The receiver of a marked packet tells the sender to slow down with a CNP. Sent with another DSCP it waits in the very
+queue that is full, or behind bulk traffic: the sender slows down too late, queues grow until PFC stops whole ports, and
+the all-reduce of every job behind them stalls.
+
+Fix
+---
+OFED: `echo 48 > /sys/class/net/IF/ecn/roce_np/cnp_dscp`. Inbox: `echo 48 > …/cc_params/np_cnp_dscp`. For good, in
+firmware: `mlxconfig -d DEVICE set CNP_DSCP_P1=48`. The value is not fixed at 48, whatever guides say.
+
+Source
+------
+Linux kernel, drivers/infiniband/hw/mlx5/cong.c; NVIDIA MLNX_OFED documentation, explicit congestion notification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.card import CARD_PROBES, Ability, card_of
+from railbed.check.congestion import CONGESTION_PROBES, NOT_SHOWN, NOT_SHOWN_REMEDY, Congestion, congestion_of
+from railbed.check.rdma import on_rdma_ports
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare the card's DSCP of notifications with the policy's."""
+    wanted = port.policy.cnp_dscp
+    expected = f"CNPs with DSCP {wanted}"
+    if not port.policy.ecn:
+        yield skip("the policy has ECN off")
+        return
+    lacking = card_of(port).lacks(Ability.DCQCN)
+    if lacking:
+        yield skip(lacking, expected=expected)
+        return
+    shown = congestion_of(port)
+    if shown is None or shown.cnp_dscp is None:
+        yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
+    elif shown.cnp_dscp != wanted:
+        remedy = f"echo {wanted} > {_file(shown)}"
+        yield fail(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", remedy=remedy)
+    else:
+        yield ok(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}")
+
+
+def _file(shown: Congestion) -> str:
+    return f"{shown.folder}/roce_np/cnp_dscp" if shown.ofed else f"{shown.folder}/np_cnp_dscp"
+
+
+CHECK = Check(
+    name="cnp_dscp",
+    title="CNPs with the policy's DSCP",
+    scope="port",
+    needs=(*CONGESTION_PROBES, *CARD_PROBES),
+    judge=judge,
+    doc=__doc__,
+)

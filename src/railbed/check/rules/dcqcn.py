@@ -1,0 +1,78 @@
+"""Congestion control (DCQCN) is on for the policy's priority, on both of its sides.
+
+What
+----
+OFED: `ecn/roce_np/enable` (answers marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the policy's
+priority. The inbox driver has no such switch: there the rule sees that the parameters can be read, which the firmware
+allows only on cards with DCQCN, and it is on unless firmware settings say otherwise.
+
+Why
+---
+With ECN the switch marks packets before its queue is full, and DCQCN makes the senders slow down. Off on one side, the
+marks have no effect: many nodes sending to one fill the queue on every all-reduce, PFC stops the ports before it, and
+the stop spreads to jobs that share the fabric.
+
+Fix
+---
+OFED: `echo 1 > /sys/class/net/IF/ecn/roce_np/enable/3`, the same with `roce_rp`. For good: `mlxconfig -d DEVICE set
+ROCE_CC_PRIO_MASK_P1=255`. ConnectX-3 and Soft-RoCE do not have it.
+
+Source
+------
+Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015); Linux kernel, mlx5 cong.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.card import CARD_PROBES, Ability, card_of
+from railbed.check.congestion import CONGESTION_PROBES, NOT_SHOWN, NOT_SHOWN_REMEDY, Congestion, congestion_of
+from railbed.check.rdma import on_rdma_ports
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes.dcqcn import Ecn
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look at both sides of the policy's priority."""
+    expected = f"DCQCN on for priority {port.policy.priority}"
+    if not port.policy.ecn:
+        yield skip("the policy has ECN off")
+        return
+    lacking = card_of(port).lacks(Ability.DCQCN)
+    if lacking:
+        yield skip(lacking, expected=expected)
+        return
+    shown = congestion_of(port)
+    if shown is None:
+        yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
+    elif shown.ofed:
+        yield _switches(shown, shown.ofed, str(port.policy.priority), expected)
+    else:
+        evidence = "\n".join(f"{name} {value}" for name, value in shown.inbox.items())
+        observed = "parameters readable (inbox driver, no switch)"
+        yield ok(expected=expected, observed=observed, evidence=evidence)
+
+
+def _switches(shown: Congestion, ecn: Ecn, priority: str, expected: str) -> Judgement:
+    sides = {"roce_np": ecn.notification.get(priority), "roce_rp": ecn.reaction.get(priority)}
+    off = [side for side, on in sides.items() if on is False]
+    missing = [side for side, on in sides.items() if on is None]
+    if off:
+        remedy = "; ".join(f"echo 1 > {shown.folder}/{side}/enable/{priority}" for side in off)
+        return fail(expected=expected, observed=f"{' and '.join(off)} off", remedy=remedy)
+    if missing:
+        return unknown(expected=expected, observed=f"no {' and '.join(missing)} switch for priority {priority}")
+    return ok(expected=expected, observed="roce_np and roce_rp on")
+
+
+CHECK = Check(
+    name="dcqcn",
+    title="congestion control (DCQCN) on",
+    scope="port",
+    needs=(*CONGESTION_PROBES, *CARD_PROBES),
+    judge=judge,
+    doc=__doc__,
+)

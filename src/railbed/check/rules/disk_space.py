@@ -1,0 +1,70 @@
+"""The training folder can be written and has room.
+
+What
+----
+The disk under `training.workdir` has `training.min_disk_gb` free, inodes left, is mounted for writing, and lets our
+account write. A folder that does not exist yet is judged by its nearest parent.
+
+Why
+---
+A checkpoint that does not fit ends the run, and what was trained since the last one is lost. A disk that the kernel
+made read-only after an error does the same, on a node that looks healthy otherwise.
+
+Fix
+---
+Remove old checkpoints, or set `training.workdir` to a larger disk. Read-only: look in `dmesg` for the error, repair the
+file system (`fsck`) and mount it again. Not writable: `chown` the folder to the account that trains.
+
+Source
+------
+df(1), findmnt(8); ext4(5), `errors=remount-ro`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.site import NodeView
+from railbed.probes import disk
+
+GB = 10**9
+LEAST_INODES = 10_000
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Judge what would stop a checkpoint, the worst first."""
+    training = node.site.cluster.training
+    expected = f"{training.min_disk_gb:g} GB free for {training.workdir}"
+    facts = node.read(disk.PROBE)
+    obstacle = _obstacle(facts)
+    if obstacle:
+        yield fail(expected=expected, observed=obstacle)
+    elif facts.free_bytes < training.min_disk_gb * GB:
+        yield fail(expected=expected, observed=_free(facts))
+    else:
+        yield ok(expected=expected, observed=_free(facts))
+
+
+def _obstacle(facts: disk.Disk) -> str:
+    if facts.read_only:
+        return f"{facts.mount} is mounted read-only"
+    if facts.writable is False:
+        return f"{facts.folder} is not writable for this account"
+    if facts.free_inodes is not None and facts.free_inodes < LEAST_INODES:
+        return f"{facts.free_inodes} inodes left on {facts.mount}"
+    return ""
+
+
+def _free(facts: disk.Disk) -> str:
+    return f"{facts.free_bytes / GB:.1f} GB free on {facts.mount}"
+
+
+CHECK = Check(
+    name="disk_space",
+    title="room for checkpoints",
+    scope="node",
+    needs=(disk.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,72 @@
+"""All cards of a rail have the same driver and firmware.
+
+What
+----
+`ethtool -i` shows one driver and one firmware version on all interfaces of a rail.
+
+Why
+---
+Two firmware versions can differ in their congestion control defaults, adaptive retransmission and bugs. One node with
+another version is then slower than its peers, every collective waits for it, and nothing in its configuration tells
+why.
+
+Fix
+---
+Bring all cards to the version that most have (`mlxfwmanager`, `mlxup`, or the vendor's tool), then reset the card or
+reboot the node.
+
+Source
+------
+NVIDIA's release notes of the ConnectX firmware and of DOCA-OFED name the pairs of versions that are tested together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.rules.wording import grouped, some
+from railbed.check.site import RailView
+from railbed.probes import ethtool_driver
+
+EXPECTED = "one driver and firmware"
+
+
+def judge(rail: RailView) -> Iterator[Judgement]:
+    """Compare the ports of a rail."""
+    if len(rail.ports) < 2:
+        yield skip("fewer than two ports answered")
+        return
+    versions = _versions(rail)
+    if len(versions) < 2:
+        yield unknown(expected=EXPECTED, observed=f"known for {len(versions)} of {len(rail.ports)} ports")
+    elif len(set(versions.values())) == 1:
+        yield ok(expected=EXPECTED, observed=f"{next(iter(versions.values()))} on {len(versions)} ports")
+    else:
+        groups = grouped(versions)
+        odd, names = next(iter(groups.items()))
+        yield warn(
+            expected=EXPECTED,
+            observed=f"{len(groups)} versions; {some(names, 2)}: {odd}",
+            evidence="\n".join(f"{version}: {', '.join(ports)}" for version, ports in groups.items()),
+        )
+
+
+def _versions(rail: RailView) -> dict[str, str]:
+    versions = {}
+    for port in rail.ports:
+        drivers = port.node.try_read(ethtool_driver.PROBE)
+        driver = drivers.interfaces.get(port.port.netdev) if drivers else None
+        if driver and driver.driver:
+            versions[port.subject] = f"{driver.driver} {driver.firmware or ''}".strip()
+    return versions
+
+
+CHECK = Check(
+    name="driver_equal",
+    title="equal driver and firmware on a rail",
+    scope="rail",
+    needs=(ethtool_driver.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

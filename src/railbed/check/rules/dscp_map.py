@@ -1,0 +1,69 @@
+"""The card puts the policy's DSCP into the policy's priority.
+
+What
+----
+`dcb app` (or the dscp2prio table of `mlnx_qos`) maps the policy's DSCP to the policy's priority, and to no other.
+
+Why
+---
+The mark on a packet, the buffer it lands in and the priority that pauses must be one chain. Where the host maps DSCP
+26 elsewhere, received gradients miss the buffer that PFC protects: the card drops while it should pause, and the
+all-reduce repeats what was lost.
+
+Fix
+---
+`dcb app replace dev IF dscp-prio 26:3`, or `mlnx_qos -i IF --dscp2prio set,26,3`. Keep it in a systemd unit: it is lost
+at reboot.
+
+Source
+------
+iproute2, dcb-app(8); NVIDIA MLNX_OFED documentation, mlnx_qos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.card import CARD_PROBES, Ability, card_of
+from railbed.check.qos import dscp_priorities
+from railbed.check.rdma import on_rdma_ports
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import dcb_app, mlnx_qos
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare the priority of the policy's DSCP with the policy's."""
+    dscp, priority = port.policy.dscp, port.policy.priority
+    expected = f"DSCP {dscp} to priority {priority}"
+    if not port.policy.pfc and not port.policy.ecn:
+        yield skip("the policy has PFC and ECN off")
+        return
+    lacking = card_of(port).lacks(Ability.DSCP_TRUST)
+    if lacking:
+        yield skip(lacking, expected=expected)
+        return
+    priorities = dscp_priorities(port)
+    if isinstance(priorities, str):
+        yield unknown(expected=expected, observed=priorities)
+        return
+    seen = sorted(set(priorities.get(dscp, ())))
+    remedy = f"dcb app replace dev {port.port.netdev} dscp-prio {dscp}:{priority}"
+    if seen == [priority]:
+        yield ok(expected=expected, observed=f"DSCP {dscp} to priority {priority}")
+    elif seen:
+        named = " and ".join(str(number) for number in seen)
+        yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", remedy=remedy)
+    else:
+        yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", remedy=remedy)
+
+
+CHECK = Check(
+    name="dscp_map",
+    title="DSCP mapped to the policy's priority",
+    scope="port",
+    needs=(dcb_app.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,77 @@
+"""The card sorts packets by DSCP.
+
+What
+----
+`mlnx_qos` shows trust state `dscp`. With the inbox driver, an entry `dscp-prio` in `dcb app` implies it: mlx5 changes
+to DSCP trust with the first entry, and back with the last.
+
+Why
+---
+RoCE v2 on a routed network carries its priority in the DSCP of the IP header. A card that trusts PCP looks for a VLAN
+tag instead, finds none, and puts everything into priority 0: the right ToS is on the wire, but neither PFC nor the
+lossless buffer works for it, and training loses packets under load.
+
+Fix
+---
+`mlnx_qos -i IF --trust dscp`, or with the inbox driver `dcb app add dev IF dscp-prio 26:3`. Keep it in a systemd unit:
+it is lost at reboot.
+
+Source
+------
+Linux kernel, mlx5 en_dcbnl.c (trust state follows the DSCP entries); NVIDIA MLNX_OFED documentation, mlnx_qos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.card import CARD_PROBES, Ability, Card, card_of
+from railbed.check.qos import dscp_priorities, ofed_qos
+from railbed.check.rdma import on_rdma_ports
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import dcb_app, mlnx_qos
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look at the trust state, or at what implies it."""
+    expected = "trust dscp"
+    if not port.policy.pfc and not port.policy.ecn:
+        yield skip("the policy has PFC and ECN off")
+        return
+    card = card_of(port)
+    lacking = card.lacks(Ability.DSCP_TRUST)
+    if lacking:
+        yield skip(lacking, expected=expected)
+        return
+    qos = ofed_qos(port)
+    if qos and qos.trust == "dscp":
+        yield ok(expected=expected, observed="trust dscp")
+    elif qos and qos.trust:
+        remedy = f"mlnx_qos -i {port.port.netdev} --trust dscp"
+        yield fail(expected=expected, observed=f"trust {qos.trust}", remedy=remedy)
+    else:
+        yield _implied(port, card, expected)
+
+
+def _implied(port: PortView, card: Card, expected: str) -> Judgement:
+    entries = dscp_priorities(port)
+    if isinstance(entries, str):
+        return unknown(expected=expected, observed=entries)
+    if entries:
+        return ok(expected=expected, observed=f"dscp, implied by {len(entries)} dcb app entries")
+    if card.family == "mlx5":
+        remedy = f"dcb app add dev {port.port.netdev} dscp-prio {port.policy.dscp}:{port.policy.priority}"
+        return fail(expected=expected, observed="pcp: dcb app has no dscp-prio entry", remedy=remedy)
+    return unknown(expected=expected, observed="this driver does not show its trust state")
+
+
+CHECK = Check(
+    name="dscp_trust",
+    title="the card trusts DSCP",
+    scope="port",
+    needs=(mlnx_qos.PROBE, dcb_app.PROBE, *CARD_PROBES),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,90 @@
+"""The firewall of a node lets its peers in.
+
+What
+----
+On every rail interface, new connections from the peers are accepted: TCP to the rendezvous port, TCP to the ports that
+Gloo and NCCL pick themselves (32768 to 60999), and UDP 4791 where the port has RDMA. What the filter does is worked out
+from its rules; where they are too clever for that and packets may be dropped, it is a warning.
+
+Why
+---
+NCCL and Gloo open connections on ports nobody can name in advance. A firewall that allows only the rendezvous port lets
+the ranks meet and then hang in the first collective. Cards with RDMA in hardware pass the firewall by: a closed UDP
+4791 stops Soft-RoCE only, and is a warning for others.
+
+Fix
+---
+Accept everything from the rail's subnet on the rail's interface, for example `nft insert rule inet filter input iifname
+IF ip saddr SUBNET accept`, `ufw allow in on IF from SUBNET`, or the zone `trusted` of firewalld for the interface.
+
+Source
+------
+nft(8), iptables(8); Linux kernel documentation, `ip_local_port_range`; UDP 4791 is RoCEv2's port at IANA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.rules.wording import some
+from railbed.check.site import NodeView, PortView
+from railbed.probes import firewall
+from railbed.probes.firewall_rules import Packet
+
+ROCE_PORT = 4791
+EPHEMERAL = (32768, 45000, 60999)
+"""Both ends and a middle of the range that Linux picks ports from."""
+EXPECTED = "peers are let in on the rails"
+SOFT_ROCE = "rxe"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Send imagined packets from a peer of each port through the rules."""
+    if not node.node.ports:
+        yield skip("no port on a rail")
+        return
+    facts = node.read(firewall.PROBE)
+    hard: list[str] = []
+    soft: list[str] = []
+    for port in node.ports:
+        for packet, name, needed in _packets(port):
+            verdict = facts.verdict(packet)
+            if verdict == "drop":
+                (hard if needed else soft).append(f"{name} dropped on {packet.netdev}")
+            elif verdict is None:
+                soft.append(f"{name} on {packet.netdev} unclear")
+    working = [name for name, at_work in facts.managers.items() if at_work]
+    who = ", ".join((*facts.backends, *working)) or "no firewall"
+    if hard:
+        yield fail(expected=EXPECTED, observed=some(dict.fromkeys(hard), 2), evidence="\n".join((who, *hard, *soft)))
+    elif soft:
+        yield warn(expected=EXPECTED, observed=some(dict.fromkeys(soft), 2), evidence="\n".join((who, *soft)))
+    else:
+        yield ok(expected=EXPECTED, observed=f"let in ({who})")
+
+
+def _packets(port: PortView) -> Iterator[tuple[Packet, str, bool]]:
+    """Yield a packet of each kind from a peer of the port, its name, and whether training cannot do without."""
+    cluster = port.node.site.cluster
+    peer = next(cluster.peers(port.node.name, port.port), None)
+    if peer is None:
+        return
+    rendezvous = cluster.training.rendezvous_port
+    kinds: list[tuple[Literal["tcp", "udp"], int, str, bool]] = [("tcp", rendezvous, f"TCP {rendezvous}", True)]
+    kinds += [("tcp", number, "TCP 32768-60999", True) for number in EPHEMERAL]
+    if port.port.rdma:
+        kinds.append(("udp", ROCE_PORT, f"UDP {ROCE_PORT}", port.port.rdma.startswith(SOFT_ROCE)))
+    for protocol, number, name, needed in kinds:
+        yield Packet(protocol=protocol, port=number, netdev=port.port.netdev, source=peer[1].address), name, needed
+
+
+CHECK = Check(
+    name="firewall",
+    title="firewall lets the peers in",
+    scope="node",
+    needs=(firewall.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,62 @@
+"""The RoCE v2 GID has the same index on all nodes of a rail.
+
+What
+----
+The index of the RoCE v2 GID of the port's address is equal on every node of the rail.
+
+Why
+---
+`NCCL_IB_GID_INDEX=3` copied from a guide holds for the whole job. Where the index of one node differs, that node sends
+from another address or with RoCE v1: the job hangs at its first collective, or runs outside of the lossless queue.
+
+Fix
+---
+Leave `NCCL_IB_GID_INDEX` unset and let NCCL (2.21 and newer) choose by address and type, with
+`NCCL_IB_ROCE_VERSION_NUM=2`; or give all nodes the same addresses in the same order, without leftovers.
+
+Source
+------
+NCCL user guide, NCCL_IB_GID_INDEX; linux-rdma/perftest issue 44.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.differences import by_value, rdma_ports, read_ports, unread_findings
+from railbed.check.gid import rocev2_index
+from railbed.check.rule import Check, Judgement, ok, skip, warn
+from railbed.check.site import PortView, RailView
+from railbed.probes import infiniband
+from railbed.probes.infiniband import RdmaDevices
+
+
+def judge(rail: RailView) -> Iterator[Judgement]:
+    """Compare the indices of all ports of the rail."""
+    expected = "one GID index on all nodes"
+    read, unread = read_ports(rdma_ports(rail), infiniband.PROBE)
+    yield from unread_findings(unread, infiniband.PROBE, expected)
+    indices = {port.node.name: index for port, facts in read if (index := _index(port, facts)) is not None}
+    if len(indices) < 2:
+        if not unread:
+            yield skip("fewer than two RoCE v2 GIDs to compare", expected=expected)
+    elif len(set(indices.values())) > 1:
+        yield warn(expected=expected, observed=by_value({node: f"index {index}" for node, index in indices.items()}))
+    else:
+        yield ok(expected=expected, observed=f"index {next(iter(indices.values()))} on {len(indices)} nodes")
+
+
+def _index(port: PortView, facts: RdmaDevices) -> int | None:
+    device = facts.devices.get(port.port.rdma or "")
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    return rocev2_index(own.gids, port.port.address) if own else None
+
+
+CHECK = Check(
+    name="gid_index_equal",
+    title="GID index equal on the rail",
+    scope="rail",
+    needs=(infiniband.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,103 @@
+"""The RDMA port has a RoCE v2 GID for its address.
+
+What
+----
+The GID table of the port has an entry of type RoCE v2 for the address in the cluster file. `observed` names its index.
+
+Why
+---
+A RoCE v2 packet is UDP in IP: only that has a DSCP for the lossless queue and an ECN field for congestion control. On a
+RoCE v1 or link-local GID training may run between two nodes of one switch, without either, and hangs across subnets.
+
+Fix
+---
+Put the address on the interface (`ip addr add ADDRESS/PREFIX dev IF`): the kernel adds the GID by itself. Only v1 for
+the address: the card cannot do v2 (ConnectX-3 without Pro), or its driver or firmware has it off.
+
+Source
+------
+Linux kernel documentation, ABI/stable/sysfs-class-infiniband (gid_attrs); linux-rdma/perftest issue 44.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from railbed.check.card import CARD_PROBES, card_of
+from railbed.check.gid import of_address, rocev2_index
+from railbed.check.rdma import not_there, on_rdma_ports, rdma_device
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import ibv_devinfo, infiniband
+from railbed.probes.gids import ROCE_V2, Gid
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look for the entry by type and address."""
+    expected = f"RoCE v2 GID for {port.port.address}"
+    card = card_of(port)
+    if card.infiniband_link:
+        yield skip("InfiniBand link: its GIDs are no RoCE GIDs", expected=expected)
+        return
+    if card.family in ("siw", "iwarp"):
+        yield skip("iWARP has no RoCE GIDs", expected=expected)
+        return
+    gids = _gids(port)
+    if gids is None:
+        yield not_there(port, expected)
+    else:
+        yield _judge_table(port, gids, expected)
+
+
+def _judge_table(port: PortView, gids: Sequence[Gid], expected: str) -> Judgement:
+    evidence = "\n".join(f"{gid.index} {gid.gid} {gid.type or '?'} {gid.netdev or ''}".rstrip() for gid in gids)
+    index = rocev2_index(gids, port.port.address)
+    if index is not None:
+        return ok(expected=expected, observed=f"index {index}", evidence=evidence)
+    ours = of_address(gids, port.port.address)
+    if any(gid.type is None for gid in ours):
+        return unknown(expected=expected, observed=f"index {ours[0].index}, of unknown type", evidence=evidence)
+    if ours:
+        return fail(expected=expected, observed=f"only RoCE v1, index {ours[0].index}", evidence=evidence)
+    remedy = f"put {port.port.address} on {port.port.netdev}: ip addr add {_interface_address(port)}"
+    return fail(expected=expected, observed=_what_is_there(gids), remedy=remedy, evidence=evidence)
+
+
+def _gids(port: PortView) -> Sequence[Gid] | None:
+    """Return the GID table from sysfs, else from ibv_devinfo; None where there is no such port."""
+    number = str(port.port.rdma_port)
+    device = rdma_device(port)
+    if device and number in device.ports:
+        return device.ports[number].gids
+    verbs = port.node.try_read(ibv_devinfo.PROBE)
+    seen = verbs.devices.get(port.port.rdma or "") if verbs else None
+    if seen and number in seen.ports and seen.ports[number].gids:
+        return seen.ports[number].gids
+    port.read(infiniband.PROBE)
+    return None
+
+
+def _what_is_there(gids: Sequence[Gid]) -> str:
+    if not gids:
+        return "no GIDs"
+    if all(gid.address.is_link_local for gid in gids):
+        return "only link-local GIDs"
+    others = sorted({str(gid.address) for gid in gids if not gid.address.is_link_local and gid.type == ROCE_V2})
+    return f"RoCE v2 only for {', '.join(others[:2])}" if others else "no RoCE v2 GID of an address"
+
+
+def _interface_address(port: PortView) -> str:
+    subnet = port.rail.subnet
+    prefix = f"/{subnet.prefixlen}" if subnet else "/30"
+    return f"{port.port.address}{prefix} dev {port.port.netdev}"
+
+
+CHECK = Check(
+    name="gid_rocev2",
+    title="RoCE v2 GID for the port's address",
+    scope="port",
+    needs=(*CARD_PROBES, ibv_devinfo.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

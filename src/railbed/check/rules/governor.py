@@ -1,0 +1,61 @@
+"""The processors run at full speed all the time.
+
+What
+----
+The frequency governor of every logical processor is `performance`.
+
+Why
+---
+Between two bursts of gradients a processor under `powersave`, `ondemand` or `schedutil` slows down, and has to speed up
+again when the next completion arrives. That adds tens of microseconds to every message, on one node at random: the
+all-reduce takes the sum of the slowest.
+
+Fix
+---
+`cpupower frequency-set -g performance` (package linux-cpupower), kept over a reboot with `tuned-adm profile
+network-latency` or a systemd unit. Set the BIOS power profile to maximum performance too.
+
+Source
+------
+Linux kernel documentation, admin-guide/pm/cpufreq (generic scaling governors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.site import NodeView
+from railbed.probes import cpu
+
+EXPECTED = "governor performance"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look at the governors that are set."""
+    facts = node.read(cpu.PROBE)
+    if facts.governors is None:
+        yield _nothing_to_see(facts)
+        return
+    others = {name: count for name, count in facts.governors.items() if name != "performance"}
+    if others:
+        observed = ", ".join(f"{count} x {name}" for name, count in others.items())
+        yield warn(expected=EXPECTED, observed=observed, remedy="cpupower frequency-set -g performance")
+    else:
+        yield ok(expected=EXPECTED, observed=f"performance on {sum(facts.governors.values())} processors")
+
+
+def _nothing_to_see(facts: cpu.Cpu) -> Judgement:
+    if facts.hypervisor:
+        return skip("no frequency control visible (virtual machine)", expected=EXPECTED)
+    return unknown(expected=EXPECTED, observed="no frequency control visible; firmware may hold it")
+
+
+CHECK = Check(
+    name="governor",
+    title="processors at full speed",
+    scope="node",
+    needs=(cpu.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

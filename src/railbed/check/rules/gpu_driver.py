@@ -1,0 +1,100 @@
+"""The NVIDIA driver works, shows every GPU, and is new enough for PyTorch.
+
+What
+----
+Every NVIDIA GPU on the PCI bus is shown by nvidia-smi, and the driver runs the CUDA version that PyTorch was built
+with: because it knows that version, or through minor-version compatibility (CUDA 11 from driver 450.80.02, CUDA 12 from
+525.60.13, CUDA 13 from 580.65.06). NVIDIA's `cuda-compat` packages, which get around this on data-centre cards, are not
+looked at.
+
+Why
+---
+Without a working driver PyTorch finds no GPU on this node, and its rank fails or trains on the CPU while all others
+wait for it at every step. A GPU that fell off the bus takes the whole job down when its rank starts.
+
+Fix
+---
+Install a driver of the branch that PyTorch's CUDA needs, the same on all nodes, and reboot. "Driver/library version
+mismatch" means the driver was upgraded under the running module: reboot. A GPU missing from nvidia-smi that lspci
+still shows: look for `Xid` in `dmesg`.
+
+Source
+------
+NVIDIA, CUDA compatibility guide, "Minor version compatibility", and CUDA toolkit release notes (minimum drivers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.rules.applies import NO_GPU
+from railbed.check.site import NodeView
+from railbed.probes import gpu, torch
+
+OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+"""By the major version of CUDA."""
+WORKING = "a driver that shows every GPU"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look at the driver itself, then at what PyTorch asks of it."""
+    gpus = node.read(gpu.PROBE)
+    if gpus.none_here:
+        yield skip(NO_GPU)
+        return
+    if not gpus.gpus:
+        yield _not_working(gpus)
+        return
+    hidden = len(gpus.on_bus or ()) - len(gpus.gpus)
+    if hidden > 0:
+        observed = f"{len(gpus.gpus)} of {len(gpus.on_bus or ())} GPUs on the PCI bus"
+        yield warn(expected=WORKING, observed=observed, remedy="dmesg | grep -i xid", evidence=gpus.problem or "")
+    elif gpus.problem:
+        yield warn(expected=WORKING, observed=gpus.problem)
+    yield _judge_version(gpus, node.read(torch.PROBE))
+
+
+def _not_working(gpus: gpu.Gpus) -> Judgement:
+    if gpus.problem:
+        return fail(expected=WORKING, observed="nvidia-smi fails", evidence=gpus.problem, remedy=_remedy(gpus.problem))
+    count = len(gpus.on_bus or ())
+    if gpus.module:
+        return fail(expected=WORKING, observed=f"driver {gpus.module} shows none of {count} GPUs")
+    return fail(expected=WORKING, observed=f"{count} GPUs on the PCI bus, no driver", remedy="install NVIDIA's driver")
+
+
+def _remedy(problem: str) -> str:
+    return "reboot: the driver was upgraded under its running module" if "mismatch" in problem else ""
+
+
+def _judge_version(gpus: gpu.Gpus, install: torch.Torch) -> Judgement:
+    driver = gpus.gpus[0].driver or gpus.module
+    if driver is None:
+        return unknown(expected=WORKING, observed="nvidia-smi does not tell the driver's version")
+    observed = f"driver {driver} (CUDA {gpus.cuda})" if gpus.cuda else f"driver {driver}"
+    if not install.cuda:
+        return ok(expected=WORKING, observed=observed)
+    expected = f"a driver for torch's CUDA {install.cuda}"
+    if gpus.cuda and _numbers(gpus.cuda) >= _numbers(install.cuda):
+        return ok(expected=expected, observed=observed)
+    oldest = OLDEST_DRIVER.get(_numbers(install.cuda)[0])
+    if oldest is None:
+        return unknown(expected=expected, observed=f"{observed}; its minimum is not known here")
+    if _numbers(driver) >= _numbers(oldest):
+        return ok(expected=expected, observed=observed)
+    return fail(expected=f"{expected}: {oldest}", observed=observed, remedy=f"install driver {oldest} or newer, reboot")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal()) or (0,)
+
+
+CHECK = Check(
+    name="gpu_driver",
+    title="the GPU driver works and suits torch",
+    scope="node",
+    needs=(gpu.PROBE, torch.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

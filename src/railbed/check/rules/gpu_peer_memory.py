@@ -1,0 +1,77 @@
+"""The network card can read and write GPU memory directly (GPUDirect RDMA).
+
+What
+----
+On nodes with NVIDIA GPUs and RDMA ports: the module nvidia_peermem (or the older nv_peer_mem) is loaded; or the kernel
+is 5.12 or newer with NVIDIA's open kernel driver, which offers GPU memory as DMA-BUF without any module.
+
+Why
+---
+Without either, NCCL copies every gradient through host memory on both ends. That costs memory bandwidth, CPU time and,
+on a fast rail, up to half of the all-reduce's speed; nothing fails, it is only slow.
+
+Fix
+---
+`modprobe nvidia-peermem`, and `echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf` for the next boot. Or use
+NVIDIA's open kernel driver (515 or newer) on kernel 5.12 or newer, with CUDA 11.7 or newer.
+
+Source
+------
+NVIDIA, GPUDirect RDMA documentation (nvidia-peermem, DMA-BUF); Linux 5.12, `ib_umem_dmabuf_get`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, skip, warn
+from railbed.check.rules.applies import NO_RDMA, gpu_obstacle, rdma_devices
+from railbed.check.site import NodeView
+from railbed.probes import gpu, modules, os_release
+
+EXPECTED = "nvidia_peermem, or DMA-BUF"
+MODULES = ("nvidia_peermem", "nv_peer_mem")
+FIRST_KERNEL = (5, 12)
+REMEDY = "modprobe nvidia-peermem"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look for either way to GPU memory."""
+    if not rdma_devices(node):
+        yield skip(NO_RDMA)
+        return
+    gpus = node.read(gpu.PROBE)
+    obstacle = gpu_obstacle(gpus, EXPECTED)
+    if obstacle:
+        yield obstacle
+    elif all("GeForce" in card.name for card in gpus.gpus):
+        yield skip("GeForce cards have no GPUDirect RDMA")
+    else:
+        yield _judge_ways(gpus, node.read(modules.PROBE), node)
+
+
+def _judge_ways(gpus: gpu.Gpus, kernel_modules: modules.Modules, node: NodeView) -> Judgement:
+    loaded = [name for name in MODULES if kernel_modules.has(name)]
+    if loaded:
+        return ok(expected=EXPECTED, observed=f"{loaded[0]} is loaded")
+    kernel = node.read(os_release.PROBE).kernel or ""
+    if gpus.open_module and _kernel_version(kernel) >= FIRST_KERNEL:
+        return ok(expected=EXPECTED, observed=f"DMA-BUF: kernel {kernel}, open driver")
+    driver = "open driver" if gpus.open_module else "proprietary driver"
+    return warn(expected=EXPECTED, observed=f"no module; kernel {kernel or 'unknown'}, {driver}", remedy=REMEDY)
+
+
+def _kernel_version(release: str) -> tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)", release, re.ASCII)
+    return tuple(map(int, match.groups())) if match else (0, 0)
+
+
+CHECK = Check(
+    name="gpu_peer_memory",
+    title="GPUDirect RDMA is possible",
+    scope="node",
+    needs=(gpu.PROBE, modules.PROBE, os_release.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,67 @@
+"""Every node has a hostname of its own.
+
+What
+----
+`uname -n` differs on all nodes.
+
+Why
+---
+Launchers, MPI and logs tell machines apart by their hostname. Two nodes of one name are taken for one machine: ranks
+are placed on the wrong one, MPI tries shared memory across a network, and a failing rank is looked for on a healthy
+node.
+
+Fix
+---
+Give the node its own name (`hostnamectl set-hostname NAME`), correct /etc/hosts, and log in again. Machines that were
+cloned from one image often share /etc/machine-id as well: `rm /etc/machine-id && systemd-machine-id-setup`, then
+reboot.
+
+Source
+------
+MPICH, Hydra process manager (a host is its name in the host file); NCCL source, `getHostHash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.rules.compare import gather, too_few
+from railbed.check.site import Site
+from railbed.probes import hostname
+
+EXPECTED = "a hostname of its own"
+
+
+def judge(site: Site) -> Iterator[Judgement]:
+    """Blame every node whose name another node has too."""
+    names = gather(site, hostname.PROBE, lambda facts: facts.name, EXPECTED)
+    yield from names.missing
+    if not names.comparable:
+        yield from too_few(site, names)
+        return
+    shared = {node: _twins(node, names.values) for node in names.values}
+    for node, twins in shared.items():
+        if twins:
+            yield fail(
+                subject=node,
+                expected=EXPECTED,
+                observed=f"{names.values[node]}, as {', '.join(twins)}",
+                remedy=f"on {node}: hostnamectl set-hostname {node}",
+            )
+    if not any(shared.values()):
+        yield ok(expected=EXPECTED, observed=f"{len(names.values)} nodes, {len(names.values)} names")
+
+
+def _twins(node: str, names: dict[str, str]) -> list[str]:
+    return [other for other, name in names.items() if other != node and name == names[node]]
+
+
+CHECK = Check(
+    name="hostname_unique",
+    title="every node has its own hostname",
+    scope="cluster",
+    needs=(hostname.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,73 @@
+"""No rail link goes down while it is watched.
+
+What
+----
+Between two readings, neither the kernel's `carrier_changes` nor the driver's `link_down_events` of a rail interface
+grows. How often it happened before is shown, and judged as fine: a reboot of the switch counts as well.
+
+Why
+---
+Each flap breaks the RDMA connections on the port or stops them for seconds: NCCL gives up after its retries (about
+30 s) and the whole job starts again from the last checkpoint. A link that flaps once an hour ends every long run.
+
+Fix
+---
+Reseat or replace cable and transceiver, look at the optical power (`ethtool -m IF`), and compare FEC at both ends
+(`ethtool --show-fec IF`). `dmesg` and the switch's log tell when it happened.
+
+Source
+------
+Linux kernel documentation, sysfs-class-net (`carrier_changes`), mlx5 counters (`link_down_events_phy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.rules.counter_names import FLAPS, moved
+from railbed.check.rules.wording import no_interface, some
+from railbed.check.site import PortView
+from railbed.model.reading import Known, Unknown
+from railbed.probes import ethtool_stats, ip_link
+from railbed.probes.ethtool_stats import DriverStatistics
+from railbed.probes.ip_link import Link
+
+EXPECTED = "the link stays up"
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare two readings of what counts link changes; the driver's counters are a help, not a must."""
+    netdev = port.port.netdev
+    first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
+    if first is None or second is None:
+        yield no_interface(netdev)
+        return
+    before = _changes(first, port.node.facts.read(ethtool_stats.PROBE))
+    after = _changes(second, port.node.facts.again(ethtool_stats.PROBE))
+    growth = moved(before, after)
+    so_far = some([f"{name} {count}" for name, count in after.items()])
+    if not before:
+        yield unknown(expected=EXPECTED, observed="nothing here counts link changes")
+    elif growth:
+        yield fail(
+            expected=EXPECTED, observed=some([f"{name} +{count}" for name, count in growth.items()]), evidence=so_far
+        )
+    else:
+        yield ok(expected=EXPECTED, observed=f"no change ({so_far} before)")
+
+
+def _changes(link: Link, reading: Known[DriverStatistics] | Unknown) -> dict[str, int]:
+    found = {} if link.carrier_changes is None else {"carrier_changes": link.carrier_changes}
+    counters = reading.facts.interfaces.get(link.name) if isinstance(reading, Known) else None
+    return found | {name: counters.values[name] for name in FLAPS if counters and name in counters.values}
+
+
+CHECK = Check(
+    name="link_flaps",
+    title="links stay up",
+    scope="port",
+    needs=(ip_link.PROBE, ethtool_stats.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

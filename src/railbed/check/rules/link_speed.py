@@ -1,0 +1,84 @@
+"""Every rail link runs at the speed in the cluster file, full duplex.
+
+What
+----
+`ethtool` shows the rail's `speed` from the cluster file on every interface, and full duplex.
+
+Why
+---
+A ring all-reduce runs at the speed of its slowest link: one port that trained at 25 instead of 100 Gb/s makes every
+rank four times slower in communication, and no error is ever shown. Half duplex is worse still.
+
+Fix
+---
+Look for a cable or transceiver of the wrong kind, a breakout that is not meant, or a speed fixed at one end only. Set
+both ends alike: `ethtool -s IF speed N autoneg off` on the node, `speed N` on the switch port.
+
+Source
+------
+ethtool(8). The cost of one slow link follows from the ring all-reduce: each link carries 2(n-1)/n of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.rules.wording import no_interface
+from railbed.check.site import PortView
+from railbed.probes import ethtool, ethtool_driver, ip_link
+
+VIRTUAL_DRIVERS = ("virtio_net", "veth", "vmxnet3", "hv_netvsc", "xen_netfront", "gve", "tun", "dummy")
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare speed and duplex with the rail."""
+    netdev, wanted = port.port.netdev, port.rail.speed
+    expected = f"{wanted:g} Gb/s, full duplex" if wanted else "full duplex"
+    settings = port.read(ethtool.PROBE).interfaces.get(netdev)
+    if settings is None:
+        yield no_interface(netdev)
+    elif settings.duplex == "Half":
+        yield fail(expected=expected, observed="half duplex", remedy=f"ethtool -s {netdev} autoneg on")
+    elif wanted is None:
+        yield skip("the rail has no `speed` in the cluster file: see rail_speed_equal")
+    elif settings.speed_mbps is None:
+        yield _without_speed(port, expected)
+    else:
+        yield _compared(netdev, wanted, settings.speed_mbps / 1000, expected)
+
+
+def _compared(netdev: str, wanted: float, speed: float, expected: str) -> Judgement:
+    observed = f"{speed:g} Gb/s"
+    if speed < wanted:
+        return fail(
+            expected=expected, observed=observed, remedy=f"compare the link modes of both ends: `ethtool {netdev}`"
+        )
+    if speed > wanted:
+        return warn(
+            expected=expected, observed=observed, remedy=f"if that is right, set `speed: {speed:g}` for the rail"
+        )
+    return ok(expected=expected, observed=observed)
+
+
+def _without_speed(port: PortView, expected: str) -> Judgement:
+    """Say why there is no speed: no link, a card that is none, or a driver that does not tell."""
+    netdev = port.port.netdev
+    links, drivers = port.node.try_read(ip_link.PROBE), port.node.try_read(ethtool_driver.PROBE)
+    link = links.links.get(netdev) if links else None
+    driver = drivers.interfaces.get(netdev) if drivers else None
+    if link and not link.has_carrier:
+        return skip("no link: see link_up", expected=expected)
+    if driver and driver.driver in VIRTUAL_DRIVERS:
+        return skip(f"a virtual card ({driver.driver}) has no speed of its own", expected=expected)
+    return unknown(expected=expected, observed="the driver does not tell the speed")
+
+
+CHECK = Check(
+    name="link_speed",
+    title="link speed as in the cluster file",
+    scope="port",
+    needs=(ethtool.PROBE, ethtool_driver.PROBE, ip_link.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,62 @@
+"""Every rail interface exists, is up and has a link.
+
+What
+----
+`ip link` shows the interface of the cluster file, switched on (`UP`) and with a partner on the cable (`LOWER_UP`).
+
+Why
+---
+One dead port stops the whole job: a collective waits for its slowest rank, so ranks that lost a rail hang until the
+time-out, or NCCL falls back to another, slower interface without a word on the screen.
+
+Fix
+---
+Switch the interface on (`ip link set dev IF up`). Where it is up without a carrier, look at the cable, the transceiver
+and the switch port (`show interface status`), and compare FEC and speed at both ends.
+
+Source
+------
+Linux kernel documentation, operational states of network interfaces (`operstates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.site import PortView
+from railbed.probes import ip_link
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look at the flags of the interface."""
+    netdev, expected = port.port.netdev, "up, with a link"
+    links = port.read(ip_link.PROBE).links
+    link = links.get(netdev)
+    if link is None:
+        yield fail(
+            expected=expected,
+            observed=f"no interface {netdev}",
+            remedy=f"correct `netdev: {netdev}` in the cluster file, or load the card's driver",
+            evidence=f"interfaces: {', '.join(links)}",
+        )
+    elif "UP" not in link.flags:
+        yield fail(expected=expected, observed="switched off", remedy=f"ip link set dev {netdev} up")
+    elif not link.has_carrier:
+        yield fail(
+            expected=expected,
+            observed=f"up, but no link ({link.state})",
+            remedy=f"check cable, transceiver and switch port of {netdev}: `ethtool {netdev}`, `ethtool -m {netdev}`",
+        )
+    else:
+        yield ok(expected=expected, observed="up, with a link")
+
+
+CHECK = Check(
+    name="link_up",
+    title="rail interfaces are up",
+    scope="port",
+    needs=(ip_link.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

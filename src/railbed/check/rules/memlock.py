@@ -1,0 +1,65 @@
+"""Programs may lock as much memory as RDMA needs.
+
+What
+----
+The limit of locked memory (`ulimit -l`) of a session over SSH, which training started over SSH gets, is unlimited. An
+account with the capability CAP_IPC_LOCK, such as root, is not bound by the limit.
+
+Why
+---
+RDMA pins every buffer it sends from. Under the usual 64 KiB or 8 MiB the first queue or gradient buffer cannot be
+registered: "Cannot allocate memory", or a silent fall-back to TCP, which is worse.
+
+Fix
+---
+In /etc/security/limits.d/rdma.conf: `* - memlock unlimited` and `root - memlock unlimited` (the star does not mean
+root), then log in again. sshd needs `UsePAM yes`. Services: `LimitMEMLOCK=infinity`; containers: `--ulimit memlock=-1`.
+
+Source
+------
+limits.conf(5); getrlimit(2), RLIMIT_MEMLOCK; Linux `ib_umem_get`; NCCL user guide, troubleshooting (memory lock limit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.rules.applies import NO_RDMA, rdma_devices
+from railbed.check.site import NodeView
+from railbed.probes import limits
+
+EXPECTED = "unlimited locked memory"
+LEAST_BYTES = 64 * 2**20
+REMEDY = "echo '* - memlock unlimited' > /etc/security/limits.d/rdma.conf; log in again"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Judge the soft limit, which is what programs run into."""
+    if not rdma_devices(node):
+        yield skip(NO_RDMA)
+        return
+    facts = node.read(limits.PROBE)
+    soft = facts.locked_memory.soft
+    if soft == "unlimited":
+        yield ok(expected=EXPECTED, observed="unlimited")
+    elif facts.may_lock_any:
+        yield ok(expected=EXPECTED, observed=f"{_size(soft)}, which does not bind this account")
+    elif soft < LEAST_BYTES:
+        yield fail(expected=EXPECTED, observed=_size(soft), remedy=REMEDY)
+    else:
+        yield warn(expected=EXPECTED, observed=_size(soft), remedy=REMEDY)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.0f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"
+
+
+CHECK = Check(
+    name="memlock",
+    title="memory for RDMA may be locked",
+    scope="node",
+    needs=(limits.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,58 @@
+"""The node has memory free, and does not swap.
+
+What
+----
+A tenth of the memory or more is available, and less swap is in use than a twentieth of the memory.
+
+Why
+---
+Training pins buffers that cannot be swapped, and its data loaders take memory per rank. A node that is nearly full when
+the job starts pushes other pages out and stalls every step for all, or the kernel kills a rank hours later.
+
+Fix
+---
+See who holds it (`ps aux --sort=-rss | head`), and end what is left from earlier runs. Huge pages that nobody uses
+count as taken: `sysctl vm.nr_hugepages`.
+
+Source
+------
+proc_meminfo(5), MemAvailable; Linux kernel documentation, admin-guide/mm/concepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, unknown, warn
+from railbed.check.site import NodeView
+from railbed.probes import memory
+
+LEAST_AVAILABLE, MOST_SWAPPED = 0.10, 0.05
+EXPECTED = f"{LEAST_AVAILABLE:.0%} available, no swapping"
+GIB = 2**30
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Judge available memory, then swap."""
+    facts = node.read(memory.PROBE)
+    if facts.available is None:
+        yield unknown(expected=EXPECTED, observed="this kernel does not tell what is available")
+        return
+    available = f"{facts.available / GIB:.1f} of {facts.total / GIB:.1f} GiB available"
+    swapped = facts.swap_used or 0
+    if facts.available < LEAST_AVAILABLE * facts.total:
+        yield warn(expected=EXPECTED, observed=available)
+    elif swapped > MOST_SWAPPED * facts.total:
+        yield warn(expected=EXPECTED, observed=f"{swapped / GIB:.1f} GiB swapped out")
+    else:
+        yield ok(expected=EXPECTED, observed=available)
+
+
+CHECK = Check(
+    name="memory_available",
+    title="memory free, no swapping",
+    scope="node",
+    needs=(memory.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,95 @@
+"""A packet of full size reaches every peer on the rail without being cut.
+
+What
+----
+`ping` with don't-fragment and the policy's host MTU is answered by every peer on the rail; a small one tells a path
+with a lower MTU from no path at all.
+
+Why
+---
+Both ends can have MTU 9000 and the switch between them not: then small packets pass and the RDMA packets of a gradient
+bucket are dropped without a trace. The rendezvous works, the first all-reduce hangs, and the log shows only a time-out.
+
+Fix
+---
+Where a smaller MTU is told, set that interface (`ip link set dev IF mtu 9000`). Where only the full packet stays
+without an answer, look at the peer's interface and at the switch: `mtu 9216` on the ports and in the network-qos
+policy.
+
+Source
+------
+ping(8) of iputils, option `-M do`. An IPv4 packet is 28 bytes longer than the payload, an IPv6 packet 48.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.rules.wording import grouped, some
+from railbed.check.site import PortView
+from railbed.probes import ping_mtu
+from railbed.probes.parallel import peers_to_ask
+from railbed.probes.ping_mtu import Ping
+
+FINE, UNTOLD = "passes", "cannot be told"
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Gather what became of the pings to each peer; one finding names all that fail."""
+    cluster, mtu = port.node.site.cluster, port.policy.host_mtu
+    peers = list(peers_to_ask(cluster, port.node.name, port.port))
+    if not peers:
+        yield skip("no peer on this rail")
+        return
+    pings = port.read(ping_mtu.PROBE).pings
+    own = {(ip_address(ping.address), ping.size): ping for ping in pings if ping.netdev == port.port.netdev}
+    up = {node.name for node in port.node.site.nodes}
+    results = {}
+    for name, peer in peers:
+        small = own.get((peer.address, ping_mtu.small_size(peer.address)))
+        result = _result(small, own.get((peer.address, mtu)), mtu)
+        # A node that does not even answer SSH is told of once, by `reachable`, and not by each of its peers.
+        if name in up or result == FINE:
+            results[name if name not in results else f"{name}/{peer.netdev}"] = result
+    yield _summary(results, f"{mtu} bytes to {len(results)} peers", _evidence(own.values()))
+
+
+def _summary(results: dict[str, str], expected: str, evidence: str) -> Judgement:
+    wrong = {name: result for name, result in results.items() if result not in (FINE, UNTOLD)}
+    untold = [name for name, result in results.items() if result == UNTOLD]
+    if not results:
+        return skip("no peer on this rail is up")
+    if wrong:
+        observed = "; ".join(f"{some(names, 2)}: {result}" for result, names in grouped(wrong).items())
+        return fail(expected=expected, observed=observed, evidence=evidence)
+    if untold:
+        return unknown(expected=expected, observed=f"{some(untold)}: ping could not be sent", evidence=evidence)
+    return ok(expected=expected, observed=f"all {len(results)} answer")
+
+
+def _result(small: Ping | None, full: Ping | None, mtu: int) -> str:
+    if full is None or full.outcome == "not_sent":
+        return UNTOLD
+    if full.outcome == "reply":
+        return FINE
+    if full.outcome == "too_long":
+        return f"MTU {full.mtu}" if full.mtu else f"MTU below {mtu}"
+    if small is not None and small.outcome == "reply":
+        return f"small passes, {mtu} does not"
+    return "unreachable" if full.outcome == "unreachable" else "no answer"
+
+
+def _evidence(pings: Iterable[Ping]) -> str:
+    return "\n".join(f"{ping.address} {ping.size}: {ping.said}" for ping in pings if ping.outcome != "reply")
+
+
+CHECK = Check(
+    name="mtu_path",
+    title="full-size packets reach the peers",
+    scope="port",
+    needs=(ping_mtu.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

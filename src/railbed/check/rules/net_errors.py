@@ -1,0 +1,98 @@
+"""No error counter of a rail interface grows.
+
+What
+----
+Between two readings of `ip -s link` and `ethtool -S`, no counter of errors or discards grows. Old counts that stand
+still are shown as evidence and judged as fine. Drops by the host's own software are a warning: some are normal.
+
+Why
+---
+RDMA does not forgive loss: for one lost packet many cards send everything after it again, so a loss that TCP would
+not notice costs a large part of the bandwidth. Rising CRC or symbol errors are a cable that is about to fail in the
+middle of a run; discards mean that the network is not lossless; over-long frames mean that MTUs differ.
+
+Fix
+---
+crc, symbol, fcs: reseat or replace cable and transceiver. discard, fifo, missed: PFC is not at work on this priority,
+or the host is too slow (PCIe, power saving). oversize, range: make the MTUs equal. pause_storm: find the host that
+does not take its data.
+
+Source
+------
+Linux kernel documentation, mlx5 counters, and the names that mlx4, bnxt, i40e, ice and ixgbe give to theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, warn
+from railbed.check.rules.counter_names import is_drop, is_error, moved
+from railbed.check.rules.wording import no_interface, some
+from railbed.check.site import PortView
+from railbed.model.reading import Known, Unknown
+from railbed.probes import ethtool_stats, ip_link
+from railbed.probes.ethtool_stats import DriverStatistics
+from railbed.probes.ip_link import Link
+
+EXPECTED = "no error counter grows"
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare two readings of both sources."""
+    netdev = port.port.netdev
+    first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
+    if first is None or second is None:
+        yield no_interface(netdev)
+        return
+    before = _kernel(first) | _driver(port.node.facts.read(ethtool_stats.PROBE), netdev)
+    after = _kernel(second) | _driver(port.node.facts.again(ethtool_stats.PROBE), netdev)
+    growth = moved(before, after)
+    errors = {name: count for name, count in growth.items() if is_error(name)}
+    drops = {name: count for name, count in growth.items() if is_drop(name)}
+    evidence = "\n".join(
+        f"{name} {count} (+{growth.get(name, 0)})" for name, count in after.items() if count and _is_of_interest(name)
+    )
+    if errors:
+        yield fail(expected=EXPECTED, observed=_listed(errors), evidence=evidence)
+    elif drops:
+        yield warn(expected=EXPECTED, observed=_listed(drops), evidence=evidence)
+    else:
+        # Only now the driver's counters are a must: without them nothing is known to be fine.
+        port.node.outputs(ethtool_stats.PROBE)
+        count = sum(1 for name in before if name in after and _is_of_interest(name))
+        yield ok(expected=EXPECTED, observed=f"{count} counters stand still", evidence=evidence)
+
+
+def _is_of_interest(name: str) -> bool:
+    return is_error(name) or is_drop(name)
+
+
+def _listed(growth: dict[str, int]) -> str:
+    return some([f"{name} +{count}" for name, count in growth.items()], 2)
+
+
+def _kernel(link: Link) -> dict[str, int]:
+    """Return the kernel's own counters, under names that tell them from the driver's."""
+    counters = {
+        "ip.rx_errors": link.rx_errors,
+        "ip.rx_dropped": link.rx_dropped,
+        "ip.tx_errors": link.tx_errors,
+        "ip.tx_dropped": link.tx_dropped,
+    }
+    return {name: count for name, count in counters.items() if count is not None}
+
+
+def _driver(reading: Known[DriverStatistics] | Unknown, netdev: str) -> dict[str, int]:
+    counters = reading.facts.interfaces.get(netdev) if isinstance(reading, Known) else None
+    return dict(counters.values) if counters else {}
+
+
+CHECK = Check(
+    name="net_errors",
+    title="no growing error counters",
+    scope="port",
+    needs=(ip_link.PROBE, ethtool_stats.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,69 @@
+"""The nodes have like processors and memory.
+
+What
+----
+The number of logical processors and the memory of each node are within 10 % of the middle node's.
+
+Why
+---
+Every step waits for its slowest rank. A node with fewer processors feeds its GPUs later, one with less memory sets the
+batch size for all, and the rest of the cluster idles for the difference. A node that differs only by a failed memory
+module or by hyper-threading switched off shows here first.
+
+Fix
+---
+Look for a failed or missing memory module (`dmidecode -t memory`, the BMC's log) and for BIOS settings that differ
+(hyper-threading, NUMA). Nodes that differ by design: give them their own share of the batch.
+
+Source
+------
+lscpu(1), proc_meminfo(5); Hugging Face accelerate documentation, troubleshooting: the slowest one sets the pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from statistics import median_low
+
+from railbed.check.rule import Check, Judgement, ok, warn
+from railbed.check.rules.compare import Gathered, gather, too_few
+from railbed.check.site import Site
+from railbed.probes import cpu, memory
+
+TOLERANCE = 0.1
+EXPECTED = "processors and memory as the other nodes"
+GIB = 2**30
+
+
+def judge(site: Site) -> Iterator[Judgement]:
+    """Compare the nodes in processors, then in memory."""
+    threads = gather(site, cpu.PROBE, lambda facts: facts.threads, EXPECTED)
+    if len(site.cluster.nodes) == 1:
+        yield from too_few(site, threads)
+        return
+    sizes = gather(site, memory.PROBE, lambda facts: facts.total, EXPECTED)
+    yield from _compare(site, threads, lambda count: f"{count} processors")
+    yield from _compare(site, sizes, lambda size: f"{size / GIB:.0f} GiB of memory")
+
+
+def _compare(site: Site, gathered: Gathered[int], words: Callable[[int], str]) -> Iterator[Judgement]:
+    yield from gathered.missing
+    if not gathered.comparable:
+        yield from too_few(site, gathered)
+        return
+    usual = median_low(gathered.values.values())
+    differing = {node: value for node, value in gathered.values.items() if abs(value - usual) > TOLERANCE * usual}
+    for node, value in differing.items():
+        yield warn(subject=node, expected=f"about {words(usual)}", observed=words(value))
+    if not differing:
+        yield ok(expected=EXPECTED, observed=f"about {words(usual)} on {len(gathered.values)} nodes")
+
+
+CHECK = Check(
+    name="nodes_alike",
+    title="like processors and memory on all nodes",
+    scope="cluster",
+    needs=(cpu.PROBE, memory.PROBE),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,72 @@
+"""TCP offloads are on at the rail interfaces.
+
+What
+----
+`ethtool -k` shows segmentation (TSO), receive merging (GRO) and checksums in both directions on. What a card cannot
+do (`off [fixed]`) is left out.
+
+Why
+---
+RDMA needs none of them, but what runs beside it does: the data set over NFS, checkpoints, Gloo, and NCCL when it
+falls back to sockets. Without offloads one core is soon the limit, far below the speed of the link, and the data
+loader starves the GPUs.
+
+Fix
+---
+`ethtool -K IF tso on gro on rx on tx on`. Look for a tuning script or a driver option that turned them off: advice
+for routers and packet capture often does.
+
+Source
+------
+Linux kernel documentation, segmentation offloads; ethtool(8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, skip, warn
+from railbed.check.rules.wording import no_interface
+from railbed.check.site import PortView
+from railbed.probes import ethtool_features
+
+WANTED = {
+    "tcp-segmentation-offload": "tso",
+    "generic-receive-offload": "gro",
+    "rx-checksumming": "rx",
+    "tx-checksumming": "tx",
+}
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look at the few offloads that TCP lives by."""
+    netdev = port.port.netdev
+    features = port.read(ethtool_features.PROBE).interfaces.get(netdev)
+    if features is None:
+        yield no_interface(netdev)
+        return
+    known = {name: features[name] for name in WANTED if name in features}
+    able = {name: feature for name, feature in known.items() if feature.on or not feature.fixed}
+    off = [name for name, feature in able.items() if not feature.on]
+    expected = f"{', '.join(WANTED[name] for name in able)} on"
+    if not able:
+        yield skip("the interface has none of these offloads")
+    elif off:
+        flags = " ".join(f"{WANTED[name]} on" for name in off)
+        yield warn(
+            expected=expected,
+            observed=f"{', '.join(WANTED[name] for name in off)} off",
+            remedy=f"ethtool -K {netdev} {flags}",
+        )
+    else:
+        yield ok(expected=expected, observed="all on")
+
+
+CHECK = Check(
+    name="offloads",
+    title="TCP offloads are on",
+    scope="port",
+    needs=(ethtool_features.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,67 @@
+"""Priority flow control is on for the policy's priority, and for no other.
+
+What
+----
+`dcb pfc` (or `mlnx_qos`) shows PFC on exactly the no-drop priority of the policy, on every RDMA interface of a rail.
+
+Why
+---
+PFC lets a full switch stop the sender instead of dropping. A host that ignores the pause overruns the switch: every
+all-reduce then loses packets, RoCE goes back to the first lost one, and steps take many times as long. PFC on a second
+priority stops traffic that may be dropped, and storage or SSH can hold up training.
+
+Fix
+---
+`dcb pfc set dev IF prio-pfc all:off 3:on`, or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`. Both are lost at reboot: put the
+command into a systemd unit that runs after the network. `railbed configure` does.
+
+Source
+------
+IEEE 802.1Qbb; iproute2, dcb-pfc(8); Linux kernel documentation, mlx5 counters (rx_prioN_pause exists only with PFC on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.card import CARD_PROBES, Ability, card_of
+from railbed.check.qos import pfc_priorities
+from railbed.check.rdma import on_rdma_ports
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import dcb_pfc, mlnx_qos
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare the priorities that have PFC on with the policy's one."""
+    expected = f"PFC on priority {port.policy.priority} only"
+    if not port.policy.pfc:
+        yield skip("the policy has PFC off")
+        return
+    lacking = card_of(port).lacks(Ability.PFC)
+    if lacking:
+        yield skip(lacking, expected=expected)
+        return
+    seen = pfc_priorities(port)
+    if isinstance(seen, str):
+        yield unknown(expected=expected, observed=seen, remedy="in a VM, PFC is set on the host that owns the card")
+    elif seen == (port.policy.priority,):
+        yield ok(expected=expected, observed=f"PFC on priority {port.policy.priority}")
+    else:
+        named = " and ".join(str(priority) for priority in seen)
+        yield fail(
+            expected=expected,
+            observed=f"PFC on {named}" if seen else "PFC off",
+            remedy=f"dcb pfc set dev {port.port.netdev} prio-pfc all:off {port.policy.priority}:on",
+        )
+
+
+CHECK = Check(
+    name="pfc",
+    title="PFC on the policy's priority",
+    scope="port",
+    needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
+    judge=judge,
+    doc=__doc__,
+)

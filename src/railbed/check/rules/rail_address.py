@@ -1,0 +1,73 @@
+"""Every rail interface has its address from the cluster file, with the rail's prefix.
+
+What
+----
+`ip addr` shows the address of the cluster file on its interface, with the prefix length of the rail's subnet, and on
+no other interface of the node.
+
+Why
+---
+RoCEv2 takes its GID from the IP address: without the address there is no GID and no RDMA on that port. An address on
+the wrong port sends a rail's traffic through another rail, and the collective finds a peer on one side only.
+
+Fix
+---
+Set the address (`ip addr add ADDRESS/PREFIX dev IF`) and keep it in netplan or the network configuration; where the
+node is right and the file is not, correct `address:` in the cluster file.
+
+Source
+------
+Linux kernel, RoCE GID table: one entry for each IP address of the network device under the RDMA device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.rules.wording import some
+from railbed.check.site import PortView
+from railbed.probes import ip_addr
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look for the address, first on its interface, then on the rest of the node."""
+    netdev, address, subnet = port.port.netdev, port.port.address, port.rail.subnet
+    expected = f"{address}/{subnet.prefixlen}" if subnet else str(address)
+    found = port.read(ip_addr.PROBE).find(address)
+    here = found.get(netdev)
+    elsewhere = [name for name in found if name != netdev]
+    remedy = f"ip addr add {expected} dev {netdev}"
+    if here is None:
+        observed = f"{address} is on {some(elsewhere)}" if elsewhere else f"not on {netdev}"
+        yield fail(expected=expected, observed=observed, remedy="" if elsewhere else remedy)
+    elif elsewhere:
+        yield fail(
+            expected=expected,
+            observed=f"also on {some(elsewhere)}",
+            remedy=f"ip addr del {address}/{found[elsewhere[0]].prefix} dev {elsewhere[0]}",
+        )
+    elif here.duplicate:
+        yield fail(
+            expected=expected,
+            observed="another machine has the same address",
+            remedy=f"give one of them another address; `ip neigh show {address}` on a peer shows whose MAC answers",
+        )
+    elif subnet and here.prefix != subnet.prefixlen:
+        yield fail(
+            expected=expected,
+            observed=f"{address}/{here.prefix}",
+            remedy=f"{remedy}; ip addr del {address}/{here.prefix} dev {netdev}",
+        )
+    else:
+        yield ok(expected=expected, observed=f"{address}/{here.prefix}")
+
+
+CHECK = Check(
+    name="rail_address",
+    title="rail address on its interface",
+    scope="port",
+    needs=(ip_addr.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

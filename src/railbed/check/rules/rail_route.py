@@ -1,0 +1,73 @@
+"""Packets to the peers of a rail leave through that rail.
+
+What
+----
+For every peer on a rail, the route with the longest prefix in the main table leaves through the port's own interface.
+
+Why
+---
+A wrong or missing route sends a rail's traffic through another rail or through the management network. Training then
+works, but at the speed of a 1 Gb/s port, or all rails share one link while the others stay idle.
+
+Fix
+---
+Give the port its address with the rail's prefix: the kernel adds the route by itself. Remove a static route that
+contradicts it (`ip route get PEER` shows which one is used).
+
+Source
+------
+ip-route(8): the longest prefix wins, then the least metric. The kernel asks policy routing tables first (ip-rule(8)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.rules.wording import some
+from railbed.check.site import PortView
+from railbed.model.cluster import Port
+from railbed.probes import ip_route
+from railbed.probes.parallel import peers_to_ask
+
+
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Follow the routes to all peers and name the first way that is wrong."""
+    netdev = port.port.netdev
+    peers = list(peers_to_ask(port.node.site.cluster, port.node.name, port.port))
+    if not peers:
+        yield skip("no peer on this rail")
+        return
+    tables = port.read(ip_route.PROBE).tables
+    wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
+    expected = f"routes to {len(peers)} peers through {netdev}"
+    if not wrong:
+        yield ok(expected=expected, observed=f"through {netdev}")
+        return
+    peer = wrong[0][1]
+    ways = some(_devices(tables, ip_route.MAIN, peer)) or "no route"
+    observed = f"{some([name for name, _ in wrong], 2)}: {ways}"
+    policy_tables = [table for table in tables if table != ip_route.MAIN and netdev in _devices(tables, table, peer)]
+    if policy_tables:
+        yield warn(
+            expected=expected,
+            observed=f"{observed} (table {policy_tables[0]}: {netdev})",
+            remedy=f"see which way is taken: `ip route get {peer.address} from {port.port.address}`",
+        )
+    else:
+        yield fail(expected=expected, observed=observed, remedy=f"look at `ip route get {peer.address}`")
+
+
+def _devices(tables: dict[str, ip_route.Table], name: str, peer: Port) -> tuple[str, ...]:
+    route = tables[name].towards(peer.address) if name in tables else None
+    return route.devices if route else ()
+
+
+CHECK = Check(
+    name="rail_route",
+    title="routes to the peers through the rail",
+    scope="port",
+    needs=(ip_route.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,95 @@
+"""No two rails share a subnet.
+
+What
+----
+The subnets of the rails do not overlap: neither in the cluster file nor, with the prefixes that are really set, on any
+node.
+
+Why
+---
+With two ports of a node in one subnet, Linux sends everything for that subnet through the first of them and answers
+ARP for both addresses on either (ARP flux). One rail then carries all the traffic and the other none: half of the
+bandwidth that was paid for, and drops on the busy port.
+
+Fix
+---
+Give each rail its own subnet, for example 10.1.0.0/24 and 10.2.0.0/24. Where one subnet is a must, policy routing with
+one table for each port and `arp_ignore=1`, `arp_announce=2`, `arp_filter=1` is the known way around.
+
+Source
+------
+Linux kernel documentation, ip-sysctl (`arp_filter`, `arp_ignore`, `arp_announce`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
+from itertools import combinations
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import NodeView, Site
+from railbed.probes import ip_addr
+
+EXPECTED = "a subnet for each rail"
+Network = IPv4Network | IPv6Network
+
+
+def judge(site: Site) -> Iterator[Judgement]:
+    """Compare the rails in pairs, in the file and then on each node."""
+    if len(site.cluster.rails) < 2:
+        yield skip("there is one rail")
+        return
+    subnets = {name: rail.subnet for name, rail in site.cluster.rails.items() if rail.subnet}
+    clashes = list(_clashes(subnets))
+    for one, other in clashes:
+        yield fail(
+            expected=EXPECTED,
+            observed=f"{one} {subnets[one]} and {other} {subnets[other]} overlap",
+            remedy=f"give {other} another `subnet` in the cluster file and on the nodes",
+        )
+    if not clashes:
+        for node in site.nodes:
+            yield from _judge_node(node)
+
+
+def _judge_node(node: NodeView) -> Iterator[Judgement]:
+    if len(node.node.ports) < 2:
+        return
+    addresses = node.try_read(ip_addr.PROBE)
+    if addresses is None:
+        yield unknown(expected=EXPECTED, observed="the addresses were not read", subject=node.name)
+        return
+    networks: dict[str, Network] = {}
+    for port in node.ports:
+        found = addresses.find(port.port.address).get(port.port.netdev)
+        if found:
+            networks[port.port.netdev] = found.interface.network
+    clashes = list(_clashes(networks))
+    for one, other in clashes:
+        yield fail(
+            expected=EXPECTED,
+            observed=f"{one} {networks[one]} and {other} {networks[other]} overlap",
+            subject=node.name,
+        )
+    if networks and not clashes:
+        yield ok(expected=EXPECTED, observed=f"{len(networks)} rails, {len(networks)} subnets", subject=node.name)
+    elif not networks:
+        yield unknown(expected=EXPECTED, observed="no rail address is set: see rail_address", subject=node.name)
+
+
+def _clashes(networks: dict[str, Network]) -> Iterator[tuple[str, str]]:
+    for one, other in combinations(networks, 2):
+        first, second = networks[one], networks[other]
+        if first.version == second.version and first.overlaps(second):
+            yield one, other
+
+
+CHECK = Check(
+    name="rails_distinct",
+    title="rails in different subnets",
+    scope="cluster",
+    needs=(ip_addr.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,75 @@
+"""The RDMA cards of a rail are of one kind and have one firmware.
+
+What
+----
+`board_id` and `fw_ver` are equal on all nodes of the rail.
+
+Why
+---
+Congestion control, adaptive retransmission and counters change with firmware. One node with another version answers
+congestion differently, gets less or more than its share of the link, and makes every step as slow as itself; its
+counters may mean something else than those of its peers.
+
+Fix
+---
+Update the odd ones: `mlxfwmanager` or `mstflint -d ADDRESS query`, then `mstflint … burn`, and reset the card. Replace
+cards of another kind, or give them a rail of their own.
+
+Source
+------
+Linux kernel documentation, ABI/stable/sysfs-class-infiniband (fw_ver, board_id); NVIDIA firmware release notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from railbed.check.card import CARD_PROBES, Ability, card_of
+from railbed.check.differences import by_value, rdma_ports, read_ports, unread_findings
+from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.site import PortView, RailView
+from railbed.probes import infiniband
+from railbed.probes.infiniband import RdmaDevice, RdmaDevices
+
+EXPECTED = "one board and firmware on the rail"
+
+
+def judge(rail: RailView) -> Iterator[Judgement]:
+    """Compare boards first, then the firmware of equal boards."""
+    hardware = [port for port in rdma_ports(rail) if not card_of(port).lacks(Ability.FIRMWARE)]
+    read, unread = read_ports(hardware, infiniband.PROBE)
+    yield from unread_findings(unread, infiniband.PROBE, EXPECTED)
+    devices = {port.node.name: device for port, facts in read if (device := _device(port, facts))}
+    if len(devices) < 2:
+        if not unread:
+            yield skip("fewer than two cards with firmware to compare", expected=EXPECTED)
+        return
+    yield from _compare(devices)
+
+
+def _compare(devices: Mapping[str, RdmaDevice]) -> Iterator[Judgement]:
+    boards = {node: device.board_id or device.hca_type for node, device in devices.items()}
+    versions = {node: device.fw_ver for node, device in devices.items()}
+    if None in versions.values():
+        silent = [node for node, version in versions.items() if version is None]
+        yield unknown(expected=EXPECTED, observed=f"no fw_ver on {', '.join(silent)}")
+    elif len(set(boards.values())) > 1:
+        yield warn(expected=EXPECTED, observed=f"boards differ: {by_value(boards)}")
+    elif len(set(versions.values())) > 1:
+        yield warn(expected=EXPECTED, observed=f"firmware {by_value(versions)}")
+    else:
+        yield ok(expected=EXPECTED, observed=f"firmware {next(iter(versions.values()))} on {len(devices)} nodes")
+
+
+def _device(port: PortView, facts: RdmaDevices) -> RdmaDevice | None:
+    return facts.devices.get(port.port.rdma or "")
+
+
+CHECK = Check(
+    name="rdma_firmware_equal",
+    title="one firmware on the rail",
+    scope="rail",
+    needs=CARD_PROBES,
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,84 @@
+"""The kernel has what RDMA programs need.
+
+What
+----
+On nodes with RDMA ports: the RDMA core (ib_core), the interface to programs (ib_uverbs), the driver of the card, and
+rdma_ucm, loaded or built in.
+
+Why
+---
+Without ib_uverbs or the card's driver, NCCL and UCX find no device and fall back to TCP sockets, often with no more
+than a line in the log: training runs, at a fraction of the rail's speed. Without rdma_ucm only programs that connect
+through librdmacm fail (`ib_write_bw -R`, storage over RDMA).
+
+Fix
+---
+`modprobe ib_uverbs`, `modprobe rdma_ucm` and the driver (`mlx5_ib`, `mlx4_ib`, `rdma_rxe`, …). The package rdma-core
+loads them at boot; after a kernel upgrade install `linux-modules-extra-$(uname -r)` on Ubuntu, where the drivers are.
+
+Source
+------
+rdma-core, Documentation/udev.md; Linux kernel documentation, infiniband/user_verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
+from railbed.check.rules.applies import NO_RDMA, rdma_devices
+from railbed.check.site import NodeView
+from railbed.probes import modules
+
+EXPECTED = "ib_core, ib_uverbs, rdma_ucm, the driver"
+DRIVERS = {
+    "mlx5": "mlx5_ib",
+    "mlx4": "mlx4_ib",
+    "rxe": "rdma_rxe",
+    "siw": "siw",
+    "bnxt_re": "bnxt_re",
+    "irdma": "irdma",
+    "qedr": "qedr",
+    "hns": "hns_roce_hw_v2",
+    "efa": "efa",
+    "erdma": "erdma",
+}
+"""By how the names of RDMA devices begin, where their driver can be told from it."""
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look for each part, in the order in which one needs the other."""
+    wanted = rdma_devices(node)
+    if not wanted:
+        yield skip(NO_RDMA)
+        return
+    facts = node.read(modules.PROBE)
+    missing = list(_missing(facts, wanted))
+    if missing:
+        yield fail(
+            expected=EXPECTED, observed=f"not there: {', '.join(missing)}", remedy=f"modprobe -a {' '.join(missing)}"
+        )
+    elif not facts.has("rdma_ucm"):
+        yield warn(expected=EXPECTED, observed="not there: rdma_ucm", remedy="modprobe rdma_ucm")
+    else:
+        yield ok(expected=EXPECTED, observed="all there")
+
+
+def _missing(facts: modules.Modules, wanted: tuple[str, ...]) -> Iterator[str]:
+    if not facts.has("ib_core") and facts.rdma_devices is None:
+        yield "ib_core"
+    if not facts.has("ib_uverbs") and facts.verbs_devices is None:
+        yield "ib_uverbs"
+    absent = [device for device in wanted if device not in (facts.rdma_devices or ())]
+    drivers = {driver for device in absent for prefix, driver in DRIVERS.items() if device.startswith(prefix)}
+    yield from (driver for driver in sorted(drivers) if not facts.has(driver))
+
+
+CHECK = Check(
+    name="rdma_modules",
+    title="the kernel's RDMA modules are there",
+    scope="node",
+    needs=(modules.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,69 @@
+"""RDMA packets are as large as the policy's MTU allows.
+
+What
+----
+`ibv_devinfo` shows as `active_mtu` the largest RDMA packet that fits the policy's host MTU: 4096 from about 4200 bytes
+on.
+
+Why
+---
+RDMA packets hold 256 to 4096 bytes of payload, and the driver takes the largest that fits the interface. An interface
+at 1500 gives 1024: four times as many packets for every gradient bucket, and less bandwidth where packets are the
+limit. The two ends of a connection use the smaller of both, so one node slows the others.
+
+Fix
+---
+Set the MTU of the interface (`ip link set dev IF mtu 9000`) and keep it in netplan; RDMA follows without a restart, but
+connections that exist keep what they have.
+
+Source
+------
+Linux kernel, include/rdma/ib_addr.h (iboe_get_mtu: 96 bytes of headers at most); perftest's `-m` option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rdma import not_there, on_rdma_ports
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import ibv_devinfo
+
+SIZES = (4096, 2048, 1024, 512, 256)
+HEADERS = 96
+"""IP, UDP, the RDMA headers at their longest, and the checksum, as the kernel reckons."""
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare the MTU in use with what the policy allows."""
+    fitting = next(size for size in SIZES if size + HEADERS <= port.policy.host_mtu)
+    device = port.read(ibv_devinfo.PROBE).devices.get(port.port.rdma or "")
+    own = device.ports.get(str(port.port.rdma_port)) if device else None
+    if device is None or own is None:
+        yield not_there(port, f"active_mtu {fitting}")
+        return
+    wanted = min(fitting, own.max_mtu or fitting)
+    expected = f"active_mtu {wanted}"
+    if device.transport == "iWARP":
+        yield skip("iWARP runs over TCP: it has no packet size of its own", expected=expected)
+    elif own.link_layer == "InfiniBand":
+        yield skip("InfiniBand link: the subnet manager sets the MTU", expected=expected)
+    elif own.active_mtu is None:
+        yield unknown(expected=expected, observed="ibv_devinfo gives no active_mtu")
+    elif own.active_mtu < wanted:
+        remedy = f"ip link set dev {port.port.netdev} mtu {port.policy.host_mtu}"
+        yield fail(expected=expected, observed=f"active_mtu {own.active_mtu}", remedy=remedy)
+    else:
+        yield ok(expected=expected, observed=f"active_mtu {own.active_mtu}")
+
+
+CHECK = Check(
+    name="rdma_mtu",
+    title="RDMA packet size as the MTU allows",
+    scope="port",
+    needs=(ibv_devinfo.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

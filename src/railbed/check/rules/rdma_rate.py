@@ -1,0 +1,77 @@
+"""The rate of the RDMA port is the speed of its rail.
+
+What
+----
+The `rate` that the RDMA device reports is the rail's `speed`. Without a speed in the cluster file, it is the highest
+rate on the rail.
+
+Why
+---
+A ring all-reduce moves at the pace of its slowest link: one port that trained at 25 instead of 100 Gb/s makes every
+GPU of the job wait, on every step.
+
+Fix
+---
+Look at `ethtool IF` for the negotiated speed; then cable or transceiver, the speed set on the switch port, and FEC.
+If the link is meant to be like this, correct `speed:` of the rail.
+
+Source
+------
+Linux kernel documentation, ABI/stable/sysfs-class-infiniband (rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.card import CARD_PROBES, Ability, card_of
+from railbed.check.rdma import not_there, on_rdma_ports, rdma_device, rdma_port
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.site import PortView
+
+TOLERANCE = 0.01
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Compare the port's rate with the rail's speed."""
+    expected = f"{port.rail.speed:g} Gb/s" if port.rail.speed else "the highest rate on the rail"
+    lacking = card_of(port).lacks(Ability.OWN_RATE)
+    if lacking:
+        yield skip(lacking, expected=expected)
+        return
+    own = rdma_port(port)
+    if own is None:
+        yield not_there(port, expected)
+    elif own.rate_gbps is None:
+        yield unknown(expected=expected, observed="the device gives no rate")
+    else:
+        yield _compare(own.rate_gbps, port.rail.speed or _highest_on_rail(port), in_file=bool(port.rail.speed))
+
+
+def _compare(rate: float, wanted: float, *, in_file: bool) -> Judgement:
+    expected = f"{wanted:g} Gb/s" if in_file else f"{wanted:g} Gb/s, the highest on the rail"
+    observed = f"{rate:g} Gb/s"
+    if rate < wanted * (1 - TOLERANCE):
+        return fail(expected=expected, observed=observed)
+    if rate > wanted * (1 + TOLERANCE):
+        remedy = f"write `speed: {rate:g}` at the rail, if the link is meant to be this fast"
+        return warn(expected=expected, observed=observed, remedy=remedy)
+    return ok(expected=expected, observed=observed)
+
+
+def _highest_on_rail(port: PortView) -> float:
+    views = next(rail.ports for rail in port.node.site.rails if rail.name == port.port.rail)
+    found = [(rdma_device(view), view) for view in views]
+    ports = [device.ports.get(str(view.port.rdma_port)) for device, view in found if device]
+    return max((own.rate_gbps for own in ports if own and own.rate_gbps), default=0.0)
+
+
+CHECK = Check(
+    name="rdma_rate",
+    title="RDMA rate as the rail's speed",
+    scope="port",
+    needs=CARD_PROBES,
+    judge=judge,
+    doc=__doc__,
+)

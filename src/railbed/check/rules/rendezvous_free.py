@@ -1,0 +1,60 @@
+"""Nothing listens on the rendezvous port.
+
+What
+----
+`ss` shows no listening socket on the port of `training.rendezvous_port` (29500 unless the cluster file says otherwise).
+
+Why
+---
+The ranks meet on this TCP port. Where something has it already (mostly a rank of the last run that did not end) the new
+job dies with "address already in use", or worse: its ranks join the old one and hang.
+
+Fix
+---
+End the program that holds the port (`ss -ltnp` names it), or choose another `rendezvous_port` in the cluster file.
+
+Source
+------
+PyTorch documentation, torchrun (`--rdzv-endpoint`, `MASTER_PORT`); ss(8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.rules.wording import some
+from railbed.check.site import NodeView
+from railbed.probes import listening
+from railbed.probes.listening import Listener
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look for a listener, on whatever address: one on any address stops a new one on all."""
+    port = node.site.cluster.training.rendezvous_port
+    found = node.read(listening.PROBE).on(port)
+    expected = f"TCP port {port} is free"
+    if not found:
+        yield ok(expected=expected, observed="free")
+        return
+    pid = next((listener.pid for listener in found if listener.pid), None)
+    yield fail(
+        expected=expected,
+        observed=some([_holder(listener) for listener in found], 2),
+        remedy=f"look at it with `ps -fp {pid}` and end it with `kill {pid}`" if pid else f"ss -ltnp 'sport = :{port}'",
+    )
+
+
+def _holder(listener: Listener) -> str:
+    who = f"{listener.process} (pid {listener.pid}) " if listener.process else "a program "
+    return f"{who}on {listener.address}"
+
+
+CHECK = Check(
+    name="rendezvous_free",
+    title="rendezvous port is free",
+    scope="node",
+    needs=(listening.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

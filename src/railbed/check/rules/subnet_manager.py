@@ -1,0 +1,61 @@
+"""On InfiniBand, a subnet manager has set up the port.
+
+What
+----
+Where the link layer is InfiniBand: the port is ACTIVE and knows the address of a subnet manager (`sm_lid` not zero).
+Ethernet (RoCE) has none and is skipped.
+
+Why
+---
+Without a subnet manager an InfiniBand port stays in INIT, has no address and no routes: NCCL does not see it, and
+training falls back to TCP or does not start. Where it has died, running jobs go on until the next link change.
+
+Fix
+---
+Start one in the fabric: on a managed switch, or `opensm` on a node (`systemctl start opensm`). `sminfo` shows who
+answers.
+
+Source
+------
+InfiniBand Architecture Specification, volume 1, chapter 14; rdma-core, ibstat(8) and sminfo(8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rdma import not_there, on_rdma_ports, rdma_port
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.site import PortView
+from railbed.probes import infiniband
+
+
+@on_rdma_ports
+def judge(port: PortView) -> Iterator[Judgement]:
+    """Look at the subnet manager's address and the port's state."""
+    expected = "ACTIVE, with a subnet manager"
+    own = rdma_port(port)
+    if own is None:
+        yield not_there(port, expected)
+    elif own.link_layer is None:
+        yield unknown(expected=expected, observed="the device does not tell its link layer")
+    elif own.link_layer != "InfiniBand":
+        yield skip(f"{own.link_layer} link: no subnet manager", expected=expected)
+    elif own.sm_lid is None:
+        yield unknown(expected=expected, observed="the device does not tell its sm_lid")
+    elif own.sm_lid == 0:
+        yield fail(expected=expected, observed=f"{own.state or 'no state'}, no subnet manager (sm_lid 0)")
+    elif own.state != "ACTIVE":
+        yield fail(expected=expected, observed=f"{own.state or 'no state'}, sm_lid {own.sm_lid}")
+    else:
+        yield ok(expected=expected, observed=f"ACTIVE, sm_lid {own.sm_lid}")
+
+
+CHECK = Check(
+    name="subnet_manager",
+    title="subnet manager on InfiniBand",
+    scope="port",
+    needs=(infiniband.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,93 @@
+"""All nodes train with the same Python and PyTorch.
+
+What
+----
+The Python named in the cluster file (`python:` of a node) is there, has PyTorch, and Python's minor version, PyTorch's
+version and its CUDA or ROCm build are the same on all nodes. What most nodes have is taken as the right one.
+
+Why
+---
+Ranks speak PyTorch's and NCCL's own protocols, which change between releases without negotiation: a rank with another
+version hangs in the first collective or ends it with an error that names the network. Checkpoints and compiled code
+from one Python do not load in another.
+
+Fix
+---
+Install the same wheel on every node from one list of pinned versions (`pip install -r requirements.txt`), or share one
+virtual environment on a network file system. Set `python:` in the cluster file where the interpreter is elsewhere.
+
+Source
+------
+PyTorch documentation, torch.distributed; NVIDIA/nccl#1328 (a message of the wrong size: versions differ between ranks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, warn
+from railbed.check.rules.compare import gather, most_common, too_few
+from railbed.check.site import Site
+from railbed.probes import torch
+
+EXPECTED = "the same Python and torch on all nodes"
+
+
+def judge(site: Site) -> Iterator[Judgement]:
+    """Blame nodes that cannot train at all, then those that differ from most others."""
+    installs = gather(site, torch.PROBE, lambda facts: facts, EXPECTED)
+    yield from installs.missing
+    able = {node: facts for node, facts in installs.values.items() if facts.torch}
+    if installs.values and not able and all(facts.python for facts in installs.values.values()):
+        yield warn(
+            expected=EXPECTED,
+            observed="torch is on no node",
+            remedy="install torch on every node, or set `python:` in the cluster file",
+        )
+        return
+    for node, facts in installs.values.items():
+        if not facts.torch:
+            yield _cannot_train(site, node, facts)
+    if len(able) > 1:
+        yield from _compare(able, complete=len(able) == len(installs.values))
+    elif not installs.values.keys() - able.keys():
+        yield from too_few(site, installs)
+
+
+def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
+    python = site.cluster.nodes[node].python
+    if facts.python is None:
+        remedy = f"correct `python:` of {node} in the cluster file, or install it"
+        return fail(subject=node, expected=EXPECTED, observed=f"no Python at {python}", remedy=remedy)
+    observed = f"Python {facts.python}, no torch"
+    return fail(subject=node, expected=EXPECTED, observed=observed, remedy=f"on {node}: {python} -m pip install torch")
+
+
+def _compare(installs: dict[str, torch.Torch], *, complete: bool) -> Iterator[Judgement]:
+    usual = most_common(_identity(facts) for facts in installs.values())
+    differing = {node: facts for node, facts in installs.items() if _identity(facts) != usual}
+    for node, facts in differing.items():
+        wrong = fail if (facts.release, facts.build == "CPU") != (usual[1], usual[2] == "CPU") else warn
+        yield wrong(subject=node, expected=_words(usual), observed=_words(_identity(facts)))
+    if complete and not differing:
+        yield ok(expected=EXPECTED, observed=_words(usual))
+
+
+def _identity(facts: torch.Torch) -> tuple[str, str, str]:
+    minor = ".".join((facts.python or "").split(".")[:2])
+    return minor, facts.release or "", facts.build
+
+
+def _words(identity: tuple[str, str, str]) -> str:
+    python, release, build = identity
+    return f"Python {python}, torch {release}, {build}"
+
+
+CHECK = Check(
+    name="torch_equal",
+    title=EXPECTED,
+    scope="cluster",
+    needs=(torch.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,31 @@
+"""The built-in cluster `local`: this machine, discovered each time it is asked about."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+from railbed.cli.site import LOCAL_NAME, built_in_local
+from railbed.discover.run import discover
+from railbed.fleet import Fleet
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event
+from railbed.transport.base import targets_of
+from railbed.transport.local import reach_local
+
+
+def local_cluster(timeout: float) -> Cluster:
+    """Return this machine as a cluster of one node, with the RDMA ports and GPUs it has."""
+    return asyncio.run(_discovered(timeout)) or built_in_local()
+
+
+async def _discovered(timeout: float) -> Cluster | None:
+    machine = built_in_local()
+    async with (
+        Fleet(targets_of(machine), reach_local, timeout=timeout) as fleet,
+        aclosing(discover(machine, fleet, name=LOCAL_NAME, existing=machine)) as records,
+    ):
+        async for record in records:
+            if isinstance(record, Event) and record.name == "cluster":
+                return Cluster.model_validate(record.data)
+    return None

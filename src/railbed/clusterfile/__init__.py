@@ -1,0 +1,16 @@
+"""The cluster file as text: reading it with all its mistakes told, writing it, and changing it as a person would.
+
+load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
+dumps           a Cluster as the file that a person would have typed
+difference      what changed between two clusters, as records
+rewrite         an existing file's text with the changes made in it, and everything else as it was
+"""
+
+from __future__ import annotations
+
+from railbed.clusterfile.difference import difference
+from railbed.clusterfile.load import load, loads
+from railbed.clusterfile.rewrite import rewrite
+from railbed.clusterfile.write import dumps
+
+__all__ = ["difference", "dumps", "load", "loads", "rewrite"]

@@ -1,0 +1,165 @@
+"""YAML text as plain values, with the line of every key.
+
+The text is composed to YAML's own nodes and read from there, not through a loader: nodes know their exact place, keys
+keep the text they were typed as (a node may be called `1` or `on`), and nothing but text, numbers, true, false, lists
+and maps can come out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from railbed.clusterfile.mistakes import KeyPath, Mistake, refusal
+from railbed.clusterfile.syntax import syntax_mistake
+
+MAX_CHARACTERS = 1024 * 1024
+MAX_DEPTH = 50
+DISCOVER_HINT = "`railbed discover HOST…` writes one"
+
+YAML_TAG = "tag:yaml.org,2002:"
+INTEGER = re.compile(r"[+-]?[0-9][0-9_]{0,99}")
+PREFIXED_INTEGER = re.compile(r"0(x[0-9a-fA-F]{1,32}|o[0-7]{1,32})")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands; `text` is a scalar as it was typed."""
+
+    line: int
+    text: str | None = None
+
+
+class _Aliased(Exception):
+    """Raised at the second use of a node. Aliases are refused whole: they can blow a small file up without end."""
+
+    def __init__(self, path: KeyPath, line: int) -> None:
+        super().__init__()
+        self.path = path
+        self.line = line
+
+
+@dataclass(slots=True)
+class Document:
+    """A file's values, where each stands, and the mistakes met on the way."""
+
+    root: Node
+    value: object = None
+    places: dict[KeyPath, Place] = field(default_factory=dict)
+    mistakes: list[Mistake] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
+
+    def line(self, path: KeyPath) -> int:
+        """Return the line of a key, or of the nearest thing around it."""
+        while path not in self.places:
+            path = path[:-1]
+        return self.places[path].line
+
+    def read(self, node: Node, path: KeyPath, line: int) -> object:
+        """Return the plain value of a node, and note its place."""
+        if id(node) in self._seen:
+            raise _Aliased(path, line)
+        self._seen.add(id(node))
+        self.places[path] = Place(line, node.value if isinstance(node, ScalarNode) else None)
+        if isinstance(node, MappingNode) and node.tag == YAML_TAG + "map":
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode) and node.tag == YAML_TAG + "seq":
+            # An alias has the place of its anchor, above the list; the list is nearer.
+            lines = [max(item.start_mark.line + 1, line) for item in node.value]
+            return [self.read(item, (*path, index), lines[index]) for index, item in enumerate(node.value)]
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, path, line)
+        self._refuse_tag(path, line)
+        return None
+
+    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, ScalarNode):
+                self.mistakes.append(Mistake("a key is a word, not a list or a map", line, path))
+            elif key.value in values:
+                first = self.places[(*path, key.value)].line
+                self.mistakes.append(Mistake(f"given twice, first in line {first}", line, (*path, key.value)))
+            else:
+                values[key.value] = self.read(value, (*path, key.value), line)
+        return values
+
+    def _scalar(self, node: ScalarNode, path: KeyPath, line: int) -> object:
+        match str(node.tag).removeprefix(YAML_TAG):
+            case "null":
+                return None
+            case "bool":
+                return node.value.lower() in {"true", "yes", "on", "y"}
+            case "int":
+                return integer(node.value)
+            case "float":
+                return decimal(node.value)
+            case "str" | "timestamp" | "merge" | "value":
+                return node.value
+        self._refuse_tag(path, line)
+        return None
+
+    def _refuse_tag(self, path: KeyPath, line: int) -> None:
+        sentence = "tags (!) are not used in a cluster file; a value that begins with ! needs quotes"
+        self.mistakes.append(Mistake(sentence, line, path))
+
+
+def integer(text: str) -> int | str:
+    """Return the number, or the text where it is a form that nobody means (base 60, thousands of digits)."""
+    if INTEGER.fullmatch(text):
+        return int(text.replace("_", ""))
+    return int(text, 0) if PREFIXED_INTEGER.fullmatch(text) else text
+
+
+def decimal(text: str) -> float | str:
+    """Return the number, or the text where Python reads none."""
+    try:
+        return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:
+        return text
+
+
+def parse(text: str, name: str) -> Document:
+    """Return the document of a file's text; raise ClusterFileError where it is not YAML or not a map at the top."""
+    root = compose(text, name)
+    if root is None:
+        raise refusal(name, [Mistake("the file is empty")], hint=DISCOVER_HINT)
+    document = Document(root)
+    try:
+        document.value = document.read(root, (), root.start_mark.line + 1)
+    except _Aliased as alias:
+        sentence = "aliases (*) are not used in a cluster file; write the value out"
+        raise refusal(name, [Mistake(sentence, alias.line, alias.path)]) from None
+    if not isinstance(document.value, dict):
+        found = "a list" if isinstance(root, SequenceNode) else "one value"
+        sentence = f"expected keys such as name and nodes at the top, found {found}"
+        raise refusal(name, [Mistake(sentence, document.line(())), *document.mistakes])
+    return document
+
+
+def compose(text: str, name: str) -> Node | None:
+    """Return YAML's own nodes, None for a file without any."""
+    if len(text) > MAX_CHARACTERS:
+        raise refusal(name, [Mistake("larger than 1 MiB; a cluster file is not")])
+    if "\0" in text:
+        raise refusal(
+            name, [Mistake("a NUL byte; a cluster file is plain text", text.count("\n", 0, text.index("\0")) + 1)]
+        )
+    yaml = YAML(typ="safe", pure=True)
+    yaml.max_depth = MAX_DEPTH
+    yaml.composer.warn_double_anchors = False
+    try:
+        node: Node | None = yaml.compose(text)
+    except YAMLError as error:
+        raise refusal(name, [syntax_mistake(text, error)]) from None
+    return node
+
+
+def entries(node: Node) -> dict[str, tuple[ScalarNode, Node]]:
+    """Return a mapping node's entries by the text of their keys."""
+    return {key.value: (key, value) for key, value in node.value}

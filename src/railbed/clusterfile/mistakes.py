@@ -1,0 +1,89 @@
+"""A mistake in a cluster file: where it is, and one sentence about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from railbed.errors import ClusterFileError
+
+Key = str | int
+KeyPath = tuple[Key, ...]
+
+SHOWN = 50
+"""A file with more mistakes than this is some other kind of file; the rest is counted."""
+
+HABITS = {
+    "device": "rdma",
+    "gateway": "jump",
+    "hca": "rdma",
+    "iface": "netdev",
+    "interface": "netdev",
+    "ip": "address",
+    "mtu": "host_mtu",
+    "network": "subnet",
+    "nic": "netdev",
+    "username": "user",
+}
+"""Words that other tools use, with ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake, with the line and key it concerns; line 0 and an empty path stand for the whole file."""
+
+    sentence: str
+    line: int = 0
+    path: KeyPath = ()
+
+    def told(self, name: str) -> str:
+        """Return the line that the user reads."""
+        place = f"{name}:{self.line}" if self.line else name
+        return ": ".join(part for part in (place, path_text(self.path), self.sentence) if part)
+
+
+def refusal(name: str, mistakes: Iterable[Mistake], *, hint: str = "") -> ClusterFileError:
+    """Return the error that tells all mistakes at once, in the order of the file."""
+    lines = [mistake.told(name) for mistake in sorted(mistakes, key=lambda mistake: mistake.line)]
+    lines = list(dict.fromkeys(lines))
+    more = [f"{name}: and {len(lines) - SHOWN} more mistakes"] if len(lines) > SHOWN else []
+    return ClusterFileError("\n".join(lines[:SHOWN] + more), hint=hint)
+
+
+def path_text(path: KeyPath) -> str:
+    """Return a path as `nodes.n1.ports[0].netdev`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{key_text(part)}" if text else key_text(part)
+    return text
+
+
+def key_text(key: str) -> str:
+    """Return a key as it can stand in a sentence of one line."""
+    return key if key and key.isprintable() and len(key) <= 64 else quoted(key)
+
+
+def quoted(text: str) -> str:
+    """Return a text of the file in quotes, on one line and not too long."""
+    return ascii(text[:40] + "…" * (len(text) > 40)) if not text.isprintable() else f"'{shortened(text, 40)}'"
+
+
+def shortened(text: str, length: int) -> str:
+    """Return the text, cut with an ellipsis where it is longer."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def did_you_mean(word: str, choices: Sequence[str]) -> str:
+    """Return `; did you mean X?` where one of the choices is near, otherwise nothing."""
+    best = nearest(word, choices)
+    return f"; did you mean {key_text(best)}?" if best else ""
+
+
+def nearest(word: str, choices: Sequence[str]) -> str:
+    """Return the choice that was probably meant, or an empty text."""
+    folded = {choice.lower(): choice for choice in choices}
+    if HABITS.get(word.lower()) in choices:
+        return HABITS[word.lower()]
+    best = difflib.get_close_matches(word[:64].lower(), list(folded), n=1, cutoff=0.6)
+    return folded[best[0]] if best else ""

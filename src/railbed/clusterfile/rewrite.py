@@ -1,0 +1,197 @@
+"""A person's file with changes made in it: each change touches only its own characters.
+
+The text is cut at the places that YAML's nodes give, not dumped anew from a tree, so that comments, quotes, order and
+layout stay to the letter. What comes out is read again and compared; where a file is written in a way that cannot be
+cut, it is written from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from railbed.clusterfile.document import compose, entries
+from railbed.clusterfile.load import BYTE_ORDER_MARK, loads
+from railbed.clusterfile.plain import item_keys, needed, plain
+from railbed.clusterfile.write import block, dumps, flow, scalar
+from railbed.errors import ClusterFileError
+from railbed.model.cluster import Cluster, Part
+
+Values = Mapping[str, object]
+
+
+class _CannotCut(Exception):
+    """Raised where the file is written in a way that has no place to cut."""
+
+
+def rewrite(text: str, after: Cluster, *, name: str = "cluster.yaml") -> str:
+    """Return the file's text changed so that it says `after`; raise ClusterFileError where it does not load."""
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    before = loads(text, name=name)
+    changed = _cut(text, before, after, name)
+    if changed is None:
+        changed = dumps(after)
+        loads(changed, name=name)
+    return changed
+
+
+def _cut(text: str, before: Cluster, after: Cluster, name: str) -> str | None:
+    """Return the text with the changes cut into it, None where it would not say `after`."""
+    root = compose(text, name)
+    assert root is not None
+    editor = _Editor(text)
+    try:
+        editor.change(root, before, after)
+        changed = editor.result()
+        return changed if loads(changed, name=name) == after else None
+    except (_CannotCut, ClusterFileError):
+        return None
+
+
+@dataclass(slots=True)
+class _Editor:
+    """Collects cuts of the text: from where, to where, and what comes there instead."""
+
+    text: str
+    cuts: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def result(self) -> str:
+        """Return the text with all cuts made."""
+        text = self.text
+        for start, end, instead in sorted(self.cuts, key=lambda cut: cut[:2], reverse=True):
+            text = text[:start] + instead + text[end:]
+        return text
+
+    def change(self, node: Node, before: object, after: object) -> None:
+        """Make the node say `after` where it said `before`."""
+        match node, before, after:
+            case MappingNode(), Part(), Part():
+                self._mapping(node, dict(before), dict(after), needed(after))
+            case MappingNode(), Mapping(), Mapping():
+                self._mapping(node, before, after, after)
+            case SequenceNode(), tuple(), tuple():
+                self._sequence(node, before, after)
+            case _:
+                newline = "\n" * self.text[: node.end_mark.index].endswith("\n")
+                self.cuts.append((node.start_mark.index, node.end_mark.index, flow(plain(after)) + newline))
+
+    def _mapping(self, node: MappingNode, before: Values, after: Values, required: Values) -> None:
+        """Change a map; what is typed and equal stays as typed, also where it is a default."""
+        typed = entries(node)
+        changed = [key for key in typed if before.get(key) != after.get(key)]
+        empty = [key for key in changed if key in required and _is_empty(typed[key][1])]
+        gone = [key for key in changed if key not in required and not _is_setting(after.get(key))]
+        new = {key: value for key, value in required.items() if key not in typed or key in empty}
+        inside = {key: after[key] for key in changed if key not in gone and key not in empty}
+        if node.flow_style and (new or gone):
+            self._flow_mapping(node, {key: typed[key] for key in typed if key not in {*gone, *empty}}, inside | new)
+            return
+        for key in inside:
+            self.change(typed[key][1], before[key], after[key])
+        for key in {*gone, *empty}:
+            self._remove(node, key)
+        if new:
+            self._add(node, new)
+
+    def _flow_mapping(self, node: MappingNode, kept: dict[str, tuple[ScalarNode, Node]], said: Values) -> None:
+        pieces = {key: self.text[start.start_mark.index : _end(value, start)] for key, (start, value) in kept.items()}
+        pieces |= {key: f"{scalar(key)}: {flow(plain(value))}" for key, value in said.items()}
+        self.cuts.append((node.start_mark.index, node.end_mark.index, "{" + ", ".join(pieces.values()) + "}"))
+
+    def _add(self, node: MappingNode, new: Values) -> None:
+        """Add entries below the last one, with the indent of the first; a new section gets a blank line."""
+        at = self._line_after(_end(node))
+        indent = node.start_mark.column
+        before = "" if self.text[:at].endswith("\n") else "\n"
+        for key, value in new.items():
+            lines = "".join(f"{line}\n" for line in block({key: plain(value)}, indent))
+            before += ("\n" if indent == 0 else "") + lines
+        self.cuts.append((at, at, before))
+
+    def _remove(self, node: MappingNode, key: str) -> None:
+        """Take an entry's lines away. Comments above it stay: they are a person's words."""
+        key_node, value = entries(node)[key]
+        start, line_start = key_node.start_mark.index, self._line_start(key_node.start_mark.index)
+        if self.text[line_start:start].strip():
+            following = [other.start_mark.index for other, _ in node.value if other.start_mark.index > start]
+            if not following:
+                raise _CannotCut
+            self.cuts.append((start, following[0], ""))
+            return
+        self.cuts.append((line_start, self._line_after(_end(value, key_node)), ""))
+
+    def _sequence(self, node: SequenceNode, before: tuple[Part, ...], after: tuple[Part, ...]) -> None:
+        """Change items in place where the list has the same ones, otherwise put it together anew from its pieces."""
+        if item_keys(before) == item_keys(after):
+            for item, old, new in zip(node.value, before, after, strict=True):
+                if old != new:
+                    self.change(item, old, new)
+            return
+        typed = list(zip(before, node.value, strict=True))
+        wanted = [(_taken(typed, new), flow(plain(new))) for new in after]
+        if node.flow_style:
+            pieces = [self.text[item.start_mark.index : _end(item)] if item else said for item, said in wanted]
+            self.cuts.append((node.start_mark.index, node.end_mark.index, f"[{', '.join(pieces)}]"))
+            return
+        self._block_sequence(node, wanted)
+
+    def _block_sequence(self, node: SequenceNode, wanted: list[tuple[Node | None, str]]) -> None:
+        start = self._line_start(node.start_mark.index)
+        margin = self.text[start : node.start_mark.index]
+        end = self._line_after(_end(node))
+        comments, pieces = self._pieces(node, start)
+        lines = "".join(pieces[id(item)] if item else f"{margin}- {said}\n" for item, said in wanted)
+        left = "".join(text for key, text in comments.items() if key not in {id(item) for item, _ in wanted})
+        self.cuts.append((start, end, left + lines))
+
+    def _pieces(self, node: SequenceNode, start: int) -> tuple[dict[int, str], dict[int, str]]:
+        """Return, by item, the comment lines above it, and those together with its own lines."""
+        comments, pieces = {}, {}
+        for item in node.value:
+            own = self._line_start(item.start_mark.index)
+            end = self._line_after(_end(item))
+            comments[id(item)] = self.text[start:own]
+            pieces[id(item)] = self.text[start:end] + "\n" * (not self.text[:end].endswith("\n"))
+            start = end
+        return comments, pieces
+
+    def _line_start(self, index: int) -> int:
+        return self.text.rfind("\n", 0, index) + 1
+
+    def _line_after(self, index: int) -> int:
+        """Return where the next line begins after something that ends at an index."""
+        if self.text[:index].endswith("\n"):
+            return index
+        end = self.text.find("\n", index)
+        return len(self.text) if end < 0 else end + 1
+
+
+def _taken(typed: list[tuple[Part, Node]], wanted: Part) -> Node | None:
+    """Take the item that already says what is wanted out of those typed."""
+    for index, (part, node) in enumerate(typed):
+        if part == wanted:
+            del typed[index]
+            return node
+    return None
+
+
+def _is_setting(value: object) -> bool:
+    """Say whether a default is worth typing where a value was typed: `pfc: true` is, an empty list is not."""
+    return isinstance(value, bool | int | float | str)
+
+
+def _is_empty(node: Node) -> bool:
+    return not node.value
+
+
+def _end(node: Node, key: Node | None = None) -> int:
+    """Return where the text of a node ends; a block's own mark is behind the comments that follow it."""
+    if isinstance(node, ScalarNode):
+        nothing = key is not None and node.start_mark.index == node.end_mark.index
+        return int((key if key is not None and nothing else node).end_mark.index)
+    if not isinstance(node, MappingNode | SequenceNode) or node.flow_style or not node.value:
+        return int(node.end_mark.index)
+    last = node.value[-1]
+    return _end(last[1], last[0]) if isinstance(node, MappingNode) else _end(last)

@@ -1,0 +1,49 @@
+"""What YAML itself refuses, in plain sentences. None repeats text of the file: a password may stand there."""
+
+from __future__ import annotations
+
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
+
+from railbed.clusterfile.mistakes import Mistake
+
+SENTENCES = (
+    ("maximum depth", "nested too deeply"),
+    ("found character '\\t'", "a tab; YAML wants spaces"),
+    ("cannot start any token", "a value that begins with this character needs quotes"),
+    ("but found another document", "a second document begins here; a cluster file is one"),
+    ("undefined alias", "a value that begins with * is taken for an alias; put it in quotes"),
+    ("duplicate anchor", "anchors (&) are not used in a cluster file; write the value out"),
+    ("mapping values are not allowed here", "a key is not allowed here: look at the indentation, and at : in values"),
+    ("sequence entries are not allowed here", "a list entry is not allowed here: look at the indentation"),
+    ("unknown escape character", "a backslash in double quotes stands before a character that it cannot; use '…'"),
+    ("end of stream", "quotes are opened and never closed"),
+    ("expected ',' or ']'", "a list is opened with [ and not closed, or a comma is missing"),
+    ("expected ',' or '}'", "a map is opened with { and not closed, or a comma is missing"),
+    ("expected <block end>", "this line does not line up with those before it: look at the indentation"),
+    ("could not find expected ':'", "a : is missing after a key"),
+    ("tag", "a value that begins with ! is taken for a tag; put it in quotes"),
+    ("anchor", "a value that begins with & is taken for an anchor; put it in quotes"),
+    ("alias", "a value that begins with * is taken for an alias; put it in quotes"),
+    ("version", "only YAML 1.2 is read; take the %YAML line out"),
+)
+"""A piece of the parser's own words, and what it means to the user; the first that fits counts."""
+
+OPENED_EARLIER = ("end of stream", "expected ',' or", "could not find expected ':'")
+"""Problems that are seen late; where they began is the better line."""
+
+
+def syntax_mistake(text: str, error: YAMLError) -> Mistake:
+    """Return what the parser stumbled over."""
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        return Mistake("a control character; a cluster file is plain text", line)
+    if not isinstance(error, MarkedYAMLError):
+        return Mistake("not YAML")
+    words = f"{error.problem or ''} {error.context or ''}"
+    sentence = next(
+        (told for piece, told in SENTENCES if piece in words), "not YAML: look at this line and the one before"
+    )
+    earlier = any(piece in words for piece in OPENED_EARLIER)
+    marks = [error.context_mark, error.problem_mark] if earlier else [error.problem_mark, error.context_mark]
+    return Mistake(sentence, next((mark.line + 1 for mark in marks if mark is not None), 0))

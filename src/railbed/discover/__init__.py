@@ -1,0 +1,1 @@
+"""discover: machines in, a cluster file out. `sighting.py` picks what matters of each, `build.py` joins them."""

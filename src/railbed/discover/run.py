@@ -1,0 +1,53 @@
+"""The verb: read machines, and say what cluster they are and what differs from the file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from railbed import clusterfile
+from railbed.discover.build import build, notices
+from railbed.discover.sighting import PROBES, Sighting, sighting_of
+from railbed.fleet import Fleet, survey
+from railbed.model.cluster import Cluster
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Event, Record
+
+
+async def discover(
+    machines: Cluster, fleet: Fleet, *, name: str, existing: Cluster | None = None, switches: Sequence[str] = ()
+) -> AsyncGenerator[Record, None]:
+    """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself."""
+    seen: dict[str, Sighting] = {}
+    yield Event(name="reading", message=f"reading {len(fleet.targets)} machines", data={"devices": len(fleet.targets)})
+    async with aclosing(survey(fleet, machines, PROBES)) as answers:
+        async for facts in answers:
+            if facts.device in seen:
+                continue
+            yield _read(machines, facts)
+            if facts.failure:
+                yield Event(name="notice", subject=facts.device, message=_complaint(machines, facts))
+            else:
+                node = machines.nodes[facts.device]
+                seen[facts.device] = sighting_of(node.host, node.login, facts)
+    sightings = [seen[device] for device in machines.nodes if device in seen]
+    if not sightings:
+        return
+    for notice in notices(sightings):
+        yield Event(name="notice", message=notice)
+    found = build(name, sightings, existing=existing, switches=switches)
+    for change in clusterfile.difference(existing, found) if existing else ():
+        yield change
+    yield Event(name="cluster", subject=name, data=found.model_dump(mode="json", exclude_defaults=True))
+
+
+def _read(machines: Cluster, facts: DeviceFacts) -> Event:
+    message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
+    host = machines.nodes[facts.device].host
+    return Event(name="device_read", subject=host, message=message, data={"ok": facts.failure is None})
+
+
+def _complaint(machines: Cluster, facts: DeviceFacts) -> str:
+    assert facts.failure is not None
+    remedy = f" ({facts.failure.remedy})" if facts.failure.remedy else ""
+    return f"{machines.nodes[facts.device].host}: {facts.failure.reason}{remedy}"

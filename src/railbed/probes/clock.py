@@ -1,0 +1,43 @@
+"""The machine's clock, asked alone and first so that the answer lies in a short interval of our own (`date`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+
+# A `date` without nanoseconds (busybox) prints nothing, `N` or `%N` in their place.
+TIME = re.compile(r"(?P<seconds>\d{1,12})(?:\.(?P<nanoseconds>\d{9})|\.?%?N?)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """What time a machine thinks it is."""
+
+    epoch: float
+    """Seconds since 1970."""
+    resolution: float
+    """The true reading lies in [epoch, epoch + resolution): 1 second where `date` knows no nanoseconds."""
+
+
+def parse(text: str) -> Clock:
+    """Read `date +%s.%N`."""
+    match = TIME.fullmatch(text.strip())
+    if not match:
+        raise ParseError("expected seconds since 1970", line=text.strip()[:80])
+    seconds, nanoseconds = match["seconds"], match["nanoseconds"]
+    if nanoseconds is None:
+        return Clock(epoch=float(seconds), resolution=1.0)
+    return Clock(epoch=float(f"{seconds}.{nanoseconds}"), resolution=0.0)
+
+
+PROBE = Probe(
+    name="clock",
+    title="the machine's time",
+    command="date +%s.%N",
+    parse=parse,
+    facts=Clock,
+    early=True,
+)

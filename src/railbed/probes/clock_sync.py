@@ -1,0 +1,104 @@
+"""What keeps the clock right: the kernel's own flag, and chrony's state (`timedatectl`, `chronyc`, `/proc`).
+
+Apart from `clock`, because timedatectl can take a while to answer and would blur the time that is compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer, number, sections
+
+COMMAND = r"""
+printf '==> services <==\n'
+cat /proc/[0-9]*/comm 2>/dev/null | sort -u |
+  grep -x -E 'chronyd|ntpd|ntpsec|openntpd|systemd-timesyn|ptp4l|phc2sys|timemaster'
+if command -v timedatectl >/dev/null 2>&1; then
+  printf '==> timedatectl <==\n'; timedatectl show 2>/dev/null || timedatectl status 2>/dev/null
+fi
+if command -v chronyc >/dev/null 2>&1; then
+  printf '==> chronyc <==\n'; chronyc -c tracking 2>/dev/null
+fi
+exit 0
+"""
+SYNCHRONISED_KEYS = ("NTPSynchronized", "System clock synchronized", "NTP synchronized")
+"""As `timedatectl show`, its status text, and its status text before systemd 235 name it."""
+CHRONY_FIELDS = 14
+SERVICES = {"systemd-timesyn": "systemd-timesyncd"}
+"""The kernel cuts a process name after 15 characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSync:
+    """Whether a clock is kept right, and by what."""
+
+    synchronised: bool | None = None
+    services: tuple[str, ...] = ()
+    """Running daemons that set the clock."""
+    source: str | None = None
+    """The server chrony follows."""
+    stratum: int | None = None
+    offset_seconds: float | None = None
+    """Chrony's own estimate of how far the clock is off."""
+
+
+def parse(text: str) -> ClockSync:
+    """Read the sections; text without any is saved `timedatectl` output."""
+    parts = dict(sections(text))
+    if not parts.keys() & {"services", "timedatectl", "chronyc"} and not text.strip():
+        raise ParseError("nothing was printed")
+    chrony = _tracking(parts.get("chronyc", ""))
+    flag = _kernel_flag(parts.get("timedatectl", parts.get("", "")))
+    return ClockSync(
+        synchronised=_chrony_synchronised(chrony) if flag is None else flag,
+        services=tuple(SERVICES.get(name, name) for name in parts.get("services", "").split()),
+        source=chrony[1] or None if chrony else None,
+        stratum=integer(chrony[2]) if chrony else None,
+        offset_seconds=number(chrony[4]) if chrony else None,
+    )
+
+
+def _kernel_flag(text: str) -> bool | None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    for line in lines:
+        separator = "=" if "=" in line else ":"
+        key, found, value = line.partition(separator)
+        if not found:
+            raise ParseError("timedatectl: expected a key and a value", line=line)
+        if key.strip() in SYNCHRONISED_KEYS:
+            return _yes(value.strip())
+    if lines:
+        raise ParseError("timedatectl does not say whether the clock is synchronised", line=lines[0])
+    return None
+
+
+def _yes(value: str) -> bool:
+    if value not in ("yes", "no"):
+        raise ParseError("expected yes or no", line=value)
+    return value == "yes"
+
+
+def _tracking(text: str) -> list[str]:
+    """Return the fields of `chronyc -c tracking`; empty where chronyd does not run (chronyc answers 506)."""
+    line = text.strip()
+    if not line or line.startswith("506 "):
+        return []
+    fields = line.split(",")
+    if len(fields) != CHRONY_FIELDS:
+        raise ParseError(f"chronyc: expected {CHRONY_FIELDS} fields", line=line)
+    return fields
+
+
+def _chrony_synchronised(tracking: list[str]) -> bool | None:
+    return tracking[-1] != "Not synchronised" if tracking else None
+
+
+PROBE = Probe(
+    name="clock_sync",
+    title="clock synchronisation and its source",
+    command=COMMAND,
+    parse=parse,
+    facts=ClockSync,
+)

@@ -1,0 +1,83 @@
+"""Which counters an RDMA port has: they tell the family of the card and what it can count."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import sections
+
+NAME = re.compile(r"[A-Za-z][\w.]*(?: [\w.]+)*", re.ASCII)
+
+SIGNS = {
+    "mlx4": {"rq_num_oos", "sq_num_to", "rq_num_dup"},
+    "mlx5": {"out_of_buffer", "rx_write_requests", "resp_cqe_error"},
+    "rxe": {"sent_pkts", "rcvd_pkts", "out_of_seq_request"},
+    "bnxt_re": {"recoverable_errors", "to_retransmits", "rx_roce_errors", "rx_roce_discards"},
+    "ionic": {"tx_rdma_ucast_pkts", "rx_rdma_cnp_pkts", "req_rx_pkt_seq_err"},
+    "irdma": {"cnpHandled", "cnpIgnored", "RxECNMrkd"},
+    "efa": {"completed_cmds", "alloc_pd_err", "submitted_cmds"},
+}
+"""Names by which a family is known: two of them are enough, since drivers gain and lose counters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortCounterNames:
+    """Names of the hw_counters of one port."""
+
+    names: tuple[str, ...]
+    family: str | None = None
+    """mlx4, mlx5, rxe, bnxt_re, ionic, irdma, efa; None where the names do not tell."""
+
+    @property
+    def counts_congestion(self) -> bool:
+        """Counts marked packets and congestion notifications."""
+        return bool({"np_cnp_sent", "rx_ecn_marked_pkts", "rx_rdma_ecn_pkts", "RxECNMrkd"} & set(self.names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterNames:
+    """Names of hw_counters, by `device/port`; a saved list of names alone is under the empty name."""
+
+    ports: dict[str, PortCounterNames]
+
+
+def parse(text: str) -> CounterNames:
+    """Read sections `device/port`, or a bare list of names."""
+    if not text.strip():
+        return CounterNames(ports={})
+    return CounterNames(ports={port: _port(listing) for port, listing in sections(text)})
+
+
+def _port(listing: str) -> PortCounterNames:
+    names = [name for name in re.split(r"\n|\t|\r| {2,}", listing) if name.strip()]
+    for name in names:
+        if not NAME.fullmatch(name.strip()):
+            raise ParseError("expected names of counters", line=name)
+    found = tuple(sorted(name.strip() for name in names))
+    return PortCounterNames(names=found, family=_family(set(found)))
+
+
+def _family(names: set[str]) -> str | None:
+    return next((family for family, signs in SIGNS.items() if len(signs & names) >= 2), None)
+
+
+COMMAND = """
+cd /sys/class/infiniband 2>/dev/null || exit 0
+for port in */ports/*; do
+  [ -d "$port" ] || continue
+  echo "==> ${port%%/*}/${port##*/} <=="
+  ls "$port/hw_counters" 2>/dev/null
+done
+exit 0
+"""
+
+PROBE = Probe(
+    name="counter_names",
+    title="which counters an RDMA port has",
+    command=COMMAND,
+    parse=parse,
+    facts=CounterNames,
+)

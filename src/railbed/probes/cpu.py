@@ -1,0 +1,119 @@
+"""Processors: model, sockets, cores, NUMA nodes, hypervisor, frequency governors (`lscpu`, cpufreq in sysfs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.fields import Fields
+from railbed.probes.text import integer, json_value, sections
+
+COMMAND = r"""
+printf '==> lscpu <==\n'; lscpu -J 2>/dev/null || lscpu
+printf '\n==> governors <==\n'
+cat /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor 2>/dev/null | sort | uniq -c
+printf '\n==> virtualisation <==\n'; systemd-detect-virt --vm 2>/dev/null
+exit 0
+"""
+MAX_DEPTH = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cpu:
+    """The processors of a machine."""
+
+    model: str | None = None
+    sockets: int | None = None
+    cores: int | None = None
+    """Physical cores of all sockets."""
+    threads: int
+    """Logical processors, as the kernel counts them."""
+    numa_nodes: int | None = None
+    hypervisor: str | None = None
+    """What virtualises this machine; None where nothing does, or it does not say."""
+    governors: dict[str, int] | None = None
+    """How many logical processors have each frequency governor; None where the kernel controls no frequency."""
+
+
+def parse(text: str) -> Cpu:
+    """Read lscpu's JSON (nested or flat) or its text, and what follows it."""
+    parts = dict(sections(text))
+    fields = _lscpu(parts.get("lscpu", parts.get("", "")))
+    if "CPU(s)" not in fields:
+        raise ParseError("lscpu does not say how many processors there are", line=text.strip()[:80])
+    sockets = _count(fields, "Socket(s)")
+    return Cpu(
+        model=fields.get("Model name"),
+        sockets=sockets,
+        cores=_cores(fields, sockets),
+        threads=integer(fields["CPU(s)"]),
+        numa_nodes=_count(fields, "NUMA node(s)"),
+        hypervisor=fields.get("Hypervisor vendor") or _detected(parts.get("virtualisation", "")),
+        governors=_governors(parts.get("governors", "")),
+    )
+
+
+def _lscpu(text: str) -> dict[str, str]:
+    pairs = _json_pairs(text) if text.lstrip().startswith("{") else _text_pairs(text)
+    return {name.strip().rstrip(":"): value.strip() for name, value in pairs if value.strip() not in ("", "-")}
+
+
+def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
+    for item in Fields(json_value(text)).subs("lscpu"):
+        yield from _with_children(item, MAX_DEPTH)
+
+
+def _with_children(item: Fields, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield an entry and, as newer util-linux nests them, the entries below it."""
+    if depth == 0:
+        raise ParseError("lscpu nests its entries deeper than known")
+    yield item.text("field"), item.optional_text("data") or ""
+    for child in item.subs("children"):
+        yield from _with_children(child, depth - 1)
+
+
+def _text_pairs(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        if line.strip():
+            name, colon, value = line.partition(":")
+            if not colon:
+                raise ParseError("lscpu: expected `name: value`", line=line)
+            yield name, value
+
+
+def _count(fields: dict[str, str], name: str) -> int | None:
+    return integer(fields[name]) if name in fields else None
+
+
+def _cores(fields: dict[str, str], sockets: int | None) -> int | None:
+    per_socket = _count(fields, "Core(s) per socket")
+    if sockets is not None and per_socket is not None:
+        return sockets * per_socket
+    clusters, per_cluster = _count(fields, "Cluster(s)"), _count(fields, "Core(s) per cluster")
+    return None if clusters is None or per_cluster is None else clusters * per_cluster
+
+
+def _detected(text: str) -> str | None:
+    return None if text.strip() in ("", "none") else text.strip()
+
+
+def _governors(text: str) -> dict[str, int] | None:
+    counts = {}
+    for line in text.splitlines():
+        if line.strip():
+            count, _, name = line.strip().partition(" ")
+            counts[name.strip()] = integer(count)
+    return counts or None
+
+
+PROBE = Probe(
+    name="cpu",
+    title="processors, NUMA nodes, frequency governors",
+    command=COMMAND,
+    parse=parse,
+    facts=Cpu,
+    tool="lscpu",
+    package="util-linux",
+)

@@ -1,0 +1,72 @@
+"""Receive buffers of every interface, and which priority uses which (`dcb -j buffer show`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes import dcb
+from railbed.probes.dcb import Words
+from railbed.probes.text import integer
+
+KEYWORDS = ("prio-buffer", "buffer-size", "total-size")
+UNITS = {"": 1, "b": 1, "Kb": 2**10, "Mb": 2**20, "Gb": 2**30}
+"""iproute2 writes bytes as `b`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffers:
+    """Receive buffers of one interface; rows run from 0 to 7."""
+
+    prio_buffer: tuple[int, ...]
+    """Buffer of each priority."""
+    sizes: tuple[int, ...]
+    """Bytes of each buffer."""
+    total: int | None = None
+    """Bytes that can be shared out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DcbBuffer:
+    """Receive buffers by interface; what one person saved of one interface is under the empty name."""
+
+    interfaces: dict[str, Buffers]
+    refused: dict[str, str]
+    """What the kernel said for interfaces that do not have it."""
+
+
+def parse(text: str) -> DcbBuffer:
+    """Read the sections of all interfaces, or the JSON or text of one."""
+    found, refused = dcb.read_interfaces(text, KEYWORDS)
+    return DcbBuffer(interfaces={name: _buffers(words) for name, words in found.items()}, refused=refused)
+
+
+def _buffers(words: Words) -> Buffers:
+    prio_buffer, sizes, total = words.numbers("prio-buffer"), words.row("buffer-size"), words.one("total-size")
+    if prio_buffer is None or sizes is None:
+        raise ParseError("no prio-buffer or buffer-size")
+    return Buffers(
+        prio_buffer=prio_buffer,
+        sizes=tuple(_bytes(size) for size in sizes),
+        total=_bytes(total) if total is not None else None,
+    )
+
+
+def _bytes(word: str) -> int:
+    match = re.fullmatch(r"(\d{1,20})([KMG]?b|)", word, re.ASCII)
+    if not match:
+        raise ParseError("expected a size", line=word)
+    return integer(match[1]) * UNITS[match[2]]
+
+
+PROBE = Probe(
+    name="dcb_buffer",
+    title="receive buffers of interfaces",
+    command=dcb.command("buffer"),
+    parse=parse,
+    facts=DcbBuffer,
+    tool="dcb",
+    package="iproute2",
+)

@@ -1,0 +1,76 @@
+"""Congestion control of mlx5 cards (DCQCN): OFED's switches per priority, or the inbox driver's parameters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer
+
+SWITCH = re.compile(r"(?:.*/)?([^/\s]+)/ecn/(roce_np|roce_rp)/enable/([0-7]):\s*([01])\s*", re.ASCII)
+OFED = re.compile(r"(?:.*/)?([^/\s]+)/ecn/roce_(np|rp)/(\w+):\s*(-?\d+)\s*", re.ASCII)
+INBOX = re.compile(r"(?:(?:.*/)?([^/\s]+)/)?cc_params/(\w+):\s*(-?\d+)\s*", re.ASCII)
+ALONE = re.compile(r"((?:rp|np|rtt)_\w+)(?::\s*(-?\d+))?\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ecn:
+    """Congestion control of one interface, as OFED's sysfs has it."""
+
+    notification: dict[str, bool] = field(default_factory=dict)
+    """Per priority: answers marked packets with notifications (NP)."""
+    reaction: dict[str, bool] = field(default_factory=dict)
+    """Per priority: slows down on notifications (RP)."""
+    parameters: dict[str, int] = field(default_factory=dict)
+    """By name, with `np_` or `rp_` in front: `np_cnp_dscp`, …"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dcqcn:
+    """Congestion control of all mlx5 cards."""
+
+    interfaces: dict[str, Ecn]
+    """OFED: by interface."""
+    cards: dict[str, dict[str, int | None]]
+    """Inbox driver: parameters by PCI address. A list of names saved alone is under the empty name, without values."""
+
+
+def parse(text: str) -> Dcqcn:
+    """Read `path:value` lines of both places, or the bare names of parameters; no output means neither is there."""
+    interfaces: dict[str, Ecn] = {}
+    cards: dict[str, dict[str, int | None]] = {}
+    for line in text.split("\n"):
+        word = line.strip()
+        if not word:
+            continue
+        if match := SWITCH.fullmatch(word):
+            ecn = interfaces.setdefault(match[1], Ecn())
+            side = ecn.notification if match[2] == "roce_np" else ecn.reaction
+            side[match[3]] = match[4] == "1"
+        elif match := OFED.fullmatch(word):
+            interfaces.setdefault(match[1], Ecn()).parameters[f"{match[2]}_{match[3]}"] = integer(match[4])
+        elif match := INBOX.fullmatch(word):
+            cards.setdefault(match[1] or "", {})[match[2]] = integer(match[3])
+        elif match := ALONE.fullmatch(word):
+            cards.setdefault("", {})[match[1]] = integer(match[2]) if match[2] else None
+        else:
+            raise ParseError("not a parameter of congestion control", line=line)
+    return Dcqcn(interfaces=interfaces, cards=cards)
+
+
+COMMAND = """
+(cd /sys/class/net && grep -sH '' */ecn/roce_np/* */ecn/roce_rp/* */ecn/roce_np/enable/* */ecn/roce_rp/enable/*)
+(cd /sys/kernel/debug/mlx5 2>/dev/null && grep -sH '' */cc_params/*)
+exit 0
+"""
+
+PROBE = Probe(
+    name="dcqcn",
+    title="congestion control of mlx5 cards (DCQCN)",
+    command=COMMAND,
+    parse=parse,
+    facts=Dcqcn,
+    needs_root=True,
+)

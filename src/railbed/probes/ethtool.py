@@ -1,0 +1,123 @@
+"""Ethernet settings of every interface: speed, duplex, port, link modes (`ethtool IF`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.interfaces import answers, for_each_interface, without_title
+
+KEY = re.compile(r"^\s+([A-Z][A-Za-z0-9 ()/-]*):(.*)$")
+SPEED = re.compile(r"^(\d{1,9})Mb/s$", re.ASCII)
+NOT_TOLD = ("Unknown", "Not reported", "N/A")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EthernetSettings:
+    """What ethtool says of one interface; virtual ones say little."""
+
+    speed_mbps: int | None = None
+    lanes: int | None = None
+    duplex: str | None = None
+    """`Full` or `Half`."""
+    port: str | None = None
+    """`FIBRE`, `Direct Attach Copper`, `Twisted Pair`, …"""
+    autoneg: bool | None = None
+    link: bool | None = None
+    link_reason: str | None = None
+    """Why there is no link, where the driver knows: `No cable`, …"""
+    supported_modes: tuple[str, ...] = ()
+    advertised_modes: tuple[str, ...] = ()
+    partner_modes: tuple[str, ...] = ()
+    supported_fec: tuple[str, ...] = ()
+    advertised_fec: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ethernet:
+    """Ethernet settings by interface."""
+
+    interfaces: dict[str, EthernetSettings]
+
+
+def parse(text: str) -> Ethernet:
+    """Read `ethtool IF` of one or many interfaces."""
+    return Ethernet(
+        interfaces={name: _settings(_values(without_title(lines, "Settings for "))) for name, lines in answers(text)}
+    )
+
+
+def _values(lines: list[str]) -> dict[str, list[str]]:
+    """Gather the values by key: link modes go on over several lines."""
+    values: dict[str, list[str]] = {}
+    key = ""
+    for line in lines:
+        match = KEY.match(line)
+        if match:
+            key = match.group(1)
+            values[key] = [match.group(2).strip()]
+        elif key and line[0].isspace():
+            values[key].append(line.strip())
+        else:
+            raise ParseError("expected a setting", line=line)
+    return values
+
+
+def _settings(values: dict[str, list[str]]) -> EthernetSettings:
+    link, reason = _link(_told(values, "Link detected"))
+    autoneg = _told(values, "Auto-negotiation")
+    lanes = _told(values, "Lanes")
+    return EthernetSettings(
+        speed_mbps=_speed(_told(values, "Speed")),
+        lanes=int(lanes) if lanes and lanes.isascii() and lanes.isdigit() and len(lanes) < 4 else None,
+        duplex=_told(values, "Duplex"),
+        port=_told(values, "Port"),
+        autoneg=None if autoneg is None else autoneg == "on",
+        link=link,
+        link_reason=reason,
+        supported_modes=_words(values, "Supported link modes"),
+        advertised_modes=_words(values, "Advertised link modes"),
+        partner_modes=_words(values, "Link partner advertised link modes"),
+        supported_fec=_words(values, "Supported FEC modes"),
+        advertised_fec=_words(values, "Advertised FEC modes"),
+    )
+
+
+def _told(values: dict[str, list[str]], key: str) -> str | None:
+    value = " ".join(values.get(key, [])).strip()
+    return None if not value or value.startswith(NOT_TOLD) else value
+
+
+def _words(values: dict[str, list[str]], key: str) -> tuple[str, ...]:
+    return tuple((_told(values, key) or "").split())
+
+
+def _speed(value: str | None) -> int | None:
+    if value is None:
+        return None
+    match = SPEED.match(value)
+    if not match:
+        raise ParseError("expected a speed in Mb/s", line=value)
+    return int(match.group(1))
+
+
+def _link(value: str | None) -> tuple[bool | None, str | None]:
+    if value is None:
+        return None, None
+    word, _, reason = value.partition(" ")
+    if word not in ("yes", "no"):
+        raise ParseError("expected yes or no", line=value)
+    return word == "yes", reason.strip("() ") or None
+
+
+PROBE = Probe(
+    name="ethtool",
+    title="Ethernet settings: speed, duplex, port, link modes",
+    command=for_each_interface('ethtool "$name"'),
+    parse=parse,
+    facts=Ethernet,
+    tool="ethtool",
+    package="ethtool",
+)

@@ -1,0 +1,60 @@
+"""Driver and firmware of every interface (`ethtool -i IF`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.interfaces import answers, for_each_interface, key_and_value
+
+NOTHING = ("", "N/A", "n/a")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The driver of one interface."""
+
+    driver: str | None = None
+    version: str | None = None
+    """Of drivers inside the kernel this is the kernel's own version."""
+    firmware: str | None = None
+    """For NVIDIA cards with the board's id in brackets: `22.36.1010 (MT_0000000359)`."""
+    bus: str | None = None
+    """PCI address, such as `0000:01:00.0`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drivers:
+    """Drivers by interface."""
+
+    interfaces: dict[str, Driver]
+
+
+def parse(text: str) -> Drivers:
+    """Read `ethtool -i IF` of one or many interfaces."""
+    return Drivers(interfaces={name: _driver(lines) for name, lines in answers(text)})
+
+
+def _driver(lines: list[str]) -> Driver:
+    values = dict(map(key_and_value, lines))
+    if values and "driver" not in values:
+        raise ParseError("no line `driver:`", line=lines[0])
+    told = {key: value for key, value in values.items() if value not in NOTHING}
+    return Driver(
+        driver=told.get("driver"),
+        version=told.get("version"),
+        firmware=told.get("firmware-version"),
+        bus=told.get("bus-info"),
+    )
+
+
+PROBE = Probe(
+    name="ethtool_driver",
+    title="driver, firmware and PCI address of the interfaces",
+    command=for_each_interface('ethtool -i "$name"'),
+    parse=parse,
+    facts=Drivers,
+    tool="ethtool",
+    package="ethtool",
+)

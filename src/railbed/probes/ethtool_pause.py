@@ -1,0 +1,66 @@
+"""Global pause (802.3x) of every interface (`ethtool -a IF`). Priority flow control is another matter: see dcb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.interfaces import answers, for_each_interface, key_and_value, on_or_off, without_title
+
+KNOWN = {"Autonegotiate", "RX", "TX", "RX negotiated", "TX negotiated"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Global pause of one interface; all None where it has none, as virtual ones."""
+
+    autoneg: bool | None = None
+    rx: bool | None = None
+    """It stops sending when the switch asks."""
+    tx: bool | None = None
+    """It asks the switch to stop."""
+    rx_negotiated: bool | None = None
+    tx_negotiated: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalPause:
+    """Global pause by interface."""
+
+    interfaces: dict[str, Pause]
+
+
+def parse(text: str) -> GlobalPause:
+    """Read `ethtool -a IF` of one or many interfaces."""
+    return GlobalPause(
+        interfaces={name: _pause(without_title(lines, "Pause parameters for ")) for name, lines in answers(text)}
+    )
+
+
+def _pause(lines: list[str]) -> Pause:
+    values = {}
+    for line in lines:
+        key, value = key_and_value(line)
+        if key in KNOWN:
+            values[key] = on_or_off(value)
+        elif not line[0].isspace() and key != "Statistics":
+            raise ParseError("expected a pause setting", line=line)
+    return Pause(
+        autoneg=values.get("Autonegotiate"),
+        rx=values.get("RX"),
+        tx=values.get("TX"),
+        rx_negotiated=values.get("RX negotiated"),
+        tx_negotiated=values.get("TX negotiated"),
+    )
+
+
+PROBE = Probe(
+    name="ethtool_pause",
+    title="global pause (802.3x)",
+    command=for_each_interface('ethtool -a "$name"'),
+    parse=parse,
+    facts=GlobalPause,
+    tool="ethtool",
+    package="ethtool",
+)

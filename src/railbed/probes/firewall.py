@@ -1,0 +1,95 @@
+"""The packet filter: what it does with new connections (nft, else iptables; ufw and firewalld by name)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.firewall_iptables import read_iptables
+from railbed.probes.firewall_nft import read_nft, without_iptables
+from railbed.probes.firewall_rules import Chain, Packet, Verdict, Walk
+from railbed.probes.text import sections
+
+MANAGERS = {"Status: active": True, "Status: inactive": False, "running": True, "not running": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firewall:
+    """The packet filter of a machine."""
+
+    backends: tuple[str, ...]
+    """What was asked: `nft`, `iptables`, `ip6tables`."""
+    managers: dict[str, bool]
+    """`ufw` and `firewalld`, and whether they are at work."""
+    chains: dict[str, Chain]
+    """Chains by family, table and name."""
+
+    @property
+    def input_policy(self) -> Verdict | None:
+        """What happens to incoming packets that no rule names; None where no filter was read."""
+        policies = {chain.policy for chain in self.chains.values() if chain.policy}
+        if not policies:
+            return "accept" if self.backends or not any(self.managers.values()) else None
+        return "drop" if "drop" in policies else "accept"
+
+    def verdict(self, packet: Packet) -> Verdict | None:
+        """Return what happens to the first packet of a connection; None where that cannot be told."""
+        if not self.backends and any(self.managers.values()):
+            return None
+        return Walk(self.chains, packet).verdict()
+
+
+def parse(text: str) -> Firewall:
+    """Read the listings of the filters; one that a person saved is known by its looks."""
+    parts = {name or _looks_like(part): part for name, part in sections(text)}
+    chains = read_nft(parts["nft"]) if "nft" in parts else {}
+    for backend, family in (("iptables", "ip"), ("ip6tables", "ip6")):
+        if backend in parts:
+            chains = without_iptables(chains) | read_iptables(parts[backend], family)
+    return Firewall(
+        backends=tuple(name for name in ("nft", "iptables", "ip6tables") if name in parts),
+        managers={name: _at_work(parts[name]) for name in ("ufw", "firewalld") if name in parts},
+        chains=chains,
+    )
+
+
+def _looks_like(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return "nft"
+    if first.startswith("-P "):
+        return "iptables"
+    if first.strip() in MANAGERS:
+        return "ufw" if first.startswith("Status") else "firewalld"
+    raise ParseError("no listing of a packet filter", line=first)
+
+
+def _at_work(text: str) -> bool:
+    first = text.strip().splitlines()[0].strip() if text.strip() else ""
+    if first not in MANAGERS:
+        raise ParseError("expected active or inactive", line=first)
+    return MANAGERS[first]
+
+
+# `iptables -S` would load its old kernel modules, so it is asked only where there is no nft, where those modules are in
+# use already, or where nft shows rules that only iptables can read.
+COMMAND = """\
+has() { command -v "$1" >/dev/null 2>&1; }
+rules=; if has nft; then rules=$(nft -j list ruleset 2>&1); printf '==> nft <==\\n%s\\n' "$rules"; fi
+case $rules in '') old=yes;; *'"xt"'*) old=yes;; *) old=$(cat /proc/net/ip_tables_names 2>/dev/null);; esac
+for tool in iptables ip6tables; do
+if [ -n "$old" ] && has $tool; then echo "==> $tool <=="; $tool -S 2>&1; fi
+done
+if has ufw; then echo '==> ufw <=='; ufw status 2>&1; fi
+if has firewall-cmd; then echo '==> firewalld <=='; firewall-cmd --state 2>&1; fi
+echo '==> none <=='"""
+
+PROBE = Probe(
+    name="firewall",
+    title="packet filter: what it does with new connections",
+    command=COMMAND,
+    parse=parse,
+    facts=Firewall,
+    needs_root=True,
+)

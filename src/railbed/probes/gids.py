@@ -1,0 +1,46 @@
+"""RDMA port identifiers (GIDs), as several sources print them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+
+from railbed.errors import ParseError
+
+ROCE_V1, ROCE_V2 = "RoCE v1", "RoCE v2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gid:
+    """One entry of a port's GID table."""
+
+    index: int
+    gid: str
+    type: str | None = None
+    """`RoCE v1` or `RoCE v2`; None where the source does not say, and on InfiniBand."""
+    netdev: str | None = None
+
+    @property
+    def address(self) -> IPv4Address | IPv6Address:
+        """The address it stands for: IPv4 where it is a mapped one."""
+        address = IPv6Address(self.gid)
+        return address.ipv4_mapped or address
+
+
+def gid_text(text: str) -> str:
+    """Return a GID that is one, or raise ParseError."""
+    text = text.strip()
+    try:
+        if "%" in text:
+            raise ValueError
+        IPv6Address(text)
+    except ValueError:
+        raise ParseError("expected a GID", line=text) from None
+    return text
+
+
+def gid_type(text: str) -> str | None:
+    """Return the RoCE version in one spelling for `IB/RoCE v1`, `RoCE v2`, `v2`; anything else as it is."""
+    text = text.strip()
+    spellings = {"IB/RoCE v1": ROCE_V1, "v1": ROCE_V1, "V1": ROCE_V1, "v2": ROCE_V2, "V2": ROCE_V2}
+    return spellings.get(text, text) or None

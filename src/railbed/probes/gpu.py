@@ -1,0 +1,172 @@
+"""NVIDIA GPUs: model, memory, driver, compute capability, ECC (`nvidia-smi`, the PCI bus in sysfs).
+
+nvidia-smi asks the driver through NVML, so there is no separate reading of that library. The PCI bus is read beside it:
+a machine without a GPU and a GPU without a driver are different facts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer, sections
+
+COLUMNS = (
+    "index",
+    "name",
+    "uuid",
+    "pci.bus_id",
+    "memory.total",
+    "driver_version",
+    "persistence_mode",
+    "ecc.mode.current",
+    "ecc.errors.uncorrected.volatile.total",
+)
+LATE_COLUMN = "compute_cap"
+"""Drivers before 510 do not know it and refuse the whole query."""
+COMMAND = rf"""
+printf '==> pci <==\n'
+for device in /sys/bus/pci/devices/*; do
+  [ -r "$device/vendor" ] && read -r vendor <"$device/vendor" && read -r class <"$device/class" || continue
+  case "$vendor $class" in '0x10de 0x0300'*|'0x10de 0x0302'*) echo "${{device##*/}}";; esac
+done
+printf '==> module <==\n'; cat /proc/driver/nvidia/version 2>/dev/null
+command -v nvidia-smi >/dev/null 2>&1 || exit 0
+query() {{ nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>&1; }}
+if gpus=$(query {",".join(COLUMNS)},{LATE_COLUMN}) || gpus=$(query {",".join(COLUMNS)}); then
+  printf '==> gpus <==\n%s\n' "$gpus"
+  printf '==> cuda <==\n'; nvidia-smi --version 2>/dev/null || nvidia-smi
+else
+  printf '==> problem <==\n%s\n' "$gpus"
+fi
+exit 0
+"""
+NOT_TOLD = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|GPU requires reset|Not Found)\]?|\[.*\]")
+MODULE = re.compile(r"NVRM version: .*?Kernel Module.*? (?P<version>\d+\.[\d.]+) ")
+CUDA = re.compile(r"CUDA (?:UMD )?Version *: *(?P<version>\d+\.\d+)")
+PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU that the driver shows."""
+
+    index: int
+    name: str
+    uuid: str | None = None
+    pci: str | None = None
+    memory_bytes: int | None = None
+    driver: str | None = None
+    compute_capability: str | None = None
+    """As `9.0`; old drivers do not tell."""
+    persistence: bool | None = None
+    ecc: bool | None = None
+    """ECC is on; None where the card has none."""
+    uncorrected_errors: int | None = None
+    """Since the driver was loaded; None where they are not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """The NVIDIA GPUs of a machine."""
+
+    gpus: tuple[Gpu, ...] = ()
+    on_bus: tuple[str, ...] | None = None
+    """PCI addresses of NVIDIA GPUs, with or without a driver; None where not told."""
+    module: str | None = None
+    """Version of the loaded kernel driver."""
+    open_module: bool | None = None
+    """The kernel driver is NVIDIA's open one."""
+    cuda: str | None = None
+    """Newest CUDA version the driver knows; drivers before 410 do not tell."""
+    problem: str | None = None
+    """What nvidia-smi complained of, instead of listing GPUs or beside it."""
+
+    @property
+    def none_here(self) -> bool:
+        """No NVIDIA GPU is in the machine."""
+        return not (self.gpus or self.on_bus or self.module)
+
+
+def parse(text: str) -> Gpus:
+    """Read the sections; text without any is the saved query alone."""
+    parts = dict(sections(text))
+    if not text.strip():
+        raise ParseError("nothing was printed")
+    module = parts.get("module", "").strip()
+    cuda = CUDA.search(parts.get("cuda", ""))
+    rows = [line for line in parts.get("gpus", parts.get("", "")).splitlines() if line.strip()]
+    warnings = [line for line in rows if line.startswith("WARNING:")]
+    problems = [*parts.get("problem", "").strip().splitlines(), *warnings]
+    return Gpus(
+        gpus=tuple(_gpu(line) for line in rows if line not in warnings),
+        on_bus=_on_bus(parts["pci"]) if "pci" in parts else None,
+        module=_module_version(module) if module else None,
+        open_module="Open Kernel Module" in module if module else None,
+        cuda=cuda["version"] if cuda else None,
+        problem=problems[0] if problems else None,
+    )
+
+
+def _gpu(line: str) -> Gpu:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) not in (len(COLUMNS), len(COLUMNS) + 1):
+        raise ParseError(f"nvidia-smi: expected {len(COLUMNS)} or {len(COLUMNS) + 1} columns", line=line)
+    index, name, uuid, pci, memory, driver, persistence, ecc, errors, *late = map(_told, cells)
+    if index is None or name is None:
+        raise ParseError("nvidia-smi: a GPU without index or name", line=line)
+    return Gpu(
+        index=integer(index),
+        name=name,
+        uuid=uuid,
+        pci=pci.lower() if pci else None,
+        memory_bytes=integer(memory) * 2**20 if memory else None,
+        driver=driver,
+        compute_capability=_capability(late[0]) if late and late[0] else None,
+        persistence=_enabled(persistence),
+        ecc=_enabled(ecc),
+        uncorrected_errors=integer(errors) if errors else None,
+    )
+
+
+def _told(cell: str) -> str | None:
+    return None if not cell or NOT_TOLD.fullmatch(cell) else cell
+
+
+def _enabled(cell: str | None) -> bool | None:
+    if cell not in (None, "Enabled", "Disabled"):
+        raise ParseError("nvidia-smi: expected Enabled or Disabled", line=str(cell))
+    return None if cell is None else cell == "Enabled"
+
+
+def _capability(cell: str) -> str:
+    if not re.fullmatch(r"\d{1,2}\.\d", cell, re.ASCII):
+        raise ParseError("nvidia-smi: expected a compute capability", line=cell)
+    return cell
+
+
+def _on_bus(text: str) -> tuple[str, ...]:
+    addresses = text.split()
+    for address in addresses:
+        if not PCI.fullmatch(address):
+            raise ParseError("expected a PCI address", line=address)
+    return tuple(addresses)
+
+
+def _module_version(text: str) -> str:
+    match = MODULE.search(text)
+    if not match:
+        raise ParseError("expected the version of NVIDIA's kernel driver", line=text.splitlines()[0])
+    return match["version"]
+
+
+PROBE = Probe(
+    name="gpu",
+    title="NVIDIA GPUs, driver, ECC errors",
+    command=COMMAND,
+    parse=parse,
+    facts=Gpus,
+    timeout=30.0,
+)

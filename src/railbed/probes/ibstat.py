@@ -1,0 +1,115 @@
+"""RDMA devices and ports as `ibstat` shows them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.rdma_tree import IF_THERE_IS_RDMA
+from railbed.probes.text import integer, number
+
+DEVICE = re.compile(r"(?:CA|Switch|Router|iWARP RNIC|\?\?\?):? '([^']+)'")
+PORT = re.compile(r"Port (\d{1,3}):", re.ASCII)
+VALUE = re.compile(r"([A-Za-z][A-Za-z ]*):(.*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IbstatPort:
+    """One port."""
+
+    state: str | None = None
+    """`Active`, `Down`, `Initializing`, `Armed`."""
+    physical_state: str | None = None
+    rate_gbps: float | None = None
+    link_layer: str | None = None
+    base_lid: int | None = None
+    sm_lid: int | None = None
+    port_guid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IbstatDevice:
+    """One device."""
+
+    name: str
+    ports: dict[str, IbstatPort]
+    """By number, as text."""
+    type: str | None = None
+    """Chip, for example `MT4103`."""
+    firmware: str | None = None
+    node_guid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ibstat:
+    """All devices by name."""
+
+    devices: dict[str, IbstatDevice]
+
+
+@dataclass(slots=True)
+class _Block:
+    values: dict[str, str] = field(default_factory=dict)
+    ports: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def parse(text: str) -> Ibstat:
+    """Read `ibstat` of all devices or of one port; no output means no devices."""
+    devices: dict[str, _Block] = {}
+    device: _Block | None = None
+    values: dict[str, str] = {}
+    for line in text.split("\n"):
+        word = line.strip()
+        if match := DEVICE.fullmatch(word):
+            device = devices.setdefault(match[1], _Block())
+            values = device.values
+        elif word and device is None:
+            raise ParseError("expected `CA 'NAME'`", line=line)
+        elif device and (match := PORT.fullmatch(word)):
+            values = device.ports.setdefault(match[1], {})
+        elif match := VALUE.fullmatch(word):
+            values[match[1]] = match[2].strip()
+        elif word:
+            raise ParseError("not an output of ibstat", line=line)
+    return Ibstat(devices={name: _device(name, block) for name, block in devices.items()})
+
+
+def _device(name: str, block: _Block) -> IbstatDevice:
+    values = block.values
+    return IbstatDevice(
+        name=name,
+        ports={port: _port(below) for port, below in block.ports.items()},
+        type=next((value for key, value in values.items() if key.endswith(" type") and value), None),
+        firmware=values.get("Firmware version") or None,
+        node_guid=values.get("Node GUID") or None,
+    )
+
+
+def _port(values: dict[str, str]) -> IbstatPort:
+    rate = values.get("Rate", "").partition(" (")[0]
+    return IbstatPort(
+        state=values.get("State") or None,
+        physical_state=values.get("Physical state") or None,
+        rate_gbps=number(rate) if rate else None,
+        link_layer=values.get("Link layer") or None,
+        base_lid=_number(values.get("Base lid")),
+        sm_lid=_number(values.get("SM lid")),
+        port_guid=values.get("Port GUID") or None,
+    )
+
+
+def _number(value: str | None) -> int | None:
+    return integer(value) if value else None
+
+
+PROBE = Probe(
+    name="ibstat",
+    title="RDMA devices and ports (ibstat)",
+    command=IF_THERE_IS_RDMA + "ibstat",
+    parse=parse,
+    facts=Ibstat,
+    tool="ibstat",
+    package="infiniband-diags",
+)

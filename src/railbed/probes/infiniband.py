@@ -1,0 +1,146 @@
+"""RDMA devices and their ports: state, rate, GIDs, firmware, PCI address (/sys/class/infiniband)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.gids import Gid, gid_text, gid_type
+from railbed.probes.rdma_tree import Files, ports_of, rdma_devices
+from railbed.probes.text import integer, number
+
+NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaPort:
+    """One port of an RDMA device."""
+
+    state: str | None = None
+    """`ACTIVE`, `DOWN`, `INIT`, `ARMED`."""
+    phys_state: str | None = None
+    """`LinkUp`, `Disabled`, `Polling`, …"""
+    rate_gbps: float | None = None
+    link_layer: str | None = None
+    """`Ethernet` or `InfiniBand`."""
+    lid: int | None = None
+    sm_lid: int | None = None
+    """Address of the subnet manager; zero where none was seen."""
+    cap_mask: str | None = None
+    gids: tuple[Gid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaDevice:
+    """One RDMA device."""
+
+    name: str
+    ports: dict[str, RdmaPort]
+    """By number, as text."""
+    fw_ver: str | None = None
+    hca_type: str | None = None
+    board_id: str | None = None
+    node_guid: str | None = None
+    node_type: str | None = None
+    """`CA`, or `RNIC` for iWARP."""
+    numa_node: int | None = None
+    pci: str | None = None
+    driver: str | None = None
+    parent: str | None = None
+    """Interface that Soft-RoCE stands on; hardware has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaDevices:
+    """All RDMA devices of a machine, by name."""
+
+    devices: dict[str, RdmaDevice]
+
+
+def parse(text: str) -> RdmaDevices:
+    """Read `path:value` lines of any part of the tree; what is not needed here is passed over."""
+    return RdmaDevices(devices={name: _device(name, files) for name, files in rdma_devices(text).items()})
+
+
+def _device(name: str, files: Files) -> RdmaDevice:
+    numa = files.get("device/numa_node")
+    return RdmaDevice(
+        name=name,
+        ports={port: _port(below) for port, below in ports_of(files).items()},
+        fw_ver=files.get("fw_ver") or None,
+        hca_type=files.get("hca_type") or None,
+        board_id=files.get("board_id") or None,
+        node_guid=files.get("node_guid") or None,
+        node_type=_name_of_state(files.get("node_type")),
+        numa_node=integer(numa) if numa and not numa.startswith("-") else None,
+        pci=files.get("device/uevent/PCI_SLOT_NAME"),
+        driver=files.get("device/uevent/DRIVER"),
+        parent=files.get("parent") or None,
+    )
+
+
+def _port(files: Files) -> RdmaPort:
+    return RdmaPort(
+        state=_name_of_state(files.get("state")),
+        phys_state=_name_of_state(files.get("phys_state")),
+        rate_gbps=_rate(files.get("rate")),
+        link_layer=files.get("link_layer") or None,
+        lid=_hexadecimal(files.get("lid")),
+        sm_lid=_hexadecimal(files.get("sm_lid")),
+        cap_mask=files.get("cap_mask") or None,
+        gids=tuple(sorted(_gids(files), key=lambda gid: gid.index)),
+    )
+
+
+def _gids(files: Files) -> Iterator[Gid]:
+    # On an InfiniBand link every entry reads `IB/RoCE v1` and is no RoCE GID.
+    is_roce = files.get("link_layer") != "InfiniBand"
+    for path, value in files.items():
+        folder, _, index = path.rpartition("/")
+        if folder == "gids" and value and value != NO_GID:
+            yield Gid(
+                index=integer(index),
+                gid=gid_text(value),
+                type=gid_type(files.get(f"gid_attrs/types/{index}", "")) if is_roce else None,
+                netdev=files.get(f"gid_attrs/ndevs/{index}") or None,
+            )
+
+
+def _name_of_state(value: str | None) -> str | None:
+    """`4: ACTIVE` is ACTIVE."""
+    return value.rpartition(":")[2].strip() or None if value else None
+
+
+def _rate(value: str | None) -> float | None:
+    if not value:
+        return None
+    match = re.match(r"(\S+) Gb/sec", value)
+    if not match:
+        raise ParseError("expected a rate in Gb/sec", line=value)
+    return number(match.group(1))
+
+
+def _hexadecimal(value: str | None) -> int | None:
+    return integer(value, base=16) if value else None
+
+
+# One process reads all files. Unused GID slots read as zeros, and their types and interfaces as errors: both dropped.
+COMMAND = r"""
+cd /sys/class/infiniband 2>/dev/null || exit 0
+grep -sH '' */fw_ver */hca_type */board_id */node_guid */node_type */parent */device/numa_node */device/uevent \
+  */ports/*/state */ports/*/phys_state */ports/*/rate */ports/*/link_layer */ports/*/lid */ports/*/sm_lid \
+  */ports/*/cap_mask */ports/*/gids/* */ports/*/gid_attrs/types/* */ports/*/gid_attrs/ndevs/* |
+  grep -v '/gids/[0-9]*:0000:0000:0000:0000:0000:0000:0000:0000$'
+exit 0
+"""
+
+PROBE = Probe(
+    name="infiniband",
+    title="RDMA devices and ports: state, rate, GIDs, firmware",
+    command=COMMAND,
+    parse=parse,
+    facts=RdmaDevices,
+)

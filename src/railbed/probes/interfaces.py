@@ -1,0 +1,56 @@
+"""What probes that ask about every network interface share: the loop in the shell, and ethtool's excuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from railbed.errors import ParseError
+from railbed.probes.text import sections
+
+EXCUSE = re.compile(
+    r"^(Cannot (get|read|dump) .*|netlink error: .*|No data available|no stats available|Operation not supported)$"
+)
+"""What ethtool says where a driver has no answer. That is a fact about the driver, not a text to stumble over."""
+
+
+def for_each_interface(command: str) -> str:
+    """Return a shell loop that runs a command for every interface but loopback; the command sees it as `$name`."""
+    return (
+        "for path in /sys/class/net/*; do name=${path##*/}; "
+        'if [ "$name" = lo ] || [ ! -e "$path/ifindex" ]; then continue; fi; '
+        f'echo "==> $name <=="; {command} 2>&1; done; true'
+    )
+
+
+def answers(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each interface with the lines that ethtool printed for it, without excuses and empty lines.
+
+    An interface may have nothing to say. A text that says nothing at all is no answer.
+    """
+    if not text.strip():
+        raise ParseError("nothing was printed")
+    for name, part in sections(text):
+        yield name, [line for line in part.splitlines() if line.strip() and not EXCUSE.match(line.strip())]
+
+
+def without_title(lines: list[str], title: str) -> list[str]:
+    """Return the lines after the one that begins with `title`; an interface that said nothing has no title either."""
+    if lines and not lines[0].startswith(title):
+        raise ParseError(f"expected {title!r}", line=lines[0])
+    return lines[1:]
+
+
+def key_and_value(line: str) -> tuple[str, str]:
+    """Split `key: value`."""
+    key, colon, value = line.partition(":")
+    if not colon:
+        raise ParseError("expected `name: value`", line=line)
+    return key.strip(), value.strip()
+
+
+def on_or_off(value: str) -> bool:
+    """Read `on` or `off`."""
+    if value not in ("on", "off"):
+        raise ParseError("expected on or off", line=value)
+    return value == "on"

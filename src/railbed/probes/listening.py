@@ -1,0 +1,68 @@
+"""TCP ports on which this machine listens (`ss -Hltnp`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer
+
+PROCESS = re.compile(r'\("([^"]*)",pid=(\d{1,10})')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One listening socket."""
+
+    address: str
+    """Address it listens on; `*`, `0.0.0.0` and `::` are all addresses."""
+    port: int
+    process: str | None = None
+    """Name of the program, where this account may know."""
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """All listening TCP sockets; there may be none."""
+
+    listeners: tuple[Listener, ...]
+
+    def on(self, port: int) -> tuple[Listener, ...]:
+        """Return what listens on a port."""
+        return tuple(listener for listener in self.listeners if listener.port == port)
+
+
+def parse(text: str) -> Listeners:
+    """Read `ss -ltn`, with or without its heading and its process column."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("State")]
+    return Listeners(listeners=tuple(map(_listener, lines)))
+
+
+def _listener(line: str) -> Listener:
+    words = line.split(maxsplit=5)
+    if len(words) < 5 or words[0] != "LISTEN":
+        raise ParseError("expected a listening socket", line=line)
+    address, colon, port = words[3].rpartition(":")
+    if not colon:
+        raise ParseError("expected `address:port`", line=line)
+    process = PROCESS.search(words[5]) if len(words) > 5 else None
+    return Listener(
+        address=address.replace("[", "").replace("]", ""),
+        port=integer(port),
+        process=process.group(1) if process else None,
+        pid=int(process.group(2)) if process else None,
+    )
+
+
+PROBE = Probe(
+    name="listening",
+    title="listening TCP ports",
+    command="ss -Hltnp",
+    parse=parse,
+    facts=Listeners,
+    tool="ss",
+    package="iproute2",
+)

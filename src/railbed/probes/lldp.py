@@ -1,0 +1,124 @@
+"""Neighbours that told their name over LLDP: the switch and port at the other end of each cable (`lldpctl -f json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.fields import Fields
+from railbed.probes.text import json_value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """What is at the other end of a cable."""
+
+    system: str | None = None
+    """Name of the switch or machine."""
+    system_description: str | None = None
+    chassis: str | None = None
+    """Id of the chassis, mostly a MAC address."""
+    port: str
+    """Id of its port: a name as `Ethernet1/1`, or a MAC address."""
+    port_type: str | None = None
+    """What the id is: `ifname`, `local`, `mac`, …"""
+    port_description: str | None = None
+    """Of a machine with lldpd, the name of the interface."""
+    addresses: tuple[str, ...] = ()
+    """Where it is managed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Neighbours by our interface; an interface that heard none is not here."""
+
+    interfaces: dict[str, tuple[Neighbour, ...]]
+
+
+def parse(text: str) -> Neighbours:
+    """Read both forms of lldpd: `json`, where one is no list and names are keys, and `json0`, where all are lists."""
+    found: dict[str, tuple[Neighbour, ...]] = {}
+    root = Fields(_first(json_value(text)))
+    if "lldp" not in root:
+        raise ParseError("no field 'lldp'", line=text.strip()[:80])
+    for name, interface in _interfaces(_get(Fields(_first(_get(root, "lldp")) or {}), "interface")):
+        found[name] = (*found.get(name, ()), _neighbour(interface))
+    return Neighbours(interfaces=found)
+
+
+def _interfaces(value: object) -> Iterator[tuple[str, Fields]]:
+    for item in _all(value):
+        entry = Fields(item)
+        if isinstance(_get(entry, "name"), str):
+            yield entry.text("name"), entry
+        else:
+            for name, inner in entry.items():
+                for one in _all(inner):
+                    yield str(name), Fields(one)
+
+
+def _neighbour(interface: Fields) -> Neighbour:
+    system, chassis = _chassis(Fields(_first(_get(interface, "chassis")) or {}))
+    port = Fields(_first(_get(interface, "port")) or {})
+    port_id = _text(_get(port, "id"))
+    if port_id is None:
+        raise ParseError("a neighbour without a port", line=str(dict(interface.items()))[:120])
+    return Neighbour(
+        system=system,
+        system_description=_text(_get(chassis, "descr")),
+        chassis=_text(_get(chassis, "id")),
+        port=port_id,
+        port_type=_kind(_get(port, "id")),
+        port_description=_text(_get(port, "descr")),
+        addresses=tuple(filter(None, (_text(one) for one in _all(_get(chassis, "mgmt-ip"))))),
+    )
+
+
+def _chassis(fields: Fields) -> tuple[str | None, Fields]:
+    """Return the name and the rest: the name is the key around it, a field inside it, or not told."""
+    name = _text(_get(fields, "name")) if "id" in fields else None
+    if name is None and "id" not in fields:
+        for key, inner in fields.items():
+            return str(key), Fields(inner)
+    return name, fields
+
+
+def _get(fields: Fields, key: str) -> object:
+    return dict(fields.items()).get(key)
+
+
+def _all(value: object) -> list[object]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _first(value: object) -> object:
+    return next(iter(_all(value)), None)
+
+
+def _text(value: object) -> str | None:
+    one = _first(value)
+    if isinstance(one, dict):
+        one = one.get("value")
+    if one is not None and not isinstance(one, str):
+        raise ParseError("expected a string", line=str(one)[:80])
+    return one
+
+
+def _kind(value: object) -> str | None:
+    one = _first(value)
+    kind = one.get("type") if isinstance(one, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+PROBE = Probe(
+    name="lldp",
+    title="LLDP neighbours: switch and port of each cable",
+    command="lldpctl -f json 2>/dev/null || { echo 'lldpd does not answer: is it running?' >&2; exit 1; }",
+    parse=parse,
+    facts=Neighbours,
+    tool="lldpctl",
+    package="lldpd",
+    needs_root=True,
+)

@@ -1,0 +1,66 @@
+"""Memory, swap and huge pages (`/proc/meminfo`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer
+
+LINE = re.compile(r"(?P<name>[^:\s]+):\s+(?P<count>\d+)(?P<unit> kB)?", re.ASCII)
+COUNTED = "HugePages_"
+"""What begins so is a count of pages; everything else is in kB, and without the unit the line was cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Memory of a machine, in bytes."""
+
+    total: int
+    available: int | None = None
+    """What programs can still get without swapping; kernels before 3.14 do not tell."""
+    swap_total: int | None = None
+    swap_free: int | None = None
+    huge_pages_total: int | None = None
+    """Huge pages of the default size, as a count."""
+    huge_pages_free: int | None = None
+    huge_page_size: int | None = None
+
+    @property
+    def swap_used(self) -> int | None:
+        """Bytes that were swapped out."""
+        return None if self.swap_total is None or self.swap_free is None else self.swap_total - self.swap_free
+
+
+def parse(text: str) -> Memory:
+    """Read /proc/meminfo."""
+    values = dict(_value(line) for line in text.splitlines() if line.strip())
+    if not values.get("MemTotal"):
+        raise ParseError("no MemTotal", line=text.strip()[:80])
+    return Memory(
+        total=values["MemTotal"],
+        available=values.get("MemAvailable"),
+        swap_total=values.get("SwapTotal"),
+        swap_free=values.get("SwapFree"),
+        huge_pages_total=values.get("HugePages_Total"),
+        huge_pages_free=values.get("HugePages_Free"),
+        huge_page_size=values.get("Hugepagesize"),
+    )
+
+
+def _value(line: str) -> tuple[str, int]:
+    match = LINE.fullmatch(line.strip())
+    if not match or (match["unit"] is None) != match["name"].startswith(COUNTED):
+        raise ParseError("expected `name: number kB`", line=line)
+    return match["name"], integer(match["count"]) * (1024 if match["unit"] else 1)
+
+
+PROBE = Probe(
+    name="memory",
+    title="memory, swap, huge pages",
+    command="cat /proc/meminfo",
+    parse=parse,
+    facts=Memory,
+)

@@ -1,0 +1,167 @@
+"""QoS of NVIDIA (Mellanox) interfaces: trust, DSCP map, PFC, buffers, traffic classes (`mlnx_qos -i`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer, sections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficClass:
+    """One traffic class."""
+
+    tc: int
+    tsa: str | None = None
+    """`strict`, `ets` or `vendor`."""
+    bandwidth: int | None = None
+    """Share of an `ets` class, in percent."""
+    ratelimit: str | None = None
+    priorities: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qos:
+    """QoS of one interface."""
+
+    trust: str | None = None
+    """`dscp` or `pcp`: which field of a packet chooses its priority."""
+    dcbx_mode: str | None = None
+    """`OS controlled` or `Firmware controlled`."""
+    dscp_prio: dict[str, int]
+    """Priority by DSCP; empty where PCP is trusted."""
+    pfc: tuple[int, ...] | None = None
+    """Priorities with flow control on."""
+    prio_buffer: tuple[int, ...] | None = None
+    buffer_sizes: tuple[int, ...] | None = None
+    cable_len: int | None = None
+    """Metres of cable that the buffers are sized for."""
+    classes: tuple[TrafficClass, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlnxQos:
+    """QoS by interface; what one person saved of one interface is under the empty name."""
+
+    interfaces: dict[str, Qos]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes one output apart, line by line."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    dscp_prio: dict[str, int] = field(default_factory=dict)
+    classes: list[TrafficClass] = field(default_factory=list)
+
+    def take(self, line: str) -> None:
+        for pattern, reader in _LINES:
+            match = re.fullmatch(pattern, line.strip(), re.ASCII)
+            if match:
+                reader(self, match)
+                return
+        raise ParseError("not an output of mlnx_qos", line=line)
+
+    def value(self, match: re.Match[str]) -> None:
+        self.values[match[1].lower()] = match[2].strip()
+
+    def dscp(self, match: re.Match[str]) -> None:
+        for number in match[2].split(","):
+            if number.strip():
+                self.dscp_prio[str(integer(number))] = integer(match[1])
+
+    def traffic_class(self, match: re.Match[str]) -> None:
+        bandwidth = integer(match[4]) if match[4] else None
+        self.classes.append(TrafficClass(tc=integer(match[1]), ratelimit=match[2], tsa=match[3], bandwidth=bandwidth))
+
+    def class_priority(self, match: re.Match[str]) -> None:
+        if not self.classes and match[1].split() == list("01234567"):
+            return  # the heading of the PFC table, as some versions write it
+        if not self.classes:
+            raise ParseError("a priority outside of a traffic class", line=match[0])
+        last = self.classes.pop()
+        priorities = (*last.priorities, *(integer(word) for word in match[1].split()))
+        self.classes.append(
+            TrafficClass(
+                tc=last.tc, ratelimit=last.ratelimit, tsa=last.tsa, bandwidth=last.bandwidth, priorities=priorities
+            )
+        )
+
+    def passed_over(self, match: re.Match[str]) -> None:
+        """Headings, warnings, and what other versions of the tool may add."""
+
+
+_LINES: list[tuple[str, Callable[[_Reader, re.Match[str]], None]]] = [
+    (r"prio:\s*(\d)\s+dscp:([\d, ]*)", _Reader.dscp),
+    (r"tc: (\d+) (?:ratelimit: ([^,]+), )?tsa: ?(\w+)?(?:, bw: (\d+)%)?", _Reader.traffic_class),
+    (r"(?:priority|up):\s+([\d ]+)", _Reader.class_priority),
+    (r"(enabled|buffer|priority):?\s+([\d ]+)", _Reader.value),
+    (r"(DCBX mode|Priority trust (?:state|mode)|Receive buffer size \(bytes\)|Cable len):(.*)", _Reader.value),
+    (r"(?:skprio|tos): .*|.* not supported on your system!?|\*+ WARNING.*", _Reader.passed_over),
+    (r"[A-Za-z][\w ()-]*:.*", _Reader.passed_over),
+]
+
+
+def parse(text: str) -> MlnxQos:
+    """Read the sections of all interfaces, or the output for one; where the tool failed its section is empty."""
+    if not text.strip():
+        return MlnxQos(interfaces={})
+    return MlnxQos(interfaces={name: _qos(body) for name, body in sections(text) if body.strip()})
+
+
+def _qos(body: str) -> Qos:
+    reader = _Reader()
+    for line in body.split("\n"):
+        if line.strip():
+            reader.take(line)
+    values = reader.values
+    trust = values.get("priority trust state") or values.get("priority trust mode")
+    if trust is None and "enabled" not in values:
+        raise ParseError("neither a trust state nor PFC", line=body.strip().split("\n", 1)[0])
+    enabled = _numbers(values.get("enabled"))
+    if enabled is not None and len(enabled) != 8:
+        raise ParseError("expected PFC for 8 priorities", line=values["enabled"])
+    return Qos(
+        trust=trust,
+        dcbx_mode=values.get("dcbx mode"),
+        dscp_prio=reader.dscp_prio,
+        pfc=tuple(priority for priority, on in enumerate(enabled) if on) if enabled is not None else None,
+        prio_buffer=_numbers(values.get("buffer")),
+        buffer_sizes=_numbers(values.get("receive buffer size (bytes)", "").partition("max_buffer_size")[0] or None),
+        cable_len=integer(values["cable len"]) if values.get("cable len") else None,
+        classes=tuple(reader.classes),
+    )
+
+
+def _numbers(row: str | None) -> tuple[int, ...] | None:
+    return None if row is None else tuple(_each_number(row))
+
+
+def _each_number(row: str) -> Iterator[int]:
+    return (integer(word) for word in row.replace(",", " ").split())
+
+
+COMMAND = """
+for path in /sys/class/net/*; do
+  case "$(readlink "$path/device/driver")" in
+    */mlx[45]*) echo "==> ${path##*/} <=="; mlnx_qos -i "${path##*/}" ;;
+  esac
+done
+exit 0
+"""
+
+PROBE = Probe(
+    name="mlnx_qos",
+    title="QoS of NVIDIA interfaces: trust, DSCP map, PFC, buffers",
+    command=COMMAND,
+    parse=parse,
+    facts=MlnxQos,
+    tool="mlnx_qos",
+    package="mlnx-tools",
+    needs_root=True,
+    timeout=30.0,
+)

@@ -1,0 +1,85 @@
+"""Kernel modules, loaded or built in, and whether the RDMA core is there (`/proc/modules`, `/sys`).
+
+A driver that is built into the kernel is not in `/proc/modules`, so the kernel's own list of built-in modules and the
+names in `/sys/module` are read too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import sections
+
+COMMAND = r"""
+printf '==> loaded <==\n'; cat /proc/modules 2>/dev/null
+printf '==> present <==\n'; ls /sys/module 2>/dev/null
+printf '==> built-in <==\n'; sed 's|.*/||; s|[.]ko$||' "/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
+for class in infiniband infiniband_verbs; do
+  if [ -d "/sys/class/$class" ]; then printf '==> %s <==\n' "$class"; ls "/sys/class/$class"; fi
+done
+exit 0
+"""
+LOADED = re.compile(r"(?P<name>\S+) \d+ (?:\d+|-) \S+(?: \S+.*)?", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9_.+-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modules:
+    """What a kernel has in it. Names are with underscores, as the kernel writes them."""
+
+    loaded: tuple[str, ...]
+    built_in: tuple[str, ...] = ()
+    rdma_devices: tuple[str, ...] | None = None
+    """Entries of /sys/class/infiniband; None where that folder is missing: no RDMA core, or not told."""
+    verbs_devices: tuple[str, ...] | None = None
+    """Entries of /sys/class/infiniband_verbs, which programs open; None as above."""
+
+    def has(self, name: str) -> bool:
+        """Whether a module is loaded or built in."""
+        return name in self.loaded or name in self.built_in
+
+
+def parse(text: str) -> Modules:
+    """Read the sections; text without any is a saved /proc/modules."""
+    parts = dict(sections(text))
+    if not text.strip():
+        raise ParseError("nothing was printed")
+    loaded = tuple(_loaded(line) for line in parts.get("loaded", parts.get("", "")).splitlines() if line.strip())
+    others = {name.replace("-", "_") for part in ("present", "built-in") for name in _names(parts.get(part, ""))}
+    return Modules(
+        loaded=tuple(sorted(loaded)),
+        built_in=tuple(sorted(others - set(loaded))),
+        rdma_devices=_names(parts["infiniband"]) if "infiniband" in parts else None,
+        verbs_devices=_verbs(parts["infiniband_verbs"]) if "infiniband_verbs" in parts else None,
+    )
+
+
+def _loaded(line: str) -> str:
+    match = LOADED.fullmatch(line.strip())
+    if not match or not NAME.fullmatch(match["name"]):
+        raise ParseError("expected a line of /proc/modules", line=line)
+    return match["name"]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = text.split()
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ParseError("expected a name", line=name)
+    return tuple(names)
+
+
+def _verbs(text: str) -> tuple[str, ...]:
+    return tuple(name for name in _names(text) if name != "abi_version")
+
+
+PROBE = Probe(
+    name="modules",
+    title="kernel modules, and the RDMA core's devices",
+    command=COMMAND,
+    parse=parse,
+    facts=Modules,
+)

@@ -1,0 +1,124 @@
+"""PCIe link of every network and RDMA card: speed and width now and at most, NUMA node, driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer, number, sections
+
+LINE = re.compile(r"(?:.*/)?([\w.]+):(.*)", re.ASCII)
+SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", re.ASCII)
+NO_WIDTH = (0, 63, 255)
+"""What is read where no link was trained, and of virtual functions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcieCard:
+    """One PCI function."""
+
+    netdevs: tuple[str, ...] = ()
+    rdma: tuple[str, ...] = ()
+    speed_gts: float | None = None
+    """GT/s of each lane now."""
+    width: int | None = None
+    """Lanes now."""
+    max_speed_gts: float | None = None
+    max_width: int | None = None
+    numa_node: int | None = None
+    vendor: str | None = None
+    device: str | None = None
+    driver: str | None = None
+    virtual_function: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcieCards:
+    """All network and RDMA cards, by PCI address; one card saved alone is under the empty name."""
+
+    cards: dict[str, PcieCard]
+
+
+def parse(text: str) -> PcieCards:
+    """Read sections per PCI address with `file:value` lines, or such lines of one card; none means no card."""
+    if not text.strip():
+        return PcieCards(cards={})
+    return PcieCards(cards={address: _card(body) for address, body in sections(text)})
+
+
+def _card(body: str) -> PcieCard:
+    values: dict[str, list[str]] = {}
+    for line in body.split("\n"):
+        if not line.strip():
+            continue
+        match = LINE.fullmatch(line.strip())
+        if not match:
+            raise ParseError("expected `file:value`", line=line)
+        values.setdefault(match[1], []).append(match[2].strip())
+    first = {name: found[0] for name, found in values.items()}
+    if not {"current_link_speed", "vendor", "uevent", "net", "infiniband"} & values.keys():
+        raise ParseError("no PCI device", line=body.strip().split("\n", 1)[0])
+    return PcieCard(
+        netdevs=tuple(sorted(filter(None, values.get("net", [])))),
+        rdma=tuple(sorted(filter(None, values.get("infiniband", [])))),
+        speed_gts=_speed(first.get("current_link_speed")),
+        width=_width(first.get("current_link_width")),
+        max_speed_gts=_speed(first.get("max_link_speed")),
+        max_width=_width(first.get("max_link_width")),
+        numa_node=_numa_node(first.get("numa_node")),
+        vendor=first.get("vendor") or None,
+        device=first.get("device") or None,
+        driver=_driver(values),
+        virtual_function="virtual_function" in values,
+    )
+
+
+def _speed(value: str | None) -> float | None:
+    if not value or value.startswith("Unknown"):
+        return None
+    match = SPEED.fullmatch(value)
+    if not match:
+        raise ParseError("expected a speed in GT/s", line=value)
+    return number(match[1])
+
+
+def _width(value: str | None) -> int | None:
+    if not value or value.startswith("Unknown"):
+        return None
+    width = integer(value)
+    return None if width in NO_WIDTH else width
+
+
+def _numa_node(value: str | None) -> int | None:
+    node = integer(value) if value else -1
+    return node if node >= 0 else None
+
+
+def _driver(values: Mapping[str, list[str]]) -> str | None:
+    prefix = "DRIVER="
+    return next((line.removeprefix(prefix) for line in values.get("uevent", []) if line.startswith(prefix)), None)
+
+
+COMMAND = """
+cd /sys/bus/pci/devices 2>/dev/null || exit 0
+for address in *; do
+  [ -d "$address/net" ] || [ -d "$address/infiniband" ] || continue
+  echo "==> $address <=="
+  (cd "$address" && grep -sH '' current_link_speed current_link_width max_link_speed max_link_width numa_node \
+    vendor device uevent
+  for name in net/* infiniband/*; do [ -e "$name" ] && echo "${name%%/*}:${name##*/}"; done
+  [ -e physfn ] && echo virtual_function:1)
+done
+exit 0
+"""
+
+PROBE = Probe(
+    name="pcie",
+    title="PCIe link of network and RDMA cards",
+    command=COMMAND,
+    parse=parse,
+    facts=PcieCards,
+)

@@ -1,0 +1,149 @@
+"""Can a full-size packet reach every peer on the rail? A small and a full `ping` that must not be cut, to each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from shlex import quote
+from typing import Literal
+
+from railbed.errors import ParseError
+from railbed.model.cluster import Cluster
+from railbed.model.probe import Probe
+from railbed.probes.parallel import WHOLE, in_batches, peers_to_ask
+from railbed.probes.text import integer, number, sections
+
+SMALL_PAYLOAD = 56
+HEADERS = {4: 28, 6: 48}
+"""Bytes of the IP and ICMP headers, by version."""
+
+REPLY = re.compile(r"^\d+ bytes from .* time[=<]([\d.]{1,12}) ?ms", re.MULTILINE | re.ASCII)
+TOO_LONG = re.compile(r"message too long|frag needed|packet too big", re.IGNORECASE)
+NEXT_MTU = re.compile(r"mtu ?[=:] ?(\d{1,6})", re.IGNORECASE | re.ASCII)
+UNREACHABLE = re.compile(r".*(unreachable|no route to host|packet filtered|prohibited).*", re.IGNORECASE)
+NO_REPLY = re.compile(r"\b0 (packets )?received")
+REFUSED = re.compile(r"^\S*(ping6?|sh|bash|connect|socket): .*", re.MULTILINE)
+ANNOUNCED = re.compile(
+    r"^PING .*?\(([0-9A-Fa-f:.]+)\)+(?: from \S+(?: (\S+))?)?:? (\d{1,6})(?:\((\d{1,6})\)| data bytes)", re.ASCII
+)
+"""`PING 10.1.0.2 (10.1.0.2) from 10.1.0.1 eth1: 8972(9000) bytes of data.`, and what others make of it."""
+
+Outcome = Literal["reply", "too_long", "no_reply", "unreachable", "not_sent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    """One attempt to reach a peer."""
+
+    netdev: str
+    address: str
+    size: int
+    """Bytes of the whole IP packet: the MTU it asks for."""
+    outcome: Outcome
+    """`not_sent` is for what says nothing about the path: no right to ping, a ping without `-M`, no such interface."""
+    mtu: int | None = None
+    """The largest packet that the path takes, where someone on it told."""
+    rtt_ms: float | None = None
+    said: str = ""
+    """The words of ping that decided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pings:
+    """All attempts of one machine."""
+
+    pings: tuple[Ping, ...]
+
+
+def command(cluster: Cluster, node: str) -> str:
+    """Return two pings to each peer on each rail, small before full: the first one also finds the neighbour."""
+    calls = [
+        f"both {quote(port.netdev)} {quote(str(peer.address))} {_sizes(peer.address, cluster.policy.host_mtu)}"
+        for port in cluster.nodes[node].ports
+        for _, peer in peers_to_ask(cluster, node, port)
+    ]
+    if not calls:
+        return ""
+    return (
+        'one() { { echo "==> $1 $2 $3 <=="; '
+        f'ping -n -M do -c 1 -W 1 -s "$4" -I "$1" "$2" 2>&1 | head -n 8; }} {WHOLE}; }}\n'
+        'both() { one "$1" "$2" "$3" "$4"; one "$1" "$2" "$5" "$6"; }\n'
+        f"{in_batches(calls)}"
+    )
+
+
+def small_size(address: IPv4Address | IPv6Address) -> int:
+    """Return the size of the packet that only tells whether there is a path."""
+    return SMALL_PAYLOAD + HEADERS[address.version]
+
+
+def _sizes(address: IPv4Address | IPv6Address, mtu: int) -> str:
+    return f"{small_size(address)} {SMALL_PAYLOAD} {mtu} {mtu - HEADERS[address.version]}"
+
+
+def parse(text: str) -> Pings:
+    """Read the pings to many peers, or one that a person saved; iputils or busybox."""
+    return Pings(pings=tuple(_ping(name, part) for name, part in sections(text)))
+
+
+def _ping(name: str, text: str) -> Ping:
+    netdev, address, size = _target(name, text)
+    outcome, said = _outcome(text)
+    reply, told = REPLY.search(text), NEXT_MTU.search(said)
+    return Ping(
+        netdev=netdev,
+        address=address,
+        size=size,
+        outcome=outcome,
+        mtu=int(told.group(1)) or None if outcome == "too_long" and told else None,
+        rtt_ms=number(reply.group(1)) if reply else None,
+        said=said,
+    )
+
+
+def _target(name: str, text: str) -> tuple[str, str, int]:
+    words = name.split()
+    if len(words) == 3:
+        return words[0], _address(words[1]), integer(words[2])
+    announced = ANNOUNCED.search(text.strip())
+    if name or not announced:
+        raise ParseError("expected a target as `interface address size`", line=name or text.strip()[:80])
+    address, netdev, payload, whole = announced.groups()
+    size = int(whole) if whole else int(payload) + HEADERS[6 if ":" in address else 4]
+    return (netdev or "").removesuffix(":"), _address(address), size
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ParseError("expected an address", line=text) from None
+
+
+def _outcome(text: str) -> tuple[Outcome, str]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    patterns: tuple[tuple[re.Pattern[str], Outcome], ...] = (
+        (REPLY, "reply"),
+        (TOO_LONG, "too_long"),
+        (UNREACHABLE, "unreachable"),
+        (NO_REPLY, "no_reply"),
+        (REFUSED, "not_sent"),
+    )
+    for pattern, outcome in patterns:
+        for line in lines:
+            if pattern.search(line):
+                return outcome, line
+    raise ParseError("ping said something else", line=lines[0] if lines else "")
+
+
+PROBE = Probe(
+    name="ping_mtu",
+    title="full-size packets to every peer on the rail",
+    command=command,
+    parse=parse,
+    facts=Pings,
+    tool="ping",
+    package="iputils-ping",
+    timeout=40.0,
+)

@@ -1,0 +1,95 @@
+"""RDMA devices: kind of node, firmware, GUIDs (`rdma -j dev`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.fields import Fields, records
+from railbed.probes.rdma_tree import IF_THERE_IS_RDMA
+from railbed.probes.text import json_list
+
+LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
+KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaDev:
+    """One RDMA device."""
+
+    name: str
+    node_type: str | None = None
+    """`ca`, or `rnic` for iWARP."""
+    protocol: str | None = None
+    """`roce`, `ib`, `iw`; newer tools only."""
+    fw: str | None = None
+    node_guid: str | None = None
+    sys_image_guid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaDevs:
+    """All RDMA devices of a machine, by name."""
+
+    devices: dict[str, RdmaDev]
+
+
+def parse(text: str) -> RdmaDevs:
+    """Read `rdma dev` as JSON or text; no output means no devices."""
+    if text.lstrip().startswith("["):
+        devices = [_from_json(fields) for fields in records(json_list(text))]
+    else:
+        devices = [_from_line(line) for line in text.split("\n") if line.strip() and not _is_detail(line)]
+    return RdmaDevs(devices={device.name: device for device in devices})
+
+
+def _from_json(fields: Fields) -> RdmaDev:
+    return RdmaDev(
+        name=fields.text("ifname"),
+        node_type=fields.optional_text("node_type"),
+        protocol=fields.optional_text("protocol"),
+        fw=fields.optional_text("fw"),
+        node_guid=fields.optional_text("node_guid"),
+        sys_image_guid=fields.optional_text("sys_image_guid"),
+    )
+
+
+def _from_line(line: str) -> RdmaDev:
+    match = LINE.fullmatch(line.strip())
+    if not match:
+        raise ParseError("expected `NUMBER: DEVICE: …`", line=line)
+    values: dict[str, str] = {}
+    key = ""
+    for word in match.group(2).split():
+        if word in KEYS:
+            key = word
+        elif key and key not in values:
+            values[key] = word
+        else:
+            raise ParseError("expected pairs of name and value", line=line)
+    return RdmaDev(
+        name=match.group(1),
+        node_type=values.get("node_type"),
+        protocol=values.get("protocol"),
+        fw=values.get("fw"),
+        node_guid=values.get("node_guid"),
+        sys_image_guid=values.get("sys_image_guid"),
+    )
+
+
+def _is_detail(line: str) -> bool:
+    """`rdma -d` adds a second line with the capabilities."""
+    return line.lstrip().startswith("caps: <")
+
+
+PROBE = Probe(
+    name="rdma_dev",
+    title="RDMA devices: kind, firmware, GUIDs",
+    command=IF_THERE_IS_RDMA + "rdma -j dev show",
+    parse=parse,
+    facts=RdmaDevs,
+    tool="rdma",
+    package="iproute2",
+)

@@ -1,0 +1,63 @@
+"""A tree below /sys/class/infiniband as `device/path:value` lines, the way `grep -r ''` prints files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from railbed.errors import ParseError
+
+IF_THERE_IS_RDMA = '[ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || exit 0\n'
+"""Start of a command whose tool complains where there is no RDMA device: none is a fact, not a failure."""
+
+ROOT = re.compile(r"^(?:\./|/\S*?/infiniband/)")
+ENTRY = re.compile(r"([^:\s][^:]*):(.*)")
+COMPLAINT = re.compile(r"grep: |Binary file .* matches$")
+DEVICE_FILES = frozenset({"fw_ver", "hca_type", "board_id", "node_guid", "node_type", "node_desc", "sys_image_guid"})
+PORT_FILE = re.compile(r"ports/(\d{1,3})/(.+)", re.ASCII)
+
+Files = Mapping[str, str]
+
+
+def rdma_devices(text: str) -> dict[str, Files]:
+    """Return path and value of every file, by device; no text is no device, text without a device is an error.
+
+    A file with several lines keeps the first that is not empty, and `uevent` becomes one file per key below it.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path, value in _entries(text):
+        device, _, file = path.partition("/")
+        if file and not found.setdefault(device, {}).get(file):
+            found[device][file] = value
+    devices: dict[str, Files] = {name: files for name, files in found.items() if any(map(_is_of_rdma, files))}
+    if text.strip() and not devices:
+        raise ParseError("no RDMA device in this tree", line=text.strip().split("\n", 1)[0])
+    return devices
+
+
+def ports_of(files: Files) -> dict[str, dict[str, str]]:
+    """Return the files of a device by port, with paths below the port."""
+    ports: dict[str, dict[str, str]] = {}
+    for path, value in files.items():
+        match = PORT_FILE.fullmatch(path)
+        if match:
+            ports.setdefault(match.group(1), {})[match.group(2)] = value
+    return dict(sorted(ports.items(), key=lambda port: int(port[0])))
+
+
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\n"):
+        if not line.strip() or COMPLAINT.match(line):
+            continue
+        match = ENTRY.fullmatch(ROOT.sub("", line.rstrip("\r")))
+        if not match:
+            raise ParseError("expected `path:value`", line=line)
+        path, value = match.group(1), match.group(2).strip()
+        if path.endswith("/uevent"):
+            key, _, value = value.partition("=")
+            path = f"{path}/{key}"
+        yield path, value
+
+
+def _is_of_rdma(path: str) -> bool:
+    return path in DEVICE_FILES or PORT_FILE.fullmatch(path) is not None

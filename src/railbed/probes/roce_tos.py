@@ -1,0 +1,85 @@
+"""The traffic class that RDMA connections get by default: RDMA-CM's (configfs) and OFED's global one (sysfs)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.text import integer
+
+CM_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/default_roce_tos:\s*(\d{1,3})\s*", re.ASCII)
+GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:(.*)", re.ASCII)
+GLOBAL = re.compile(r"Global tclass=(\d{1,3})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tos:
+    """Defaults of one RDMA port, as the whole byte: DSCP and the two ECN bits."""
+
+    cm_tos: int | None = None
+    """Of connections made with RDMA-CM. None where configfs has no folder of the device: making one would tell."""
+    global_tclass: int | None = None
+    """OFED's override for all connections; None where none is set, and with drivers that do not have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoceTos:
+    """Defaults by `device/port`; a value saved alone is under the empty name."""
+
+    ports: dict[str, Tos]
+
+
+def parse(text: str) -> RoceTos:
+    """Read `path:value` lines, the number that `cma_roce_tos` prints, or one `Global tclass=` line."""
+    ports: dict[str, Tos] = {}
+    for port, cm_tos, global_tclass in _values(text):
+        before = ports.get(port, Tos())
+        ports[port] = Tos(
+            cm_tos=before.cm_tos if cm_tos is None else cm_tos,
+            global_tclass=before.global_tclass if global_tclass is None else global_tclass,
+        )
+    return RoceTos(ports=ports)
+
+
+def _values(text: str) -> Iterator[tuple[str, int | None, int | None]]:
+    for line in text.split("\n"):
+        word = line.strip()
+        if not word:
+            continue
+        if match := CM_LINE.fullmatch(word):
+            yield f"{match[1]}/{integer(match[2])}", _byte(match[3]), None
+        elif match := GLOBAL_LINE.fullmatch(word):
+            # Other lines of this file are rules for single addresses.
+            value = GLOBAL.fullmatch(match[3].strip())
+            yield f"{match[1]}/{integer(match[2])}", None, _byte(value[1]) if value else None
+        elif match := GLOBAL.fullmatch(word):
+            yield "", None, _byte(match[1])
+        elif word.isascii() and word.isdigit():
+            yield "", _byte(word), None
+        else:
+            raise ParseError("not a default traffic class", line=line)
+
+
+def _byte(word: str) -> int:
+    value = integer(word)
+    if value > 255:
+        raise ParseError("expected a byte", line=word)
+    return value
+
+
+COMMAND = """
+(cd /sys/kernel/config/rdma_cm 2>/dev/null && grep -sH '' */ports/*/default_roce_tos)
+(cd /sys/class/infiniband 2>/dev/null && grep -sH '' */tc/*/traffic_class)
+exit 0
+"""
+
+PROBE = Probe(
+    name="roce_tos",
+    title="default traffic class of RDMA connections",
+    command=COMMAND,
+    parse=parse,
+    facts=RoceTos,
+)

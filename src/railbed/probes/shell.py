@@ -1,0 +1,17 @@
+"""Paths of the cluster file in a shell command: quoted, but with a leading `~` left to the device's shell."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+HOME = re.compile(r"~[A-Za-z0-9._-]*(?=/|\Z)")
+
+
+def quote_path(path: str) -> str:
+    """Quote a path or command name so that only a leading `~` or `~user` keeps its meaning."""
+    home = HOME.match(path)
+    if not home:
+        return shlex.quote(path)
+    rest = path[home.end() + 1 :]
+    return f"{home.group()}/{shlex.quote(rest)}" if rest else home.group()

@@ -1,0 +1,53 @@
+"""The GID tables of all RDMA ports, as the OFED script `show_gids` prints them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.probes.gids import Gid, gid_text, gid_type
+from railbed.probes.text import integer
+
+ROW = re.compile(
+    r"(\S+)\s+(\d{1,3})\s+(\d{1,5})\s+([0-9a-fA-F:]{2,})(?:\s+\d+\.\d+\.\d+\.\d+)?(?:\s+([vV]\d\S*))?(?:\s+(\S+))?",
+    re.ASCII,
+)
+FRAME = re.compile(r"DEV\s+PORT\s+INDEX\s.*|[-\s]+|n_gids_found=\d*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GidTables:
+    """GIDs by `device/port`."""
+
+    ports: dict[str, tuple[Gid, ...]]
+
+
+def parse(text: str) -> GidTables:
+    """Read the table; a table without rows means no GIDs."""
+    ports: dict[str, tuple[Gid, ...]] = {}
+    for line in text.split("\n"):
+        row = line.strip()
+        if not row or FRAME.fullmatch(row):
+            continue
+        match = ROW.fullmatch(row)
+        if not match:
+            raise ParseError("expected a row `DEV PORT INDEX GID IPv4 VER DEV`", line=line)
+        gid = Gid(
+            index=integer(match[3]), gid=gid_text(match[4]), type=gid_type(match[5] or ""), netdev=match[6] or None
+        )
+        port = f"{match[1]}/{integer(match[2])}"
+        ports[port] = (*ports.get(port, ()), gid)
+    return GidTables(ports=ports)
+
+
+PROBE = Probe(
+    name="show_gids",
+    title="GID tables of RDMA ports (OFED's show_gids)",
+    command="show_gids",
+    parse=parse,
+    facts=GidTables,
+    tool="show_gids",
+    package="mlnx-tools",
+)

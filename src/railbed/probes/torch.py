@@ -1,0 +1,123 @@
+"""The Python that trains and its PyTorch: versions, CUDA or ROCm build, GPU architectures of the wheel.
+
+Importing torch takes seconds, so versions are read from its files. Only where an NVIDIA driver is loaded is torch
+imported, in a process of its own with a time limit, to ask which GPU architectures it was built for. No GPU is touched.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.cluster import Cluster
+from railbed.model.probe import Probe
+from railbed.probes.fields import Fields
+from railbed.probes.shell import quote_path
+from railbed.probes.text import json_value
+
+IMPORT_SECONDS = 25
+SCRIPT = f"""
+import importlib.util, json, os, re, subprocess, sys
+
+def torch_folder():
+    spec = importlib.util.find_spec("torch")
+    return os.path.dirname(spec.origin) if spec and spec.origin else None
+
+def of_version_file(name, text):
+    match = re.search(r"^" + name + r"\\b[^=\\n]*=\\s*(['\\"])(.*?)\\1", text, re.M)
+    return match.group(2) if match else None
+
+def ask_torch(facts):
+    code = "import torch; print(torch._C._cuda_getArchFlags() or '')"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout={IMPORT_SECONDS}, universal_newlines=True)
+    except subprocess.TimeoutExpired:
+        return
+    if done.returncode == 0:
+        facts["architectures"] = done.stdout.split()
+    else:
+        facts["import_error"] = (done.stderr.strip().splitlines() or ["exit %d" % done.returncode])[-1]
+
+facts = {{"python": "%d.%d.%d" % sys.version_info[:3]}}
+folder = torch_folder()
+if folder:
+    with open(os.path.join(folder, "version.py")) as file:
+        text = file.read()
+    facts["torch"] = of_version_file("__version__", text)
+    facts["cuda"] = of_version_file("cuda", text)
+    facts["rocm"] = of_version_file("hip", text)
+    if facts["cuda"] and os.path.exists("/proc/driver/nvidia/version"):
+        ask_torch(facts)
+print(json.dumps(facts))
+"""
+ARCHITECTURE = re.compile(r"(?:sm|compute)_\d{2,3}[af]?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torch:
+    """The Python that trains, and its PyTorch."""
+
+    python: str | None
+    """Version of the interpreter; None where the cluster file's `python` is not on the machine."""
+    torch: str | None = None
+    """Version of PyTorch with its local part (`2.11.0+cu130`); None where it is not installed."""
+    cuda: str | None = None
+    """CUDA version it was built with; None for CPU and ROCm builds."""
+    rocm: str | None = None
+    architectures: tuple[str, ...] | None = None
+    """GPU architectures in the build (`sm_90`, `compute_90`); None where they were not asked for."""
+    import_error: str | None = None
+    """What `import torch` ended with, where it failed."""
+
+    @property
+    def release(self) -> str | None:
+        """The version without its local part, which depends on where the wheel came from."""
+        return self.torch.partition("+")[0] if self.torch else None
+
+    @property
+    def build(self) -> str:
+        """What it computes on: `CUDA 13.0`, `ROCm 6.4`, `CPU`."""
+        if self.cuda:
+            return f"CUDA {self.cuda}"
+        return f"ROCm {self.rocm}" if self.rocm else "CPU"
+
+
+def command(cluster: Cluster, node: str) -> str:
+    """Return the command for a node's training Python; a Python that is not there is an answer too."""
+    python = quote_path(cluster.nodes[node].python)
+    return f"""
+if command -v {python} >/dev/null 2>&1; then exec {python} -c {shlex.quote(SCRIPT)}; fi
+echo '{{"python": null}}'
+"""
+
+
+def parse(text: str) -> Torch:
+    """Read the script's JSON."""
+    fields = Fields(json_value(text))
+    if "python" not in fields:
+        raise ParseError("no field 'python'", line=text.strip()[:80])
+    architectures = fields.texts("architectures") if "architectures" in fields else None
+    for name in architectures or ():
+        if not ARCHITECTURE.fullmatch(name):
+            raise ParseError("expected a GPU architecture", line=name)
+    return Torch(
+        python=fields.optional_text("python"),
+        torch=fields.optional_text("torch"),
+        cuda=fields.optional_text("cuda"),
+        rocm=fields.optional_text("rocm"),
+        architectures=tuple(architectures) if architectures else None,
+        import_error=fields.optional_text("import_error"),
+    )
+
+
+PROBE = Probe(
+    name="torch",
+    title="the training Python, PyTorch, its CUDA and GPU architectures",
+    command=command,
+    parse=parse,
+    facts=Torch,
+    timeout=IMPORT_SECONDS + 10.0,
+)

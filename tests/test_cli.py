@@ -1,0 +1,207 @@
+"""The command line as a user meets it, on this machine: right input, wrong input, exit codes, what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from railbed.cli import check as check_verb
+from railbed.cli.main import run
+from tests.support.cli import Result, railbed
+
+VOLATILE = {"time", "observed", "evidence"}
+
+
+def said_once(result: Result, code: int, *words: str) -> None:
+    """A complaint is one sentence (and a hint) on standard error, nothing on standard output, and no traceback."""
+    assert result.code == code, result
+    assert result.out == ""
+    assert result.err.startswith("railbed: ")
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in result.err
+
+
+def test_without_arguments_it_says_what_there_is(tmp_path: Path) -> None:
+    result = railbed(tmp_path)
+    assert result.code == 0
+    for verb in ("discover", "check", "runs", "parse"):
+        assert verb in result.out
+
+
+def test_version(tmp_path: Path) -> None:
+    assert railbed(tmp_path, "--version").out.startswith("railbed 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["chekc"], ["chekc"]),
+        (["check", "--no-such-option"], ["--no-such-option"]),
+        (["check", "no_such_rule"], ["no rule 'no_such_rule'"]),
+        (["check", "mut"], ["did you mean mtu?"]),
+        (["check", "--explain", "gid"], ["gid"]),
+        (["check", "--timeout", "never"], ["--timeout"]),
+        (["check", "-c", "missing.yaml"], ["missing.yaml", "railbed discover"]),
+        (["check", "-c", "."], ["."]),
+        (["check", "--replay", "missing"], ["missing", "is no folder"]),
+        (["check", "--replay", "."], ["holds no recording"]),
+        (["parse", "ip_link"], ["give a probe and a file"]),
+        (["parse", "ip_lnik", "x"], ["did you mean ip_link?"]),
+        (["parse", "ip_link", "missing.txt"], ["missing.txt cannot be read"]),
+        (["discover", "a b"], ["'a b' is no machine"]),
+        (["discover", "host:99999"], ["is no machine"]),
+        (["discover", "h", "h"], ["given twice"]),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    said_once(railbed(tmp_path, *arguments), 2, *words)
+
+
+def test_a_wrong_cluster_file_names_file_line_and_key(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("name: x\nnodes:\n  a:\n    hots: 10.0.0.1\n")
+    said_once(railbed(tmp_path, "check"), 2, "cluster.yaml:4", "hots", "did you mean host?")
+
+
+def test_explain(tmp_path: Path) -> None:
+    result = railbed(tmp_path, "check", "--explain", "mtu")
+    assert result.code == 0
+    for heading in ("What", "Why", "Fix", "Source", "Reads"):
+        assert f"\n{heading}\n" in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_check_here_keeps_a_run(tmp_path: Path) -> None:
+    result = railbed(tmp_path, "check")
+    assert result.code in (0, 1), result
+    (run_folder,) = (tmp_path / "runs").iterdir()
+    about = json.loads((run_folder / "run.json").read_text())
+    assert (about["verb"], about["status"], about["exit"], about["cluster"]) == ("check", "done", result.code, "local")
+    records = [json.loads(line) for line in (run_folder / "records.jsonl").read_text().splitlines()]
+    assert {"event", "finding"} <= {record["kind"] for record in records}
+    assert (run_folder / "raw" / "local" / "ip_link.1.out").read_text().startswith("[")
+    assert run_folder.name in result.out.replace("\n", "")
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
+    result = railbed(tmp_path, "check", "--json")
+    assert result.findings
+    for finding in result.findings:
+        assert {"check", "subject", "verdict", "expected", "observed", "why", "remedy"} <= finding.keys()
+        assert finding["why"]
+
+
+def test_only_the_rules_that_were_asked_for(tmp_path: Path) -> None:
+    result = railbed(tmp_path, "check", "disk_space", "kernel_equal", "--json")
+    assert {finding["check"] for finding in result.findings} == {"disk_space", "kernel_equal"}
+
+
+def test_a_recording_gives_the_same_findings(tmp_path: Path) -> None:
+    live = railbed(tmp_path, "check", "--record", "rec", "--json")
+    assert live.findings
+    for source in ("rec", "runs/" + next((tmp_path / "runs").iterdir()).name):
+        replayed = railbed(tmp_path, "check", "--replay", source, "--json")
+        assert [strip(finding) for finding in replayed.findings] == [strip(finding) for finding in live.findings]
+        assert replayed.code == live.code
+
+
+def strip(finding: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in finding.items() if key != "time"}
+
+
+def test_a_recording_folder_must_be_new(tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
+    (tmp_path / "rec" / "mine.txt").write_text("precious")
+    said_once(railbed(tmp_path, "check", "--record", "rec"), 2, "rec is not empty")
+    assert (tmp_path / "rec" / "mine.txt").read_text() == "precious"
+
+
+def test_a_damaged_recording(tmp_path: Path) -> None:
+    railbed(tmp_path, "check", "disk_space", "--record", "rec")
+    (tmp_path / "rec" / "local" / "index.jsonl").write_text('{"key": "disk", "exit": 0}\nnot json\n')
+    said_once(railbed(tmp_path, "check", "--replay", "rec"), 2, "cannot be read")
+    (tmp_path / "rec" / "local" / "index.jsonl").write_text('{"key": "disk", "exit": 0}\n')
+    said_once(railbed(tmp_path, "check", "disk_space", "--replay", "rec"), 2, "is damaged")
+
+
+def test_what_a_recording_lacks_is_unknown(tmp_path: Path) -> None:
+    railbed(tmp_path, "check", "disk_space", "--record", "rec")
+    (finding,) = railbed(tmp_path, "check", "memory_available", "--replay", "rec", "--json").findings
+    assert finding["verdict"] == "unknown"
+    assert "not in the recording" in finding["observed"]
+
+
+def test_runs_lists_the_newest_first(tmp_path: Path) -> None:
+    assert railbed(tmp_path, "runs").code == 0
+    railbed(tmp_path, "check", "disk_space")
+    railbed(tmp_path, "check", "memory_available")
+    (tmp_path / "runs" / "notes.txt").write_text("not a run")
+    (tmp_path / "runs" / "20200101-000000-check").mkdir()
+    runs = railbed(tmp_path, "runs", "--json").records
+    assert [run["arguments"] for run in runs] == [["check", "memory_available"], ["check", "disk_space"]]
+    assert "check" in railbed(tmp_path, "runs").out
+
+
+def test_runs_go_where_they_are_sent_or_it_says_why_not(tmp_path: Path) -> None:
+    railbed(tmp_path, "check", "disk_space", RAILBED_RUNS=str(tmp_path / "elsewhere"))
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
+    said_once(railbed(tmp_path, "check", RAILBED_RUNS="/proc/nowhere"), 2, "/proc/nowhere", "RAILBED_RUNS")
+
+
+def test_parse_prints_facts(tmp_path: Path) -> None:
+    text = b'[{"ifname":"eth0","mtu":9000,"operstate":"UP","flags":["UP"]}]'
+    (tmp_path / "saved.txt").write_bytes(text)
+    for arguments, stdin in (("saved.txt", b""), ("-", text)):
+        result = railbed(tmp_path, "parse", "ip_link", arguments, stdin=stdin)
+        assert json.loads(result.out)["facts"]["links"]["eth0"]["mtu"] == 9000
+
+
+def test_parse_reads_a_saved_sysfs_folder(tmp_path: Path) -> None:
+    port = tmp_path / "mlx5_7" / "ports" / "1"
+    port.mkdir(parents=True)
+    for name, value in {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "link_layer": "Ethernet"}.items():
+        (port / name).write_text(value + "\n")
+    facts = json.loads(railbed(tmp_path, "parse", "infiniband", "mlx5_7").out)["facts"]
+    assert facts["devices"]["mlx5_7"]["ports"]["1"]["rate_gbps"] == 100.0
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x01" * 100, b"{" * 100_000, b"[[[[", b"nonsense\n" * 1000])
+def test_parse_refuses_what_it_does_not_know(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "odd.txt").write_bytes(content)
+    said_once(railbed(tmp_path, "parse", "ip_link", "odd.txt"), 2, "odd.txt: not understood as ip_link")
+
+
+def test_parse_list_names_every_probe(tmp_path: Path) -> None:
+    out = railbed(tmp_path, "parse", "--list").out
+    assert "ip_link" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_our_own_fault_is_one_sentence_and_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(name: str) -> object:
+        raise RuntimeError(f"a bug about {name}")
+
+    monkeypatch.setattr(check_verb, "_rule", broken)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run(["check", "--explain", "mtu"]) == 70
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    (details,) = tmp_path.glob("railbed-*.txt")
+    assert str(details) in err
+    assert "a bug about mtu" in details.read_text()
+
+
+def test_discover_here(tmp_path: Path) -> None:
+    first = railbed(tmp_path, "discover", "local", "-c", "here.yaml")
+    assert first.code == 0, first
+    assert "written" in first.err
+    text = (tmp_path / "here.yaml").read_text()
+    assert "host: local" in text
+    again = railbed(tmp_path, "discover", "-c", "here.yaml")
+    assert (again.code, "as found" in again.err) == (0, True)
+    assert (tmp_path / "here.yaml").read_text() == text

@@ -1,0 +1,191 @@
+"""The verbs over real SSH servers: the same facts give the same findings, and a machine's failure is a value."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import railbed, start
+from tests.support.sshd import SSHD, Servers, descendants, running_servers
+
+pytestmark = [pytest.mark.ssh, pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed")]
+# What these see changes from one second to the next, or with the way the machine is reached.
+MOVING = {"disk_space", "memory_available", "memlock", "clock_offset"}
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Servers]:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    with running_servers(3, keys) as servers:
+        (tmp_path / "cluster.yaml").write_text(servers.cluster_yaml())
+        yield servers
+
+
+def core(findings: list[dict[str, Any]], nodes: set[str]) -> list[tuple[str, str, str, str]]:
+    return sorted(
+        (finding["check"], finding["subject"], finding["verdict"], finding["observed"])
+        for finding in findings
+        if finding["subject"].partition("/")[0] in nodes and finding["check"] not in MOVING
+    )
+
+
+def test_local_ssh_and_recording_say_the_same(three: Servers, tmp_path: Path) -> None:
+    server = three.servers[0]
+    port = "{netdev: lo, rail: loop, address: 127.0.0.1}"
+    body = (
+        f"rails: {{loop: {{subnet: 127.0.0.0/8}}}}\npolicy: {{host_mtu: 1500}}\nnodes:\n  n: {{ports: [{port}], host: "
+    )
+    (tmp_path / "local.yaml").write_text(f"name: one\n{body}local}}\n")
+    (tmp_path / "ssh.yaml").write_text(
+        f"name: one\nlogin: {{user: {three.user}, key: {three.key}, known_hosts: {three.known_hosts}, "
+        f"port: {server.port}}}\n{body}{server.address}}}\n"
+    )
+    local = railbed(tmp_path, "check", "-c", "local.yaml", "--json").findings
+    ssh = railbed(tmp_path, "check", "-c", "ssh.yaml", "--json", "--record", "rec").findings
+    replay = railbed(tmp_path, "check", "--replay", "rec", "--json").findings
+    assert len(local) > 20
+    assert core(local, {"n", "loop", "cluster"}) == core(ssh, {"n", "loop", "cluster"})
+    assert [{**finding, "time": 0} for finding in ssh] == [{**finding, "time": 0} for finding in replay]
+
+
+def test_a_killed_host_is_one_finding(three: Servers, tmp_path: Path) -> None:
+    before = railbed(tmp_path, "check", "--json").findings
+    three.servers[1].kill()
+    result = railbed(tmp_path, "check", "--json", "--record", "rec")
+    assert result.code == 1
+    assert [(f["check"], f["verdict"]) for f in result.findings if f["subject"] == "n2"] == [("reachable", "fail")]
+    assert {f["check"] for f in before if f["subject"] == "n1"} == {
+        f["check"] for f in result.findings if f["subject"] == "n1"
+    }
+    replayed = railbed(tmp_path, "check", "--replay", "rec", "--json")
+    assert [{**f, "time": 0} for f in replayed.findings] == [{**f, "time": 0} for f in result.findings]
+
+
+def test_all_hosts_dead_is_its_own_exit_code(three: Servers, tmp_path: Path) -> None:
+    for server in three.servers:
+        server.kill()
+    result = railbed(tmp_path, "check", "--json")
+    assert result.code == 3
+    assert [f["verdict"] for f in result.findings if f["check"] == "reachable"] == ["fail"] * 3
+
+
+def test_a_host_that_hangs_half_way_is_one_finding(three: Servers, tmp_path: Path) -> None:
+    process = start(tmp_path, "check", "--json", "--timeout", "4")
+    victim = three.servers[2]
+    deadline = time.monotonic() + 20
+    while len(descendants(victim.process.pid)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    victim.freeze()
+    out, err = process.communicate(timeout=60)
+    findings = [record for line in out.splitlines() if (record := json.loads(line))["kind"] == "finding"]
+    hung = [finding for finding in findings if finding["subject"] == "n3" and finding["verdict"] != "skipped"]
+    assert [f["verdict"] for f in hung if f["check"] == "reachable"] == ["fail"], err
+    assert "no answer within 4 s" in next(f["observed"] for f in hung if f["check"] == "reachable")
+    assert not [f for f in hung if f["verdict"] == "unknown"]
+    assert {"n1", "n2"} <= {finding["subject"] for finding in findings}
+    assert process.returncode == 1
+
+
+def test_an_unknown_host_key_says_what_to_do(three: Servers, tmp_path: Path) -> None:
+    three.known_hosts.write_text("")
+    result = railbed(tmp_path, "check", "reachable", "--json")
+    assert result.code == 3
+    for finding in result.findings:
+        assert "SHA256:" in finding["observed"]
+        assert "accept it" in finding["remedy"]
+
+
+def test_ctrl_c_ends_everything_and_says_so(three: Servers, tmp_path: Path) -> None:
+    process = start(tmp_path, "check")
+    deadline = time.monotonic() + 20
+    while not any(descendants(server.process.pid) for server in three.servers) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.decode() == "railbed: interrupted\n"
+    (run,) = railbed(tmp_path, "runs", "--json").records
+    assert run["status"] == "interrupted"
+    deadline = time.monotonic() + 15
+    while any(descendants(server.process.pid) for server in three.servers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(descendants(server.process.pid) for server in three.servers)
+
+
+@pytest.mark.usefixtures("three")
+def test_a_killed_railbed_leaves_a_readable_run(tmp_path: Path) -> None:
+    process = start(tmp_path, "check")
+    records = tmp_path / "runs"
+    deadline = time.monotonic() + 20
+    while not list(records.glob("*/raw/*/index.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    (while_running,) = railbed(tmp_path, "runs", "--json").records
+    process.kill()
+    process.communicate()
+    (run,) = railbed(tmp_path, "runs", "--json").records
+    assert (while_running["status"], run["status"]) == ("running", "died")
+
+
+def test_discover_writes_a_file_and_then_shows_what_changed(
+    three: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "config").write_text(
+        f"Host *\n  IdentityFile {three.key}\n  UserKnownHostsFile {three.known_hosts}\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    hosts = [f"{three.user}@{server.address}:{server.port}" for server in three.servers]
+    first = railbed(tmp_path, "discover", *hosts, "-c", "found.yaml")
+    assert first.code == 0, first
+    text = (tmp_path / "found.yaml").read_text()
+    assert text.count("host: 127.0.0.") == 3
+    assert f"user: {three.user}" in text
+
+    assert railbed(tmp_path, "discover", "-c", "found.yaml").code == 0
+    edited = (
+        "# my comment\n" + text.replace("nodes:", "nodes:  # three of them") + "\ntraining: {rendezvous_port: 29501}\n"
+    )
+    edited += "rails: {old: {subnet: 10.9.0.0/24}}\n" if "rails:" not in text else ""
+    gpu = edited.replace(
+        f"login: {{port: {three.servers[0].port}}}",
+        f"login: {{port: {three.servers[0].port}}}\n    gpus: [{{name: V100}}]",
+        1,
+    )
+    assert gpu != edited
+    (tmp_path / "found.yaml").write_text(gpu)
+    changed = railbed(tmp_path, "discover", "-c", "found.yaml")
+    assert changed.code == 1, changed
+    assert "gpus" in changed.out
+    assert (tmp_path / "found.yaml").read_text() == gpu
+    written = railbed(tmp_path, "discover", "-c", "found.yaml", "--write")
+    assert written.code == 0, written
+    kept = (tmp_path / "found.yaml").read_text()
+    assert "# my comment" in kept
+    assert "# three of them" in kept
+    assert "29501" in kept
+    assert "V100" not in kept
+
+
+def test_discover_with_a_dead_host_keeps_the_others(
+    three: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "config").write_text(
+        f"Host *\n  IdentityFile {three.key}\n  UserKnownHostsFile {three.known_hosts}\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    three.servers[1].kill()
+    hosts = [f"{three.user}@{server.address}:{server.port}" for server in three.servers]
+    result = railbed(tmp_path, "discover", *hosts, "-c", "found.yaml")
+    assert result.code == 3
+    assert three.servers[1].address in result.err
+    assert (tmp_path / "found.yaml").read_text().count("host: 127.0.0.") == 2

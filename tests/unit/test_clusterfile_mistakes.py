@@ -1,0 +1,44 @@
+"""Every case in `cases/clusterfile/`: a file, and beside it the lines that a user reads about it.
+
+`pytest --update` writes the lines anew. A case that loads has no lines, and `is_fine` in its name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railbed.clusterfile import loads
+from railbed.errors import ClusterFileError
+
+CASES = Path(__file__).parent.parent / "cases" / "clusterfile"
+FILES = sorted(CASES.glob("*.yaml"))
+
+
+def told(text: str) -> str:
+    try:
+        loads(text, name="cluster.yaml")
+    except ClusterFileError as error:
+        return error.message + "\n"
+    return ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_case(path: Path, update: bool) -> None:
+    seen = told(path.read_bytes().decode())
+    expected = path.with_suffix(".txt")
+    if update:
+        expected.write_text(seen)
+    assert seen == expected.read_text()
+    assert bool(seen) != path.stem.endswith("fine")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_secret_is_repeated(path: Path) -> None:
+    assert "hunter" not in told(path.read_bytes().decode()).lower()
+
+
+def test_every_line_says_where() -> None:
+    for path in CASES.glob("*.txt"):
+        assert all(line.startswith("cluster.yaml:") for line in path.read_text().splitlines()), path

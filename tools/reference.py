@@ -1,0 +1,96 @@
+"""Writes the generated reference: commands, checks, probes, the cluster file and its JSON Schema.
+
+`python -m tools.reference` writes the pages; a test compares them with what would be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from typer.main import get_command
+
+from railbed.check.judge import all_checks
+from railbed.check.rule import HEADINGS
+from railbed.cli.main import app
+from railbed.probes.interpret import all_probes
+from tools.cluster_reference import cluster_file_page, cluster_schema
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+GENERATED = "<!-- Written by `make docs`; edit the source, not this page. -->\n\n"
+
+
+def pages() -> Mapping[str, str]:
+    """Return every generated file by name."""
+    return {
+        "commands.md": GENERATED + commands_page(),
+        "checks.md": GENERATED + checks_page(),
+        "probes.md": GENERATED + probes_page(),
+        "cluster-file.md": GENERATED + cluster_file_page(),
+        "cluster.schema.json": cluster_schema(),
+    }
+
+
+def commands_page() -> str:
+    """Return the help of every command, as `--help` prints it."""
+    group = get_command(app)
+    root = group.make_context("railbed", [], resilient_parsing=True)
+    parts = ["# Commands\n", _help("railbed", group.get_help(root))]
+    for name in group.list_commands(root):  # type: ignore[attr-defined]
+        command = group.get_command(root, name)  # type: ignore[attr-defined]
+        context = command.make_context(f"railbed {name}", [], resilient_parsing=True)
+        parts.append(_help(f"railbed {name}", command.get_help(context)))
+    return "\n".join(parts)
+
+
+def _help(title: str, text: str) -> str:
+    return f"## {title}\n\n```\n{text.strip()}\n```\n"
+
+
+def checks_page() -> str:
+    """Return one section per rule, from its docstring."""
+    checks = all_checks()
+    parts = [
+        "# Checks\n",
+        f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some; `railbed check --explain RULE` shows one.\n",
+        "| rule | looks at | says |\n|---|---|---|",
+        *(f"| [{name}](#{name}) | each {check.scope} | {check.title} |" for name, check in checks.items()),
+        "",
+    ]
+    for name, check in checks.items():
+        parts.append(f"## {name}\n")
+        parts += [f"**{heading}.** {' '.join(check.section(heading).split())}\n" for heading in HEADINGS]
+        if check.needs:
+            parts.append(f"**Reads.** {', '.join(f'[{probe.name}](probes.md)' for probe in check.needs)}\n")
+    return "\n".join(parts)
+
+
+def probes_page() -> str:
+    """Return a table of the probes and the rules that use them."""
+    checks = all_checks().values()
+    rows = []
+    for name, probe in all_probes().items():
+        users = [f"[{check.name}](checks.md#{check.name})" for check in checks if probe in check.needs]
+        needs = f"`{probe.tool}`" if probe.tool else ""
+        rows.append(f"| {name} | {probe.title} | {needs} | {'yes' if probe.needs_root else ''} | {', '.join(users)} |")
+    return "\n".join(
+        [
+            "# Probes\n",
+            "What is read from a node. `railbed parse PROBE FILE` reads a saved output in the same way.\n",
+            "| probe | reads | needs | root | used by |\n|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """Write the pages."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+        print(f"docs/reference/{name}")
+
+
+if __name__ == "__main__":
+    main()
