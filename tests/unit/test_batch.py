@@ -38,7 +38,7 @@ async def test_outputs_come_apart_in_order() -> None:
 
 async def test_a_command_that_hangs_is_ended_and_the_rest_goes_on() -> None:
     hung, fine = await run(
-        Command(key="hung", script="echo begun; sleep 60", timeout=0.5), Command(key="fine", script="echo fine")
+        Command(key="hung", script="echo begun; sleep 60 | cat", timeout=0.5), Command(key="fine", script="echo fine")
     )
     assert hung.exit is None
     assert hung.failure == "did not finish within 0.5 s"
@@ -46,16 +46,25 @@ async def test_a_command_that_hangs_is_ended_and_the_rest_goes_on() -> None:
     assert fine.stdout == b"fine\n"
 
 
-async def test_a_command_that_cannot_be_ended_costs_only_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process in uninterruptible sleep outlives its `timeout`; a `timeout` that never returns stands in for it."""
-    monkeypatch.setattr(batch, "GRACE_SECONDS", 0.2)
-    monkeypatch.setattr(batch, "PROLOGUE", batch.PROLOGUE.replace("exec timeout -k 1", "shift; exec"))
+async def test_a_command_that_will_not_end_costs_only_its_shell() -> None:
     hung, fine = await run(
-        Command(key="hung", script="echo begun; exec sleep 60", timeout=0.3), Command(key="fine", script="echo fine")
+        Command(key="hung", script="trap '' TERM INT HUP; echo begun; sleep 30; sleep 30", timeout=0.3),
+        Command(key="fine", script="echo fine"),
     )
-    assert hung.failure == "gave no answer within 0.5 s"
-    assert hung.stdout == b"begun\n"
+    assert (hung.failure, hung.stdout) == ("did not finish within 0.3 s", b"begun\n")
     assert (fine.key, fine.stdout) == ("fine", b"fine\n")
+
+
+async def test_what_a_script_does_to_its_shell_stays_with_it() -> None:
+    script = "cd /; x=1; set -eu; exec 2>/dev/null; PATH=; readonly LC_ALL; exit 4"
+    left, broken, after = await run(
+        Command(key="a", script=script),
+        Command(key="b", script="if then ( oops"),
+        Command(key="c", script="echo ${x-unset} $PWD; false; echo still here"),
+    )
+    assert left.exit == 4
+    assert broken.exit not in (0, None)
+    assert after.stdout.decode() == f"unset {Path.cwd()}\nstill here\n"
 
 
 async def test_ten_megabytes_are_cut_and_said_to_be() -> None:
@@ -88,7 +97,9 @@ async def test_a_command_cannot_read_the_script() -> None:
 
 async def test_cancelling_ends_the_command(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
-    task = asyncio.create_task(run(Command(key="x", script=f"echo $$ > {pid_file}; exec sleep 300", timeout=300)))
+    task = asyncio.create_task(
+        run(Command(key="x", script=f"sh -c 'echo $$ > {pid_file}; exec sleep 300' | cat", timeout=300))
+    )
     while not (pid_file.exists() and pid_file.read_text().strip()):
         await asyncio.sleep(0.01)
     task.cancel()

@@ -22,7 +22,7 @@ class Kind:
 
 
 LOSS = Kind(
-    meaning="packets are lost",
+    meaning="loss",
     verdict=Verdict.FAIL,
     remedy="look at pfc, dscp_map and dscp_trust on both ends, then at drops on the switch",
     names=frozenset(
@@ -44,7 +44,7 @@ LOSS = Kind(
     ),
 )
 RECEIVER = Kind(
-    meaning="the receiver is not ready",
+    meaning="receiver not ready",
     verdict=Verdict.WARN,
     remedy="the program on this node posts too few receives: more buffers or SRQ, or a CPU that is too busy",
     names=frozenset(
@@ -57,7 +57,7 @@ RECEIVER = Kind(
     ),
 )
 CORRUPTION = Kind(
-    meaning="packets arrive damaged",
+    meaning="damaged packets",
     verdict=Verdict.FAIL,
     remedy="clean or replace cable and transceiver of this link, look at FCS errors of the switch port",
     names=frozenset(
@@ -68,7 +68,7 @@ CORRUPTION = Kind(
     ),
 )
 IGNORED = Kind(
-    meaning="congestion notifications are ignored",
+    meaning="CNPs ignored",
     verdict=Verdict.FAIL,
     remedy="DCQCN is off on this card: see the rule dcqcn",
     names=frozenset({"rp_cnp_ignored", "cnpIgnored"}),

@@ -11,6 +11,9 @@ from railbed.probes.text import integer
 
 PROCESS = re.compile(r'\("([^"]*)",pid=(\d{1,10})')
 
+NOT_TCP = ("State", "Netid", "udp ")
+"""The heading, and what a person gets who asks for UDP as well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
@@ -37,12 +40,12 @@ class Listeners:
 
 def parse(text: str) -> Listeners:
     """Read `ss -ltn`, with or without its heading and its process column."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("State")]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(NOT_TCP)]
     return Listeners(listeners=tuple(map(_listener, lines)))
 
 
 def _listener(line: str) -> Listener:
-    words = line.split(maxsplit=5)
+    words = line.removeprefix("tcp ").split(maxsplit=5)
     if len(words) < 5 or words[0] != "LISTEN":
         raise ParseError("expected a listening socket", line=line)
     address, colon, port = words[3].rpartition(":")

@@ -22,6 +22,7 @@ REPLY = re.compile(r"^\d+ bytes from .* time[=<]([\d.]{1,12}) ?ms", re.MULTILINE
 TOO_LONG = re.compile(r"message too long|frag needed|packet too big", re.IGNORECASE)
 NEXT_MTU = re.compile(r"mtu ?[=:] ?(\d{1,6})", re.IGNORECASE | re.ASCII)
 UNREACHABLE = re.compile(r".*(unreachable|no route to host|packet filtered|prohibited).*", re.IGNORECASE)
+FORBIDDEN = re.compile(r"operation not permitted", re.IGNORECASE)
 NO_REPLY = re.compile(r"\b0 (packets )?received")
 REFUSED = re.compile(r"^\S*(ping6?|sh|bash|connect|socket): .*", re.MULTILINE)
 ANNOUNCED = re.compile(
@@ -127,6 +128,7 @@ def _outcome(text: str) -> tuple[Outcome, str]:
         (REPLY, "reply"),
         (TOO_LONG, "too_long"),
         (UNREACHABLE, "unreachable"),
+        (FORBIDDEN, "not_sent"),
         (NO_REPLY, "no_reply"),
         (REFUSED, "not_sent"),
     )

@@ -10,11 +10,16 @@ from railbed.errors import ParseError
 IF_THERE_IS_RDMA = '[ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || exit 0\n'
 """Start of a command whose tool complains where there is no RDMA device: none is a fact, not a failure."""
 
-ROOT = re.compile(r"^(?:\./|/\S*?/infiniband/)")
+ABSOLUTE = re.compile(r"^/\S*?/infiniband/")
 ENTRY = re.compile(r"([^:\s][^:]*):(.*)")
 COMPLAINT = re.compile(r"grep: |Binary file .* matches$")
-DEVICE_FILES = frozenset({"fw_ver", "hca_type", "board_id", "node_guid", "node_type", "node_desc", "sys_image_guid"})
+DEVICE_FILES = {"fw_ver", "hca_type", "board_id", "node_guid", "node_type", "node_desc", "sys_image_guid"}
 PORT_FILE = re.compile(r"ports/(\d{1,3})/(.+)", re.ASCII)
+DEVICE_PATH = re.compile(
+    rf"(?:.*?/)?([^/]+)/(ports/\d{{1,3}}/.+|{'|'.join(sorted(DEVICE_FILES))}|parent|device/numa_node|device/uevent/\w+)",
+    re.ASCII,
+)
+"""A file that tells of a device, below whatever folder the tree was saved in."""
 
 Files = Mapping[str, str]
 
@@ -26,9 +31,9 @@ def rdma_devices(text: str) -> dict[str, Files]:
     """
     found: dict[str, dict[str, str]] = {}
     for path, value in _entries(text):
-        device, _, file = path.partition("/")
-        if file and not found.setdefault(device, {}).get(file):
-            found[device][file] = value
+        match = DEVICE_PATH.fullmatch(path)
+        if match and not found.setdefault(match.group(1), {}).get(match.group(2)):
+            found[match.group(1)][match.group(2)] = value
     devices: dict[str, Files] = {name: files for name, files in found.items() if any(map(_is_of_rdma, files))}
     if text.strip() and not devices:
         raise ParseError("no RDMA device in this tree", line=text.strip().split("\n", 1)[0])
@@ -49,7 +54,7 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
     for line in text.split("\n"):
         if not line.strip() or COMPLAINT.match(line):
             continue
-        match = ENTRY.fullmatch(ROOT.sub("", line.rstrip("\r")))
+        match = ENTRY.fullmatch(ABSOLUTE.sub("", line.rstrip("\r")))
         if not match:
             raise ParseError("expected `path:value`", line=line)
         path, value = match.group(1), match.group(2).strip()

@@ -1,8 +1,8 @@
 """Many commands in one round trip: one shell reads a script and frames each command's output with markers.
 
-The same script serves ssh and local. Standard output and standard error are framed apart; a command that hangs is ended
-on the device by `timeout`, and where even that hangs (a process in uninterruptible sleep) the channel is dropped and
-the rest of the batch goes on in a new one.
+The same script serves ssh and local. Standard output and standard error are framed apart. A command that does not end
+in its time costs its shell: that is ended with all it started, and the rest of the batch goes on in a new one. So even
+a process in uninterruptible sleep, which nothing can end, holds up nothing but itself.
 """
 
 from __future__ import annotations
@@ -20,16 +20,12 @@ from railbed.errors import Unreachable
 from railbed.model.output import Output
 from railbed.transport.base import MAX_OUTPUT_BYTES, Command
 
-GRACE_SECONDS = 5.0
-"""How long after a command's own time-out the device may stay silent before its channel is dropped."""
 GREETING_SECONDS = 15.0
 CHUNK = 64 * 1024
 
-# A trap ends the running command when we end the shell (Ctrl-C): nothing is left behind on the device.
 PROLOGUE = """\
 PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
-job=; trap '[ -z "$job" ] || kill -TERM "$job" 2>/dev/null; exit 143' TERM HUP INT
-limit() { if command -v timeout >/dev/null 2>&1; then exec timeout -k 1 "$@"; else shift; exec "$@"; fi; }
+id=$(id -u); as_root() { if [ "$id" = 0 ]; then eval "$1"; else exec sudo -n sh -c "$1"; fi; }
 """
 
 
@@ -45,11 +41,12 @@ class Shell(Protocol):
         ...
 
 
-OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
+OpenShell = Callable[[str], AbstractAsyncContextManager[Shell]]
+"""Starts the shell that a command line, as `shell_command` gives it, describes."""
 
 
 async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
-    """Run commands in as few shells as it takes: one, unless a command hangs beyond rescue."""
+    """Run commands in as few shells as it takes: one, and one more for each command that does not end in its time."""
     remaining = list(commands)
     while remaining:
         async with aclosing(_run_in_one_shell(device, open_shell, remaining)) as outputs:
@@ -60,6 +57,17 @@ async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Comma
         remaining = remaining[done:]
 
 
+def shell_command(commands: Sequence[Command]) -> str:
+    """Return the command line of the shell that is to read the script.
+
+    It ends by itself, with all it started, even if we and the connection are gone by then. It is plain enough for any
+    login shell.
+    """
+    longest = GREETING_SECONDS + sum(command.timeout for command in commands)
+    keeper = f"command -v timeout >/dev/null 2>&1 && exec timeout -k 2 {longest:.0f} sh -s; exec sh -s"
+    return f"exec sh -c '{keeper}'"
+
+
 def render_script(commands: Sequence[Command], marker: str) -> str:
     """Return the script that runs the commands and frames what they print."""
     opening = f"printf '\\n%s\\n' {marker}; printf '\\n%s\\n' {marker} >&2\n"
@@ -67,35 +75,29 @@ def render_script(commands: Sequence[Command], marker: str) -> str:
 
 
 def _render_command(command: Command, marker: str) -> str:
-    guard = f"command -v {command.tool} >/dev/null 2>&1 || exit 127\n" if command.tool else ""
-    inner = f"limit {command.timeout:g} sh -c {shlex.quote(guard + command.script)}"
-    if command.as_root:
-        inner = f"limit {command.timeout:g} sh -c {shlex.quote(guard + _ROOT + shlex.quote(command.script))}"
+    guard = f"command -v {command.tool} >/dev/null 2>&1 || exit 127; " if command.tool else ""
+    run = "as_root" if command.as_root else "eval"
     return (
-        f"( {inner} ) </dev/null & job=$!; wait $job; code=$?; job=\n"
+        f"( {guard}{run} {shlex.quote(command.script)} ) </dev/null; code=$?\n"
         f"printf '\\n%s %s\\n' {marker} $code; printf '\\n%s\\n' {marker} >&2\n"
     )
-
-
-_ROOT = 'if [ "$(id -u)" = 0 ]; then set --; else set -- sudo -n; fi; exec "$@" sh -c '
 
 
 async def _run_in_one_shell(
     device: str, open_shell: OpenShell, commands: Sequence[Command]
 ) -> AsyncGenerator[Output, None]:
     marker = f"railbed-{secrets.token_hex(12)}"
-    async with open_shell() as shell:
+    async with open_shell(shell_command(commands)) as shell:
         sent = time.time()
         await shell.write(render_script(commands, marker).encode())
         stdout, stderr = _Frames(shell, 1, marker), _Frames(shell, 2, marker)
         await _skip_greeting(stdout, stderr)
         for command in commands:
             try:
-                async with asyncio.timeout(command.timeout + GRACE_SECONDS):
+                async with asyncio.timeout(command.timeout):
                     out, err = await _both(stdout, stderr)
             except TimeoutError:
-                failure = f"gave no answer within {command.timeout + GRACE_SECONDS:g} s"
-                yield _unfinished(device, command, stdout.partial(), sent, failure)
+                yield _unfinished(device, command, stdout.partial(), sent)
                 return
             if out is None or err is None:
                 raise Unreachable(f"the connection ended in the middle of {command.key}")
@@ -177,22 +179,20 @@ class _Frames:
 
 
 def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: float) -> Output:
-    timed_out = out.code in (124, 137)
     return Output(
         device=device,
         key=command.key,
         command=command.script,
         stdout=out.data,
         stderr=err.data,
-        exit=None if timed_out else out.code,
+        exit=out.code,
         sent=sent,
         received=time.time(),
         truncated=out.truncated,
-        failure=f"did not finish within {command.timeout:g} s" if timed_out else "",
     )
 
 
-def _unfinished(device: str, command: Command, partial: bytes, sent: float, failure: str) -> Output:
+def _unfinished(device: str, command: Command, partial: bytes, sent: float) -> Output:
     return Output(
         device=device,
         key=command.key,
@@ -201,5 +201,5 @@ def _unfinished(device: str, command: Command, partial: bytes, sent: float, fail
         exit=None,
         sent=sent,
         received=time.time(),
-        failure=failure,
+        failure=f"did not finish within {command.timeout:g} s",
     )

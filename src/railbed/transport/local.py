@@ -53,10 +53,10 @@ class _LocalShell:
 
 
 @asynccontextmanager
-async def _open_shell() -> AsyncIterator[Shell]:
-    # A session of its own: Ctrl-C in the terminal reaches us, and we end the shell in order.
+async def _open_shell(command: str) -> AsyncIterator[Shell]:
+    # A session of its own: Ctrl-C in the terminal reaches us, and we end the shell in order, with all it started.
     process = await asyncio.create_subprocess_exec(
-        "sh", "-s", stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        "sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
     try:
         yield _LocalShell(process)
@@ -65,18 +65,18 @@ async def _open_shell() -> AsyncIterator[Shell]:
 
 
 async def _end(process: Process) -> None:
-    """End the shell, whose trap ends the command it runs."""
+    """End the shell and all it started: politely, then for good."""
     _signal(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(ENDING_SECONDS):
             await process.wait()
     except TimeoutError:
-        _signal(process, signal.SIGKILL)
-        await process.wait()
+        pass
+    _signal(process, signal.SIGKILL)
+    await process.wait()
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    """Signal the shell by its id: Process.terminate() would reap it behind asyncio's back, which then complains."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, number)
+    """Signal the whole group; Process.terminate() would reap the shell behind asyncio's back, which then complains."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

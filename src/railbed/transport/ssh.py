@@ -84,11 +84,9 @@ class SshTransport:
         return run_batch(self._device, self._open_shell, commands)
 
     @asynccontextmanager
-    async def _open_shell(self) -> AsyncIterator[Shell]:
+    async def _open_shell(self, command: str) -> AsyncIterator[Shell]:
         try:
-            process: asyncssh.SSHClientProcess[bytes] = await self._connection.create_process(
-                "exec sh -s", encoding=None
-            )
+            process: asyncssh.SSHClientProcess[bytes] = await self._connection.create_process(command, encoding=None)
         except (asyncssh.Error, OSError) as error:
             raise Unreachable(f"no shell could be started: {error}") from error
         try:
@@ -115,7 +113,7 @@ class _SshShell:
 
 
 async def _end(process: asyncssh.SSHClientProcess[bytes]) -> None:
-    """Signal the shell, whose trap ends the command it runs, and close the channel."""
+    """End the shell and all it started (sshd signals the whole group), and close the channel."""
     if process.exit_status is None and process.exit_signal is None:
         with contextlib.suppress(asyncssh.Error, OSError):
             process.terminate()

@@ -36,14 +36,14 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     expected = "one GID index on all nodes"
     read, unread = read_ports(rdma_ports(rail), infiniband.PROBE)
     yield from unread_findings(unread, infiniband.PROBE, expected)
-    indices = {port.node.name: index for port, facts in read if (index := _index(port, facts)) is not None}
+    indices = {port.subject: index for port, facts in read if (index := _index(port, facts)) is not None}
     if len(indices) < 2:
         if not unread:
             yield skip("fewer than two RoCE v2 GIDs to compare", expected=expected)
     elif len(set(indices.values())) > 1:
-        yield warn(expected=expected, observed=by_value({node: f"index {index}" for node, index in indices.items()}))
+        yield warn(expected=expected, observed=by_value({port: f"index {index}" for port, index in indices.items()}))
     else:
-        yield ok(expected=expected, observed=f"index {next(iter(indices.values()))} on {len(indices)} nodes")
+        yield ok(expected=expected, observed=f"index {next(iter(indices.values()))} on {len(indices)} ports")
 
 
 def _index(port: PortView, facts: RdmaDevices) -> int | None:

@@ -39,7 +39,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     hardware = [port for port in rdma_ports(rail) if not card_of(port).lacks(Ability.FIRMWARE)]
     read, unread = read_ports(hardware, infiniband.PROBE)
     yield from unread_findings(unread, infiniband.PROBE, EXPECTED)
-    devices = {port.node.name: device for port, facts in read if (device := _device(port, facts))}
+    devices = {port.subject: device for port, facts in read if (device := _device(port, facts))}
     if len(devices) < 2:
         if not unread:
             yield skip("fewer than two cards with firmware to compare", expected=EXPECTED)
@@ -48,17 +48,17 @@ def judge(rail: RailView) -> Iterator[Judgement]:
 
 
 def _compare(devices: Mapping[str, RdmaDevice]) -> Iterator[Judgement]:
-    boards = {node: device.board_id or device.hca_type for node, device in devices.items()}
-    versions = {node: device.fw_ver for node, device in devices.items()}
+    boards = {port: device.board_id or device.hca_type for port, device in devices.items()}
+    versions = {port: device.fw_ver for port, device in devices.items()}
     if None in versions.values():
-        silent = [node for node, version in versions.items() if version is None]
+        silent = [port for port, version in versions.items() if version is None]
         yield unknown(expected=EXPECTED, observed=f"no fw_ver on {', '.join(silent)}")
     elif len(set(boards.values())) > 1:
         yield warn(expected=EXPECTED, observed=f"boards differ: {by_value(boards)}")
     elif len(set(versions.values())) > 1:
         yield warn(expected=EXPECTED, observed=f"firmware {by_value(versions)}")
     else:
-        yield ok(expected=EXPECTED, observed=f"firmware {next(iter(versions.values()))} on {len(devices)} nodes")
+        yield ok(expected=EXPECTED, observed=f"firmware {next(iter(versions.values()))} on {len(devices)} ports")
 
 
 def _device(port: PortView, facts: RdmaDevices) -> RdmaDevice | None:
