@@ -3,8 +3,8 @@
 What
 ----
 OFED: `ecn/roce_np/enable` (answers marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the policy's
-priority. The inbox driver has no such switch: there the rule sees that the parameters can be read, which the firmware
-allows only on cards with DCQCN, and it is on unless firmware settings say otherwise.
+priority. The inbox driver has no such switch: there it is known to be on once the card has counted CNPs sent and
+handled, and unknown until then.
 
 Why
 ---
@@ -14,8 +14,8 @@ the stop spreads to jobs that share the fabric.
 
 Fix
 ---
-OFED: `echo 1 > /sys/class/net/IF/ecn/roce_np/enable/3`, the same with `roce_rp`. For good: `mlxconfig -d DEVICE set
-ROCE_CC_PRIO_MASK_P1=255`. ConnectX-3 and Soft-RoCE do not have it.
+OFED: `echo 1 > /sys/class/net/IF/ecn/roce_np/enable/3`, the same with `roce_rp`. For good, and with the inbox driver:
+`mlxconfig -d DEVICE set ROCE_CC_PRIO_MASK_P1=255`. ConnectX-3 and Soft-RoCE do not have it.
 
 Source
 ------
@@ -28,10 +28,13 @@ from collections.abc import Iterator
 
 from railbed.check.card import CARD_PROBES, Ability, card_of
 from railbed.check.congestion import CONGESTION_PROBES, NOT_SHOWN, NOT_SHOWN_REMEDY, Congestion, congestion_of
-from railbed.check.rdma import on_rdma_ports
+from railbed.check.rdma import on_rdma_ports, rdma_name
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import PortView
+from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn
+
+CNP_COUNTERS = ("np_cnp_sent", "rp_cnp_handled")
 
 
 @on_rdma_ports
@@ -51,9 +54,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif shown.ofed:
         yield _switches(shown, shown.ofed, str(port.policy.priority), expected)
     else:
-        evidence = "\n".join(f"{name} {value}" for name, value in shown.inbox.items())
-        observed = "parameters readable (inbox driver, no switch)"
-        yield ok(expected=expected, observed=observed, evidence=evidence)
+        yield _at_work(port, shown, expected)
 
 
 def _switches(shown: Congestion, ecn: Ecn, priority: str, expected: str) -> Judgement:
@@ -68,11 +69,27 @@ def _switches(shown: Congestion, ecn: Ecn, priority: str, expected: str) -> Judg
     return ok(expected=expected, observed="roce_np and roce_rp on")
 
 
+def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
+    """Tell from the CNPs that were counted, where the driver has no switch to look at."""
+    evidence = "\n".join(f"{name} {value}" for name, value in shown.inbox.items())
+    counters = port.read(infiniband_counters.PROBE).ports.get(rdma_name(port))
+    counted = {name: counters.hw_counters.get(name, 0) for name in CNP_COUNTERS} if counters else {}
+    if counted and all(counted.values()):
+        observed = ", ".join(f"{name} {count}" for name, count in counted.items())
+        return ok(expected=expected, observed=observed, evidence=evidence)
+    return unknown(
+        expected=expected,
+        observed="inbox driver: no switch to read, no CNPs counted yet",
+        remedy="mlxconfig -d DEVICE query ROCE_CC_PRIO_MASK_P1, or look again after some congestion",
+        evidence=evidence,
+    )
+
+
 CHECK = Check(
     name="dcqcn",
     title="congestion control (DCQCN) on",
     scope="port",
-    needs=(*CONGESTION_PROBES, *CARD_PROBES),
+    needs=(*CONGESTION_PROBES, *CARD_PROBES, infiniband_counters.PROBE),
     judge=judge,
     doc=__doc__,
 )

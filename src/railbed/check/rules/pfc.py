@@ -13,7 +13,7 @@ priority stops traffic that may be dropped, and storage or SSH can hold up train
 Fix
 ---
 `dcb pfc set dev IF prio-pfc all:off 3:on`, or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`. Both are lost at reboot: put the
-command into a systemd unit that runs after the network. `railbed configure` does.
+command into a systemd unit that runs after the network.
 
 Source
 ------
