@@ -10,6 +10,7 @@ from railbed import catalog
 from railbed.check import rules
 from railbed.check.rule import Check, Judgement
 from railbed.check.site import NodeView, PortView, RailView, Site, Unread
+from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
 
 Subject = NodeView | PortView | RailView | Site
@@ -19,6 +20,11 @@ Subject = NodeView | PortView | RailView | Site
 def all_checks() -> Mapping[str, Check[Any]]:
     """Return every rule by name."""
     return catalog.collect(rules, Check, "CHECK")
+
+
+def has_subjects(check: Check[Any], cluster: Cluster) -> bool:
+    """Return whether there is anything to judge: what only absent ports would need is not read from the nodes."""
+    return check.scope in ("node", "cluster") or any(node.ports for node in cluster.nodes.values())
 
 
 def judge_site(checks: Iterable[Check[Any]], site: Site) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from railbed.check.judge import judge_site
+from railbed.check.judge import has_subjects, judge_site
 from railbed.check.rule import Check
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
@@ -17,7 +17,7 @@ from railbed.model.record import Event, Record
 
 async def check(cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]]) -> AsyncGenerator[Record, None]:
     """Yield an event per device read, then the findings."""
-    probes = {probe.name: probe for rule in checks for probe in rule.needs}
+    probes = {probe.name: probe for rule in checks if has_subjects(rule, cluster) for probe in rule.needs}
     devices: dict[str, DeviceFacts] = {}
     yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
     async with aclosing(survey(fleet, cluster, probes.values())) as answers:

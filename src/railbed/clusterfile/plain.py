@@ -21,7 +21,7 @@ def plain(value: object) -> Plain:
         case bool() | int() | str():
             return value
         case float():
-            return int(value) if value.is_integer() else value
+            return int(value) if value.is_integer() and value < 1e15 else value
     return str(value)
 
 

@@ -21,14 +21,15 @@ SECONDS_BETWEEN_READINGS = 1.0
 
 async def survey(fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]]) -> AsyncGenerator[DeviceFacts, None]:
     """Yield what is known of a device each time it has answered: once, or twice where probes are read twice."""
-    ordered = sorted(probes, key=lambda probe: (not probe.early, probe.timeout))
+    ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
     by_name = {probe.name: probe for probe in ordered}
     known: dict[str, DeviceFacts] = {}
-    last_heard = 0.0
+    last_counted = 0.0
     async with aclosing(fleet.run(_commands(fleet, cluster, ordered))) as answers:
         async for answer in answers:
             known[answer.device] = _facts(answer, by_name)
-            last_heard = max([last_heard, *(output.received for output in answer.outputs)])
+            counted = [output.received for output in answer.outputs if by_name[output.key].twice]
+            last_counted = max([last_counted, *counted])
             yield known[answer.device]
 
     answering = {device for device, facts in known.items() if not facts.failure}
@@ -37,7 +38,7 @@ async def survey(fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]]) -
     if not again:
         return
     # A recording was heard long ago: it is not waited for.
-    waited = max(0.0, time.time() - last_heard)
+    waited = max(0.0, time.time() - last_counted)
     await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
     async with aclosing(fleet.run(again)) as answers:
         async for answer in answers:

@@ -13,8 +13,7 @@ from railbed.probes.text import integer, number, sections
 
 COMMAND = r"""
 printf '==> services <==\n'
-cat /proc/[0-9]*/comm 2>/dev/null | sort -u |
-  grep -x -E 'chronyd|ntpd|ntpsec|openntpd|systemd-timesyn|ptp4l|phc2sys|timemaster'
+grep -hsxE 'chronyd|ntpd|ntpsec|openntpd|systemd-timesyn|ptp4l|phc2sys|timemaster' /proc/[0-9]*/comm | sort -u
 if command -v timedatectl >/dev/null 2>&1; then
   printf '==> timedatectl <==\n'; timedatectl show 2>/dev/null || timedatectl status 2>/dev/null
 fi

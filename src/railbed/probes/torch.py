@@ -19,17 +19,19 @@ from railbed.probes.text import json_value
 
 IMPORT_SECONDS = 25
 SCRIPT = f"""
-import importlib.util, json, os, re, subprocess, sys
+import json, os, sys
 
 def torch_folder():
-    spec = importlib.util.find_spec("torch")
-    return os.path.dirname(spec.origin) if spec and spec.origin else None
+    folders = (os.path.join(folder, "torch") for folder in sys.path)
+    return next((folder for folder in folders if os.path.isfile(os.path.join(folder, "version.py"))), None)
 
 def of_version_file(name, text):
+    import re
     match = re.search(r"^" + name + r"\\b[^=\\n]*=\\s*(['\\"])(.*?)\\1", text, re.M)
     return match.group(2) if match else None
 
 def ask_torch(facts):
+    import subprocess
     code = "import torch; print(torch._C._cuda_getArchFlags() or '')"
     try:
         done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

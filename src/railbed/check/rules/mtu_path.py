@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.rules.wording import grouped, some
+from railbed.check.rules.wording import counted, grouped, some
 from railbed.check.site import PortView
 from railbed.probes import ping_mtu
 from railbed.probes.parallel import peers_to_ask
@@ -53,7 +53,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         # A node that does not even answer SSH is told of once, by `reachable`, and not by each of its peers.
         if name in up or result == FINE:
             results[name if name not in results else f"{name}/{peer.netdev}"] = result
-    yield _summary(results, f"{mtu} bytes to {len(results)} peers", _evidence(own.values()))
+    yield _summary(results, f"{mtu} bytes to {counted(len(results), 'peer')}", _evidence(own.values()))
 
 
 def _summary(results: dict[str, str], expected: str, evidence: str) -> Judgement:
@@ -66,7 +66,7 @@ def _summary(results: dict[str, str], expected: str, evidence: str) -> Judgement
         return fail(expected=expected, observed=observed, evidence=evidence)
     if untold:
         return unknown(expected=expected, observed=f"{some(untold)}: ping could not be sent", evidence=evidence)
-    return ok(expected=expected, observed=f"all {len(results)} answer")
+    return ok(expected=expected, observed="answered")
 
 
 def _result(small: Ping | None, full: Ping | None, mtu: int) -> str:

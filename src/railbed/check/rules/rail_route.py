@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.rules.wording import some
+from railbed.check.rules.wording import counted, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.probes import ip_route
@@ -40,7 +40,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     tables = port.read(ip_route.PROBE).tables
     wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
-    expected = f"routes to {len(peers)} peers through {netdev}"
+    expected = f"routes to {counted(len(peers), 'peer')} through {netdev}"
     if not wrong:
         yield ok(expected=expected, observed=f"through {netdev}")
         return
