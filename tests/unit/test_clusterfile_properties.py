@@ -6,7 +6,7 @@ import contextlib
 import itertools
 from pathlib import Path
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railbed.clusterfile import difference, dumps, loads, rewrite
@@ -16,7 +16,7 @@ from tests.support.clusters import clusters
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = [path.read_text() for path in sorted((ROOT / "examples").glob("*.yaml"))]
-SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 PIECES = [
     "",
     "\n",
@@ -115,16 +115,15 @@ def test_rewriting_any_file_to_any_other(before: Cluster, after: Cluster) -> Non
     assert loads(rewrite(dumps(before), after), name="x") == after
 
 
-@settings(SETTINGS, max_examples=100)
+@settings(SETTINGS, max_examples=60)
 @given(st.sampled_from(TEXTS), clusters())
-def test_rewriting_a_typed_file_keeps_its_comments(text: str, after: Cluster) -> None:
-    """Comments on lines of their own survive any change, also where nothing else does."""
-    comments = [line.strip() for line in text.splitlines() if line.strip().startswith("#")]
-    assume(not any("#" in str(value) for value in after.model_dump(mode="json").values()))
+def test_rewriting_settings_keeps_every_comment(text: str, other: Cluster) -> None:
+    settings_of = {"name": other.name, "login": other.login, "policy": other.policy, "training": other.training}
+    after = loads(text, name="x").model_copy(update=settings_of)
     changed = rewrite(text, after)
     assert loads(changed, name="x") == after
-    kept = [line.strip() for line in changed.splitlines()]
-    assert [comment for comment in comments if comment not in kept] == []
+    kept = changed.splitlines()
+    assert [line for line in text.splitlines() if line.strip().startswith("#") and line not in kept] == []
 
 
 @settings(SETTINGS, max_examples=20)

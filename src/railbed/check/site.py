@@ -69,6 +69,12 @@ class NodeView:
         return reading.facts if isinstance(reading, Known) else None
 
 
+    def try_again(self, probe: Probe[F]) -> F | None:
+        """Return the second reading of a probe, or None where a rule can do without."""
+        reading = self.facts.again(probe)
+        return reading.facts if isinstance(reading, Known) else None
+
+
 @dataclass(frozen=True, slots=True)
 class PortView:
     """One port of a node that answered."""

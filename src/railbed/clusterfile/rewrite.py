@@ -58,9 +58,9 @@ class _Editor:
     cuts: list[tuple[int, int, str]] = field(default_factory=list)
 
     def result(self) -> str:
-        """Return the text with all cuts made."""
+        """Return the text with all cuts made, from its end; of two additions in one place the inner came first."""
         text = self.text
-        for start, end, instead in sorted(self.cuts, key=lambda cut: cut[:2], reverse=True):
+        for start, end, instead in sorted(reversed(self.cuts), key=lambda cut: cut[:2], reverse=True):
             text = text[:start] + instead + text[end:]
         return text
 

@@ -1,1 +1,1 @@
-"""One file per source: a command and a pure parser. `text.py` and `sysfs.py` help parsers, `interpret.py` runs them."""
+"""One file per source: a command and a pure parser (`PROBE`). Files without a PROBE are what several parsers share."""

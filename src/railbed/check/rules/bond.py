@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, warn
-from railbed.check.rules.wording import no_interface
+from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.probes import bonding, ip_link
 from railbed.probes.ip_link import Link

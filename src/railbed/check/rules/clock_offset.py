@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown, warn
-from railbed.check.rules.compare import gather, too_few
+from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
 from railbed.model.output import Output
 from railbed.probes import clock

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.card import CARD_PROBES, Ability, card_of
-from railbed.check.congestion import CONGESTION_PROBES, NOT_SHOWN, NOT_SHOWN_REMEDY, Congestion, congestion_of
-from railbed.check.rdma import on_rdma_ports, rdma_name
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.card import CARD_PROBES, Ability, card_of
+from railbed.check.shared.congestion import CONGESTION_PROBES, NOT_SHOWN, NOT_SHOWN_REMEDY, Congestion, congestion_of
+from railbed.check.shared.rdma import on_rdma_ports, rdma_name
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn

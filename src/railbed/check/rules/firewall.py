@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.rules.wording import some
+from railbed.check.shared.wording import some
 from railbed.check.site import NodeView, PortView
 from railbed.probes import firewall
 from railbed.probes.firewall_rules import Packet

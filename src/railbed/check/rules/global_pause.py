@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip
-from railbed.check.rules.wording import no_interface
+from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.probes import ethtool_driver, ethtool_pause
 

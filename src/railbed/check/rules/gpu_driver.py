@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
-from railbed.check.rules.applies import NO_GPU
+from railbed.check.shared.applies import NO_GPU
 from railbed.check.site import NodeView
 from railbed.probes import gpu, torch
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
-from railbed.check.rules.applies import gpu_obstacle
+from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
 from railbed.probes import gpu
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
-from railbed.check.rules.applies import gpu_obstacle
+from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import PortView
 from railbed.probes import gpu, gpu_topology
 

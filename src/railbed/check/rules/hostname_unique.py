@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
-from railbed.check.rules.compare import gather, too_few
+from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
 from railbed.probes import hostname
 

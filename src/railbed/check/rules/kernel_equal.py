@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, warn
-from railbed.check.rules.compare import gather, most_common, too_few
+from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.site import Site
 from railbed.probes import os_release
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
-from railbed.check.rules.wording import no_interface
+from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.probes import ethtool, ethtool_driver, ip_link
 

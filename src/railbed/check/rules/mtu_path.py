@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.rules.wording import counted, grouped, some
+from railbed.check.shared.wording import counted, grouped, some
 from railbed.check.site import PortView
 from railbed.probes import ping_mtu
 from railbed.probes.parallel import peers_to_ask

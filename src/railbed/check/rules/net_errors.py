@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, warn
-from railbed.check.rules.counter_names import is_drop, is_error, moved
-from railbed.check.rules.wording import no_interface, some
+from railbed.check.shared.net_counters import is_drop, is_error, moved
+from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
 from railbed.model.reading import Known, Unknown
 from railbed.probes import ethtool_stats, ip_link

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from statistics import median_low
 
 from railbed.check.rule import Check, Judgement, ok, warn
-from railbed.check.rules.compare import Gathered, gather, too_few
+from railbed.check.shared.compare import Gathered, gather, too_few
 from railbed.check.site import Site
 from railbed.probes import cpu, memory
 

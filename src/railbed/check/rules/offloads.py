@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, warn
-from railbed.check.rules.wording import no_interface
+from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.probes import ethtool_features
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.card import CARD_PROBES
-from railbed.check.rdma import on_rdma_ports, rdma_device
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.shared.card import CARD_PROBES
+from railbed.check.shared.rdma import on_rdma_ports, rdma_device
 from railbed.check.site import PortView
 from railbed.probes import pcie
 from railbed.probes.pcie import PcieCard

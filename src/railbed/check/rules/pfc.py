@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.card import CARD_PROBES, Ability, card_of
-from railbed.check.qos import pfc_priorities
-from railbed.check.rdma import on_rdma_ports
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.card import CARD_PROBES, Ability, card_of
+from railbed.check.shared.qos import pfc_priorities
+from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_pfc, mlnx_qos
 

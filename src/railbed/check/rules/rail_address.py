@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
-from railbed.check.rules.wording import some
+from railbed.check.shared.wording import some
 from railbed.check.site import PortView
 from railbed.probes import ip_addr
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.rules.wording import counted, some
+from railbed.check.shared.wording import counted, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.probes import ip_route

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.rules.wording import grouped, some
+from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
 from railbed.probes import ethtool
 

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.rdma import on_rdma_ports, rdma_device, rdma_name
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.shared.rdma import on_rdma_ports, rdma_device, rdma_name
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 from railbed.probes.infiniband import RdmaDevice

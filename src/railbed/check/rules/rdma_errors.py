@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.check.error_counters import ALL_NAMES, KINDS, Kind, moved
-from railbed.check.rdma import not_there, on_rdma_ports, rdma_name
 from railbed.check.rule import Check, Judgement, ok, unknown
+from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name
+from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, Kind, moved
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters, rdma_statistic
 from railbed.probes.infiniband_counters import RdmaCounters

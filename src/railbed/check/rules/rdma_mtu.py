@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rdma import not_there, on_rdma_ports
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.rdma import not_there, on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import ibv_devinfo
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rdma import not_there, on_rdma_ports, rdma_name, rdma_port
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name, rdma_port
 from railbed.check.site import PortView
 from railbed.probes import infiniband, rdma_link
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.card import CARD_PROBES, Ability, card_of
-from railbed.check.rdma import not_there, on_rdma_ports, rdma_device, rdma_port
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.shared.card import CARD_PROBES, Ability, card_of
+from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_device, rdma_port
 from railbed.check.site import PortView
 
 TOLERANCE = 0.01

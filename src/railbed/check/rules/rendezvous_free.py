@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
-from railbed.check.rules.wording import some
+from railbed.check.shared.wording import some
 from railbed.check.site import NodeView
 from railbed.probes import listening
 from railbed.probes.listening import Listener

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.rules.wording import counted, grouped, some
+from railbed.check.shared.wording import counted, grouped, some
 from railbed.check.site import NodeView
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import Attempt

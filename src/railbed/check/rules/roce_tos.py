@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.card import CARD_PROBES, card_of
-from railbed.check.rdma import on_rdma_ports, rdma_name
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
+from railbed.check.shared.card import CARD_PROBES, card_of
+from railbed.check.shared.rdma import on_rdma_ports, rdma_name
 from railbed.check.site import PortView
 from railbed.probes import roce_tos
 from railbed.probes.roce_tos import Tos

@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.rules.applies import gpu_obstacle
+from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
 from railbed.probes import gpu, torch
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from railbed.check.rule import Judgement, unknown
+from railbed.check.shared.wording import some
 from railbed.check.site import PortView, RailView
 from railbed.model.probe import Probe
 from railbed.model.reading import Known, Unknown
@@ -45,8 +46,4 @@ def by_value(values: Mapping[str, object]) -> str:
     for holder, value in values.items():
         holders.setdefault(value, []).append(holder)
     ordered = sorted(holders.items(), key=lambda item: (-len(item[1]), str(item[0])))
-    return "; ".join(f"{value} on {_some(names)}" for value, names in ordered)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
+    return "; ".join(f"{value} on {some(names)}" for value, names in ordered)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from railbed.check.rdma import rdma_device, rdma_name
+from railbed.check.shared.rdma import rdma_device, rdma_name
 from railbed.check.site import PortView
 from railbed.model.probe import Probe
 from railbed.probes import counter_names, infiniband

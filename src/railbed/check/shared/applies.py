@@ -1,4 +1,4 @@
-"""Whether rules about RDMA and GPUs apply to a node: shared by those rules, no rule itself."""
+"""Whether rules about RDMA and GPUs apply to a node: asked by those rules."""
 
 from __future__ import annotations
 

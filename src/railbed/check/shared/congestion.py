@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from railbed.check.rdma import rdma_device
+from railbed.check.shared.rdma import rdma_device
 from railbed.check.site import PortView
 from railbed.model.probe import Probe
 from railbed.probes import dcqcn, infiniband, pcie
