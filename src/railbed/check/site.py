@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail
@@ -68,7 +69,6 @@ class NodeView:
         reading = self.facts.read(probe)
         return reading.facts if isinstance(reading, Known) else None
 
-
     def try_again(self, probe: Probe[F]) -> F | None:
         """Return the second reading of a probe, or None where a rule can do without."""
         reading = self.facts.again(probe)
@@ -117,7 +117,7 @@ class RailView:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Site:
     """The cluster and everything read from it. Nodes that did not answer are told of once, by the rule `reachable`."""
 
@@ -129,7 +129,7 @@ class Site:
         """The cluster as a whole."""
         return "cluster"
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[NodeView, ...]:
         """Nodes that answered, in the order of the file."""
         return tuple(
@@ -138,12 +138,14 @@ class Site:
             if name in self.devices and not _never_answered(self.devices[name])
         )
 
-    @property
-    def rails(self) -> Iterator[RailView]:
+    @cached_property
+    def rails(self) -> tuple[RailView, ...]:
         """Rails with their ports."""
-        for name, rail in self.cluster.rails.items():
-            ports = tuple(port for node in self.nodes for port in node.ports if port.port.rail == name)
-            yield RailView(self, name, rail, ports)
+        ports = [port for node in self.nodes for port in node.ports]
+        return tuple(
+            RailView(self, name, rail, tuple(port for port in ports if port.port.rail == name))
+            for name, rail in self.cluster.rails.items()
+        )
 
 
 def _never_answered(facts: DeviceFacts) -> bool:

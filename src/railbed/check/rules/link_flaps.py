@@ -28,7 +28,6 @@ from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.net_counters import FLAPS, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
-from railbed.model.reading import Known, Unknown
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
@@ -43,8 +42,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if first is None or second is None:
         yield no_interface(netdev)
         return
-    before = _changes(first, port.node.facts.read(ethtool_stats.PROBE))
-    after = _changes(second, port.node.facts.again(ethtool_stats.PROBE))
+    before = _changes(first, port.node.try_read(ethtool_stats.PROBE))
+    after = _changes(second, port.node.try_again(ethtool_stats.PROBE))
     growth = moved(before, after)
     so_far = some([f"{name} {count}" for name, count in after.items()])
     if not before:
@@ -57,9 +56,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield ok(expected=EXPECTED, observed=f"no change ({so_far} before)")
 
 
-def _changes(link: Link, reading: Known[DriverStatistics] | Unknown) -> dict[str, int]:
+def _changes(link: Link, driver: DriverStatistics | None) -> dict[str, int]:
     found = {} if link.carrier_changes is None else {"carrier_changes": link.carrier_changes}
-    counters = reading.facts.interfaces.get(link.name) if isinstance(reading, Known) else None
+    counters = driver.interfaces.get(link.name) if driver else None
     return found | {name: counters.values[name] for name in FLAPS if counters and name in counters.values}
 
 

@@ -30,7 +30,6 @@ from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.net_counters import is_drop, is_error, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
-from railbed.model.reading import Known, Unknown
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
@@ -45,8 +44,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if first is None or second is None:
         yield no_interface(netdev)
         return
-    before = _kernel(first) | _driver(port.node.facts.read(ethtool_stats.PROBE), netdev)
-    after = _kernel(second) | _driver(port.node.facts.again(ethtool_stats.PROBE), netdev)
+    before = _kernel(first) | _driver(port.node.try_read(ethtool_stats.PROBE), netdev)
+    after = _kernel(second) | _driver(port.node.try_again(ethtool_stats.PROBE), netdev)
     growth = moved(before, after)
     errors = {name: count for name, count in growth.items() if is_error(name)}
     drops = {name: count for name, count in growth.items() if is_drop(name)}
@@ -83,8 +82,8 @@ def _kernel(link: Link) -> dict[str, int]:
     return {name: count for name, count in counters.items() if count is not None}
 
 
-def _driver(reading: Known[DriverStatistics] | Unknown, netdev: str) -> dict[str, int]:
-    counters = reading.facts.interfaces.get(netdev) if isinstance(reading, Known) else None
+def _driver(facts: DriverStatistics | None, netdev: str) -> dict[str, int]:
+    counters = facts.interfaces.get(netdev) if facts else None
     return dict(counters.values) if counters else {}
 
 
