@@ -105,9 +105,11 @@ def inventory(servers: Servers) -> str:
 
 def run(command: Sequence[str], environment: Mapping[str, str], allowed: Sequence[int]) -> Sample:
     """Run a command and return how long it took and the memory of its largest process."""
+    # Both tools may keep their byte code, as they do for a user.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.monotonic()
     process = subprocess.Popen(
-        command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command, env={**inherited, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert process.stderr is not None
     complaint = process.stderr.read()

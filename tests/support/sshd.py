@@ -90,6 +90,7 @@ def running_servers(count: int, folder: Path, *, options: Sequence[str] = (), sh
     assert SSHD, "OpenSSH's sshd is not installed"
     servers = Servers(folder)
     _make_keys(servers, shell)
+    (folder / "home").mkdir()
     try:
         for index in range(count):
             servers.servers.append(_start(folder, f"127.0.0.{index + 2}", options))
@@ -121,6 +122,7 @@ def _start(folder: Path, address: str, options: Sequence[str]) -> Server:
         "\n".join(
             [
                 *options,  # OpenSSH takes the first value it meets
+                f"SetEnv HOME={folder / 'home'}",  # whatever this account's own start-up files do is not tested here
                 f"ListenAddress {address}",
                 f"Port {port}",
                 f"HostKey {folder / 'host'}",

@@ -157,6 +157,8 @@ def compose(text: str, name: str) -> Node | None:
         node: Node | None = yaml.compose(text)
     except YAMLError as error:
         raise refusal(name, [syntax_mistake(text, error)]) from None
+    except (ValueError, OverflowError):
+        raise refusal(name, [Mistake("not YAML: a number in an escape or a %YAML line is out of bounds")]) from None
     return node
 
 

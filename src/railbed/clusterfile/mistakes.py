@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,12 @@ HABITS = {
 """Words that other tools use, with ours."""
 
 
+SECRETS = {"password", "passphrase"}
+PLACES_OF_SECRETS = {"env", "keyring"}
+PASSWORD_IN_TEXT = re.compile(r"(pass(?:word|phrase|wd)?[^A-Za-z0-9_]).*|(:)[^:@/]+(?=@)", re.IGNORECASE | re.DOTALL)
+"""What stands behind the word password, and between the : and the @ of `user:password@host`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mistake, with the line and key it concerns; line 0 and an empty path stand for the whole file."""
@@ -52,21 +59,24 @@ def refusal(name: str, mistakes: Iterable[Mistake], *, hint: str = "") -> Cluste
 
 
 def path_text(path: KeyPath) -> str:
-    """Return a path as `nodes.n1.ports[0].netdev`."""
+    """Return a path as `nodes.n1.ports[0].netdev`; what stands in the place of a secret is left out."""
     text = ""
-    for part in path:
+    for before, part in zip(("", *path), path, strict=False):
+        if before in SECRETS and part not in PLACES_OF_SECRETS:
+            break
         text += f"[{part}]" if isinstance(part, int) else f".{key_text(part)}" if text else key_text(part)
     return text
 
 
 def key_text(key: str) -> str:
     """Return a key as it can stand in a sentence of one line."""
-    return key if key and key.isprintable() and len(key) <= 64 else quoted(key)
+    return key if key and key.isprintable() and len(key) <= 64 and not PASSWORD_IN_TEXT.search(key) else quoted(key)
 
 
 def quoted(text: str) -> str:
-    """Return a text of the file in quotes, on one line and not too long."""
-    return ascii(text[:40] + "…" * (len(text) > 40)) if not text.isprintable() else f"'{shortened(text, 40)}'"
+    """Return a text of the file in quotes, on one line, not too long, and without a password."""
+    text = shortened(PASSWORD_IN_TEXT.sub(r"\1\2…", text), 40)
+    return f"'{text}'" if text.isprintable() else ascii(text)
 
 
 def shortened(text: str, length: int) -> str:

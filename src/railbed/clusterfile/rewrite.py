@@ -60,7 +60,8 @@ class _Editor:
     def result(self) -> str:
         """Return the text with all cuts made, from its end; of two additions in one place the inner came first."""
         text = self.text
-        for start, end, instead in sorted(reversed(self.cuts), key=lambda cut: cut[:2], reverse=True):
+        order = sorted(range(len(self.cuts)), key=lambda number: (*self.cuts[number][:2], number), reverse=True)
+        for start, end, instead in (self.cuts[number] for number in order):
             text = text[:start] + instead + text[end:]
         return text
 
@@ -140,6 +141,8 @@ class _Editor:
     def _block_sequence(self, node: SequenceNode, wanted: list[tuple[Node | None, str]]) -> None:
         start = self._line_start(node.start_mark.index)
         margin = self.text[start : node.start_mark.index]
+        while self.text[self._line_start(start - 1) : start].lstrip().startswith("#"):
+            start = self._line_start(start - 1)
         end = self._line_after(_end(node))
         comments, pieces = self._pieces(node, start)
         lines = "".join(pieces[id(item)] if item else f"{margin}- {said}\n" for item, said in wanted)

@@ -8,10 +8,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from railbed.clusterfile.document import Document
-from railbed.clusterfile.mistakes import KeyPath, Mistake, did_you_mean, nearest, shortened
+from railbed.clusterfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, nearest, shortened
 from railbed.clusterfile.wording import choices, expected, found, keys_at, schema_at
 
-SECRETS = {"password", "passphrase"}
 KEY_MARK = "[key]"
 """How pydantic marks an error in a map's key and not in its value."""
 

@@ -269,7 +269,7 @@ class Cluster(Part):
     switches: Mapping[Name, Switch] = {}
     """Switches by name."""
     training: Training = Training()
-    """What training needs of the nodes."""
+    """Port, disk space and folder that training needs."""
 
     def ports(self) -> Iterator[tuple[str, Port]]:
         """Yield every port with the name of its node."""

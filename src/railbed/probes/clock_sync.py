@@ -14,7 +14,7 @@ from railbed.probes.text import integer, number, sections
 COMMAND = r"""
 printf '==> services <==\n'
 grep -hsxE 'chronyd|ntpd|ntpsec|openntpd|systemd-timesyn|ptp4l|phc2sys|timemaster' /proc/[0-9]*/comm | sort -u
-if command -v timedatectl >/dev/null 2>&1; then
+if [ -d /run/systemd/system ] && command -v timedatectl >/dev/null 2>&1; then
   printf '==> timedatectl <==\n'; timedatectl show 2>/dev/null || timedatectl status 2>/dev/null
 fi
 if command -v chronyc >/dev/null 2>&1; then

@@ -13,7 +13,9 @@ from railbed.probes.text import integer, json_value, sections
 COMMAND = r"""
 printf '==> lscpu <==\n'; lscpu -J 2>/dev/null || lscpu
 printf '\n==> governors <==\n'
-cat /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor 2>/dev/null | sort | uniq -c
+if [ -e /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor ]; then
+  sort /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor | uniq -c
+fi
 printf '\n==> virtualisation <==\n'; systemd-detect-virt --vm 2>/dev/null
 exit 0
 """

@@ -16,7 +16,10 @@ from railbed.probes.text import sections
 COMMAND = r"""
 printf '==> loaded <==\n'; cat /proc/modules 2>/dev/null
 printf '==> present <==\n'; ls /sys/module 2>/dev/null
-printf '==> built-in <==\n'; sed 's|.*/||; s|[.]ko$||' "/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
+printf '==> built-in <==\n'; read -r kernel </proc/sys/kernel/osrelease
+if [ -r "/lib/modules/$kernel/modules.builtin" ]; then
+  sed 's|.*/||; s|[.]ko$||' "/lib/modules/$kernel/modules.builtin"
+fi
 for class in infiniband infiniband_verbs; do
   if [ -d "/sys/class/$class" ]; then printf '==> %s <==\n' "$class"; ls "/sys/class/$class"; fi
 done

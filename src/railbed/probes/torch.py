@@ -19,14 +19,14 @@ from railbed.probes.text import json_value
 
 IMPORT_SECONDS = 25
 SCRIPT = f"""
-import json, os, sys
+import os, sys
 
 def torch_folder():
     folders = (os.path.join(folder, "torch") for folder in sys.path)
     return next((folder for folder in folders if os.path.isfile(os.path.join(folder, "version.py"))), None)
 
 def of_version_file(name, text):
-    import re
+    import re  # imported where needed: most nodes are asked for nothing but the version of Python
     match = re.search(r"^" + name + r"\\b[^=\\n]*=\\s*(['\\"])(.*?)\\1", text, re.M)
     return match.group(2) if match else None
 
@@ -53,7 +53,10 @@ if folder:
     facts["rocm"] = of_version_file("hip", text)
     if facts["cuda"] and os.path.exists("/proc/driver/nvidia/version"):
         ask_torch(facts)
-print(json.dumps(facts))
+    import json
+    print(json.dumps(facts))
+else:
+    print('{{"python": "%s"}}' % facts["python"])
 """
 ARCHITECTURE = re.compile(r"(?:sm|compute)_\d{2,3}[af]?", re.ASCII)
 

@@ -25,7 +25,7 @@ CHUNK = 64 * 1024
 
 PROLOGUE = """\
 PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
-id=$(id -u); as_root() { if [ "$id" = 0 ]; then eval "$1"; else exec sudo -n sh -c "$1"; fi; }
+as_root() { if [ "$(id -u)" = 0 ]; then eval "$1"; else exec sudo -n sh -c "$1"; fi; }
 """
 
 
