@@ -21,7 +21,6 @@ SIDEWAYS = {
     ("diagnose", "check"),
     ("fleet", "probes"),
     ("model", "errors"),
-    ("cli", "__main__"),
 }
 SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}
 ALLOWED_TORCH = ("train/worker", "bench/worker", "collective")

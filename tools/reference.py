@@ -52,7 +52,7 @@ def checks_page() -> str:
     checks = all_checks()
     parts = [
         "# Checks\n",
-        f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some of them; `railbed check --explain "
+        f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some; `railbed check --explain "
         "RULE` shows one.\n",
         "| rule | looks at | says |\n|---|---|---|",
         *(f"| [{name}](#{name}) | each {check.scope} | {check.title} |" for name, check in checks.items()),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from inspect import cleandoc
 from typing import Generic, Literal, TypeVar
 
@@ -49,11 +50,7 @@ class Check(Generic[S]):
 
     def section(self, heading: str) -> str:
         """Return the text under one of the four headings."""
-        pattern = rf"^{heading}\n-+\n(.*?)(?=^(?:{'|'.join(HEADINGS)})\n-+\n|\Z)"
-        match = re.search(pattern, cleandoc(self.doc), re.MULTILINE | re.DOTALL)
-        if not match:
-            raise ValueError(f"rule {self.name} has no section {heading!r}")
-        return match.group(1).strip()
+        return _section(self.doc, heading)
 
     @property
     def why(self) -> str:
@@ -64,6 +61,15 @@ class Check(Generic[S]):
     def fix(self) -> str:
         """The general remedy, on one line."""
         return " ".join(self.section("Fix").split())
+
+
+@cache
+def _section(doc: str, heading: str) -> str:
+    pattern = rf"^{heading}\n-+\n(.*?)(?=^(?:{'|'.join(HEADINGS)})\n-+\n|\Z)"
+    match = re.search(pattern, cleandoc(doc), re.MULTILINE | re.DOTALL)
+    if not match:
+        raise ValueError(f"a rule has no section {heading!r}: {doc.splitlines()[0]}")
+    return match.group(1).strip()
 
 
 def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -> Judgement:

@@ -12,12 +12,12 @@ from rich.text import Text
 from railbed.check.judge import all_checks
 from railbed.check.rule import HEADINGS, Check
 from railbed.check.run import check
-from railbed.cli.local import local_cluster
 from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
 from railbed.cli.perform import OK, perform
 from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
 from railbed.fleet.fleet import DEVICE_SECONDS
+from railbed.model.cluster import Cluster
 
 RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="[RULE]…", help="Only these rules. [default: all]")]
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
@@ -43,8 +43,15 @@ def check_command(
         return OK
     chosen = [_rule(name) for name in rules] if rules else list(all_checks().values())
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
-    wanted = given_cluster(cluster, replay) or local_cluster(timeout)
+    wanted = given_cluster(cluster, replay) or _local_cluster(timeout)
     return perform("check", wanted, options, lambda fleet: check(wanted, fleet, chosen))
+
+
+def _local_cluster(timeout: float) -> Cluster:
+    # Imported here because a cluster file, the usual case, needs nothing of discover.
+    from railbed.cli.local import local_cluster
+
+    return local_cluster(timeout)
 
 
 def _rule(name: str) -> Check[Any]:

@@ -51,11 +51,6 @@ def railbed(
     """
 
 
-def main() -> None:
-    """Run the command line and end the process."""
-    sys.exit(run())
-
-
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 from railbed import clusterfile
@@ -96,12 +96,14 @@ class _Outcome:
 
 @asynccontextmanager
 async def _reach(options: Options, run: OpenRun) -> AsyncIterator[Reach]:
-    recorders = [Recorder(run.raw), *([Recorder(options.record)] if options.record else [])]
-    if options.replay:
-        yield recorded(replay_from(recording_folder(options.replay)), *recorders)
-    else:
-        async with live_reach() as reach:
-            yield recorded(reach, *recorders)
+    with ExitStack() as stack:
+        folders = [run.raw, *([options.record] if options.record else [])]
+        recorders = [stack.enter_context(Recorder(folder)) for folder in folders]
+        if options.replay:
+            yield recorded(replay_from(recording_folder(options.replay)), *recorders)
+        else:
+            async with live_reach() as reach:
+                yield recorded(reach, *recorders)
 
 
 def _keep_cluster(folder: Path, text: str) -> None:

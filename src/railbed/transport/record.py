@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import BinaryIO, Self
 
 from railbed.errors import DeviceError, UsageError
 from railbed.model.output import Output
@@ -23,47 +24,54 @@ INDEX = "index.jsonl"
 
 
 class Recorder:
-    """Writes a recording."""
+    """Writes a recording; closing it closes the index of every device."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._times: Counter[tuple[str, str]] = Counter()
+        self._indexes: dict[str, BinaryIO] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for index in self._indexes.values():
+            index.close()
 
     def keep(self, output: Output) -> None:
         """Keep one output."""
         self._times[output.device, output.key] += 1
         file = f"{output.key}.{self._times[output.device, output.key]}.out"
-        self._in(output.device, file).write_bytes(scrub(output.stdout))
-        self._append(
-            output.device,
-            {
-                "key": output.key,
-                "command": output.command,
-                "exit": output.exit,
-                "sent": output.sent,
-                "received": output.received,
-                "truncated": output.truncated,
-                "failure": output.failure,
-                "stderr": scrub(output.stderr).decode("utf-8", "replace"),
-                "stdout": file,
-            },
-        )
+        line = {
+            "key": output.key,
+            "command": output.command,
+            "exit": output.exit,
+            "sent": output.sent,
+            "received": output.received,
+            "truncated": output.truncated,
+            "failure": output.failure,
+            "stderr": scrub(output.stderr).decode("utf-8", "replace"),
+            "stdout": file,
+        }
+        index = self._index(output.device)
+        (self._folder / output.device / file).write_bytes(scrub(output.stdout))
+        index.write(json.dumps(line).encode() + b"\n")
 
     def keep_error(self, device: str, error: str, message: str, hint: str = "") -> None:
         """Keep why a device could not be reached, or not to the end."""
-        self._append(device, {"error": error, "message": message, "hint": hint})
+        line = {"error": error, "message": message, "hint": hint}
+        self._index(device).write(json.dumps(line).encode() + b"\n")
 
-    def _append(self, device: str, line: dict[str, object]) -> None:
-        with self._in(device, INDEX).open("a") as index:
-            index.write(json.dumps(line) + "\n")
-
-    def _in(self, device: str, name: str) -> Path:
-        folder = self._folder / device
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot record to {self._folder}: {error.strerror}") from error
-        return folder / name
+    def _index(self, device: str) -> BinaryIO:
+        """Return the index of a device; unbuffered, so that a crash loses no line."""
+        if device not in self._indexes:
+            folder = self._folder / device
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._indexes[device] = (folder / INDEX).open("ab", buffering=0)
+            except OSError as error:
+                raise UsageError(f"cannot record to {self._folder}: {error.strerror}") from error
+        return self._indexes[device]
 
 
 def recorded(reach: Reach, *recorders: Recorder) -> Reach:
