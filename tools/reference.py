@@ -17,6 +17,8 @@ from railbed.probes.interpret import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+WIDTH = 100
+SCOPES = {"node": "each node", "port": "each port", "rail": "each rail", "cluster": "the cluster"}
 GENERATED = "<!-- Written by `make docs`; edit the source, not this page. -->\n\n"
 
 
@@ -34,11 +36,11 @@ def pages() -> Mapping[str, str]:
 def commands_page() -> str:
     """Return the help of every command, as `--help` prints it."""
     group = get_command(app)
-    root = group.make_context("railbed", [], resilient_parsing=True)
+    root = group.make_context("railbed", [], resilient_parsing=True, terminal_width=WIDTH)
     parts = ["# Commands\n", _help("railbed", group.get_help(root))]
     for name in group.list_commands(root):  # type: ignore[attr-defined]
         command = group.get_command(root, name)  # type: ignore[attr-defined]
-        context = command.make_context(f"railbed {name}", [], resilient_parsing=True)
+        context = command.make_context(f"railbed {name}", [], resilient_parsing=True, terminal_width=WIDTH)
         parts.append(_help(f"railbed {name}", command.get_help(context)))
     return "\n".join(parts)
 
@@ -55,7 +57,7 @@ def checks_page() -> str:
         f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some; `railbed check --explain "
         "RULE` shows one.\n",
         "| rule | looks at | says |\n|---|---|---|",
-        *(f"| [{name}](#{name}) | each {check.scope} | {check.title} |" for name, check in checks.items()),
+        *(f"| [{name}](#{name}) | {SCOPES[check.scope]} | {check.title} |" for name, check in checks.items()),
         "",
     ]
     for name, check in checks.items():

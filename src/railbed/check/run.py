@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -11,13 +11,17 @@ from railbed.check.rule import Check
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
+from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record
 
 
-async def check(cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]]) -> AsyncGenerator[Record, None]:
-    """Yield an event per device read, then the findings."""
-    probes = {probe.name: probe for rule in checks if has_subjects(rule, cluster) for probe in rule.needs}
+async def check(
+    cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], *, extra_probes: Iterable[Probe[Any]] = ()
+) -> AsyncGenerator[Record, None]:
+    """Yield an event per device read, then the findings. Extra probes are read for the run's record alone."""
+    needed = [probe for rule in checks if has_subjects(rule, cluster) for probe in rule.needs]
+    probes = {probe.name: probe for probe in (*needed, *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
     yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
     async with aclosing(survey(fleet, cluster, probes.values())) as answers:

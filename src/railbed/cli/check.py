@@ -18,8 +18,9 @@ from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
 from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.model.cluster import Cluster
+from railbed.probes.interpret import all_probes
 
-RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="[RULE]…", help="Only these rules. [default: all]")]
+RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="RULE", help="Only these rules. [default: all]")]
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
 AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
 
@@ -44,7 +45,9 @@ def check_command(
     chosen = [_rule(name) for name in rules] if rules else list(all_checks().values())
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
     wanted = given_cluster(cluster, replay) or _local_cluster(timeout)
-    return perform("check", wanted, options, lambda fleet: check(wanted, fleet, chosen))
+    # A whole check of a cluster with rails also keeps what no rule judges: it is the evidence of a bug report.
+    extra = () if rules or not any(wanted.ports()) else all_probes().values()
+    return perform("check", wanted, options, lambda fleet: check(wanted, fleet, chosen, extra_probes=extra))
 
 
 def _local_cluster(timeout: float) -> Cluster:

@@ -36,7 +36,7 @@ HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0
 HostsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[HOST]…", help="Machines as [user@]host[:port]. [default: those of the cluster file, else this one]"
+        metavar="HOST", help="Machines as [user@]host[:port]. [default: those of the cluster file, else this one]"
     ),
 ]
 SwitchOption = Annotated[

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.applies import gpu_obstacle
+from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import PortView
 from railbed.probes import gpu, gpu_topology
 
@@ -37,7 +38,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     """Find the GPU nearest to the port's card."""
     card = port.port.rdma
     if card is None:
-        yield skip("no RDMA on this port")
+        yield skip(NO_RDMA)
         return
     obstacle = gpu_obstacle(port.read(gpu.PROBE), EXPECTED)
     if obstacle:

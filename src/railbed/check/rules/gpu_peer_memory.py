@@ -26,7 +26,8 @@ import re
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, warn
-from railbed.check.shared.applies import NO_RDMA, gpu_obstacle, rdma_devices
+from railbed.check.shared.applies import gpu_obstacle, rdma_devices
+from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import gpu, modules, os_release
 

@@ -41,18 +41,18 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     if facts.addresses is None:
         yield unknown(expected=EXPECTED, observed="no getent there to ask")
     elif not facts.addresses:
-        yield fail(expected=EXPECTED, observed=f"{facts.name} does not resolve", remedy=_remedy(node, facts.name))
+        remedy = f"in /etc/hosts of {node.name}: add {_entry(node, facts.name)}"
+        yield fail(expected=EXPECTED, observed=f"{facts.name} does not resolve", remedy=remedy)
     elif facts.resolves_to_loopback_first:
-        yield fail(
-            expected=EXPECTED, observed=f"{facts.name} is {facts.addresses[0]}", remedy=_remedy(node, facts.name)
-        )
+        remedy = f"in /etc/hosts of {node.name}: replace the line of {facts.name} by {_entry(node, facts.name)}"
+        yield fail(expected=EXPECTED, observed=f"{facts.name} is {facts.addresses[0]}", remedy=remedy)
     else:
         yield ok(expected=EXPECTED, observed=f"{facts.name} is {facts.addresses[0]}")
 
 
-def _remedy(node: NodeView, name: str) -> str:
+def _entry(node: NodeView, name: str) -> str:
     address = str(node.node.ports[0].address) if node.node.ports else "ADDRESS"
-    return f"in /etc/hosts of {node.name}: replace the line of {name} by `{address} {name}`"
+    return f"`{address} {name}`"
 
 
 CHECK = Check(

@@ -25,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.shared.applies import NO_RDMA, rdma_devices
+from railbed.check.shared.applies import rdma_devices
+from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import limits
 

@@ -33,7 +33,10 @@ from railbed.probes import ping_mtu
 from railbed.probes.parallel import peers_to_ask
 from railbed.probes.ping_mtu import Ping
 
-FINE, UNTOLD = "passes", "cannot be told"
+FINE, UNTOLD, SMALL_ONLY = "passes", "cannot be told", "small passes"
+LOOK_HERE = "raise the MTU of this interface (see mtu), or of the hop that told its own"
+LOOK_BEYOND = "look at the MTU of the peer's interface, then of the switch: `mtu 9216` on its ports and in network-qos"
+NO_PATH = "look at link_up and rail_address of both ends, then at the switch port and its VLAN"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -62,8 +65,10 @@ def _summary(results: dict[str, str], expected: str, evidence: str) -> Judgement
     if not results:
         return skip("no peer on this rail is up")
     if wrong:
-        observed = "; ".join(f"{some(names, 2)}: {result}" for result, names in grouped(wrong).items())
-        return fail(expected=expected, observed=observed, evidence=evidence)
+        groups = grouped(wrong)
+        observed = "; ".join(f"{some(names, 2)}: {result}" for result, names in groups.items())
+        remedy = "; ".join(dict.fromkeys(_remedy(result) for result in groups))
+        return fail(expected=expected, observed=observed, remedy=remedy, evidence=evidence)
     if untold:
         return unknown(expected=expected, observed=f"{some(untold)}: ping could not be sent", evidence=evidence)
     return ok(expected=expected, observed="answered")
@@ -77,8 +82,14 @@ def _result(small: Ping | None, full: Ping | None, mtu: int) -> str:
     if full.outcome == "too_long":
         return f"MTU {full.mtu}" if full.mtu else f"MTU below {mtu}"
     if small is not None and small.outcome == "reply":
-        return f"small passes, {mtu} does not"
+        return f"{SMALL_ONLY}, {mtu} does not"
     return "unreachable" if full.outcome == "unreachable" else "no answer"
+
+
+def _remedy(result: str) -> str:
+    if result.startswith("MTU"):
+        return LOOK_HERE
+    return LOOK_BEYOND if result.startswith(SMALL_ONLY) else NO_PATH
 
 
 def _evidence(pings: Iterable[Ping]) -> str:

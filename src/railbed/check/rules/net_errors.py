@@ -35,6 +35,7 @@ from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
 
 EXPECTED = "no error counter grows"
+DROPS_REMEDY = "packets that nobody here wanted, or longer than this MTU (see mtu), or a host too busy to take them"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -55,7 +56,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if errors:
         yield fail(expected=EXPECTED, observed=_listed(errors), evidence=evidence)
     elif drops:
-        yield warn(expected=EXPECTED, observed=_listed(drops), evidence=evidence)
+        yield warn(expected=EXPECTED, observed=_listed(drops), remedy=DROPS_REMEDY, evidence=evidence)
     else:
         # Only now the driver's counters are a must: without them nothing is known to be fine.
         port.node.outputs(ethtool_stats.PROBE)

@@ -6,7 +6,6 @@ from railbed.check.rule import Judgement, skip, unknown
 from railbed.check.site import NodeView
 from railbed.probes.gpu import Gpus
 
-NO_RDMA = "no RDMA port in the cluster file"
 NO_GPU = "no NVIDIA GPU"
 
 
