@@ -13,6 +13,8 @@ EXCUSE = re.compile(
 )
 """What ethtool says where a driver has no answer. That is a fact about the driver, not a text to stumble over."""
 
+TITLE = re.compile(r"^(Settings|Pause parameters|Features) for (?P<name>\S+):$")
+
 
 def for_each_interface(command: str) -> str:
     """Return a shell loop that runs a command for every interface but loopback; the command sees it as `$name`."""
@@ -26,12 +28,15 @@ def for_each_interface(command: str) -> str:
 def answers(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each interface with the lines that ethtool printed for it, without excuses and empty lines.
 
-    An interface may have nothing to say. A text that says nothing at all is no answer.
+    An interface may have nothing to say. A text that says nothing at all is no answer. Saved without our header, most of
+    what ethtool prints names the interface in its title.
     """
     if not text.strip():
         raise ParseError("nothing was printed")
     for name, part in sections(text):
-        yield name, [line for line in part.splitlines() if line.strip() and not EXCUSE.match(line.strip())]
+        lines = [line for line in part.splitlines() if line.strip() and not EXCUSE.match(line.strip())]
+        title = TITLE.match(lines[0]) if lines else None
+        yield name or (title["name"] if title else ""), lines
 
 
 def without_title(lines: list[str], title: str) -> list[str]:

@@ -47,6 +47,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     tried = {name: attempts[name] for name in wanted if name in attempts and _counts(attempts[name], up)}
     closed = {name: WORDS[attempt.outcome] for name, attempt in tried.items() if attempt.outcome in WORDS}
     failed = [name for name, attempt in tried.items() if attempt.outcome == "failed"]
+    failed += [name for name in wanted if name in up and name not in attempts]
     expected = f"TCP port {port} of {counted(len(tried), 'peer')} within reach"
     evidence = "\n".join(f"{name} {attempt.address}: {attempt.said}" for name, attempt in tried.items())
     if closed:
