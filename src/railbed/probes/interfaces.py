@@ -28,8 +28,8 @@ def for_each_interface(command: str) -> str:
 def answers(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each interface with the lines that ethtool printed for it, without excuses and empty lines.
 
-    An interface may have nothing to say. A text that says nothing at all is no answer. Saved without our header, most of
-    what ethtool prints names the interface in its title.
+    An interface may have nothing to say; a text that says nothing at all is no answer. Saved without our header, most
+    of what ethtool prints names the interface in its title.
     """
     if not text.strip():
         raise ParseError("nothing was printed")
