@@ -127,11 +127,12 @@ def test_an_unknown_host_key_says_what_to_do(three: Servers, tmp_path: Path) -> 
         assert "accept it" in finding["remedy"]
 
 
-def test_ctrl_c_ends_everything_and_says_so(three: Servers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_kill_end_everything_and_say_so(three: Servers, tmp_path: Path, number: signal.Signals) -> None:
     begun = slow_down(three, tmp_path)
     process = start(tmp_path, "check")
     await_path(begun)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err.decode() == "railbed: interrupted\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def railbed(folder: Path, *arguments: str | Path, stdin: bytes = b"", **changes:
 
 
 def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """Start `railbed` and let it run."""
+    """Start `railbed` and let it run; a test run in the background must not hand its deafness to Ctrl-C on to it."""
     return subprocess.Popen(
         [RAILBED, *map(str, arguments)],
         cwd=folder,
@@ -59,4 +60,5 @@ def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
     )

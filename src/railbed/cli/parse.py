@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import sys
 from pathlib import Path
@@ -74,7 +75,10 @@ def _text(file: Path) -> str:
 def folder_text(folder: Path) -> str:
     """Return a saved sysfs folder as `path:line` lines, as a probe's command prints a live one."""
     lines: list[str] = []
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder.resolve().parent if folder.name in ("", ".") else folder.parent)
-        lines += [f"{name}:{line}" for line in path.read_bytes().decode("utf-8", "replace").splitlines()]
+    top = folder.resolve() if folder.name in ("", "..") else folder
+    for path in sorted(path for path in top.rglob("*") if path.is_file()):
+        # A live sysfs has files that cannot be read (empty GID slots, write-only switches).
+        with contextlib.suppress(OSError):
+            text = path.read_bytes().decode("utf-8", "replace")
+            lines += [f"{path.relative_to(top.parent)}:{line}" for line in text.splitlines()]
     return "\n".join(lines) + "\n"

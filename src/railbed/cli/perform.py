@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
@@ -35,9 +36,9 @@ def perform(verb: str, cluster: Cluster, options: Options, work: Work, *, all_mu
         try:
             outcome = asyncio.run(_loop(cluster, options, work, run, screen))
             code = outcome.code(all_must_answer=all_must_answer)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             run.finish("interrupted", INTERRUPTED)
-            raise
+            raise KeyboardInterrupt from None
         except RailbedError as error:
             run.finish("failed", exit_code(error))
             raise
@@ -55,6 +56,7 @@ def exit_code(error: RailbedError) -> int:
 
 
 async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> _Outcome:
+    _end_in_order_on_sigterm()
     outcome = _Outcome()
     async with (
         _reach(options, run) as reach,
@@ -66,6 +68,13 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, sc
             screen.show(record)
             outcome.see(record)
     return outcome
+
+
+def _end_in_order_on_sigterm() -> None:
+    """Let `kill` do what Ctrl-C does: end what was started on the devices, and say so in the run."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 class _Outcome:

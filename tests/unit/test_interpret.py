@@ -1,0 +1,86 @@
+"""From raw output to facts, or to the reason why there are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from railbed import probes
+from railbed.catalog import collect
+from railbed.model.cluster import Policy
+from railbed.model.output import Output
+from railbed.model.probe import Probe
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
+from railbed.probes import ip_link
+from railbed.probes.interpret import interpret
+from railbed.probes.shell import quote_path
+
+FINE = b'[{"ifname":"lo","mtu":65536,"operstate":"UNKNOWN","flags":[]}]'
+
+
+def output(**changes: object) -> Output:
+    fields: dict[str, object] = {"device": "a", "key": "ip_link", "command": "ip", "stdout": b"", "exit": 0}
+    fields |= {"sent": 0.0, "received": 0.0, **changes}
+    return Output(**fields)  # type: ignore[arg-type]
+
+
+def test_facts() -> None:
+    reading = interpret(ip_link.PROBE, output(stdout=FINE))
+    assert isinstance(reading, Known)
+    assert reading.facts.links["lo"].mtu == 65536
+
+
+def test_a_tool_that_complains_but_answers_is_read() -> None:
+    assert isinstance(interpret(ip_link.PROBE, output(stdout=FINE, exit=1, stderr=b"a warning")), Known)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"exit": 127}, "ip is not installed"),
+        ({"exit": None, "failure": "did not finish within 10 s"}, "ip_link did not finish within 10 s"),
+        ({"exit": 2, "stderr": b"Cannot open netlink socket\n"}, "ip_link exited with 2: Cannot open netlink socket"),
+        ({"stdout": b"x" * 2**20, "truncated": True}, "ip_link printed more than 1 MiB; cut"),
+        ({"stdout": b"Object \xff is unknown"}, "not understood"),
+        ({"stdout": FINE[:20]}, "not understood"),
+    ],
+)
+def test_why_not(changes: dict[str, object], reason: str) -> None:
+    reading = interpret(ip_link.PROBE, output(**changes))
+    assert isinstance(reading, Unknown)
+    assert reason in reading.reason
+    assert not reading.device_failed
+
+
+def test_sudo_that_wants_a_password() -> None:
+    probe = Probe(name="x", title="", command="x", parse=str, facts=str, tool="lldpctl", needs_root=True)
+    reading = interpret(probe, output(exit=1, stderr=b"sudo: a password is required\n"))
+    assert isinstance(reading, Unknown)
+    assert reading.reason == "x needs root"
+    assert "lldpctl" in reading.remedy
+
+
+def test_what_a_dead_device_did_not_say_is_the_devices_fault() -> None:
+    facts = DeviceFacts(device="a", failure=DeviceFailure(reason="no route"))
+    reading = facts.read(ip_link.PROBE)
+    assert isinstance(reading, Unknown)
+    assert (reading.reason, reading.device_failed) == ("no route", True)
+
+
+def test_a_plug_in_bears_the_name_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Probe(name="other", title="", command="", parse=str, facts=str)
+    monkeypatch.setattr(ip_link, "PROBE", wrong)
+    with pytest.raises(ValueError, match="must be named 'ip_link'"):
+        collect(probes, Probe, "PROBE")
+
+
+@pytest.mark.parametrize(
+    ("path", "quoted"),
+    [("~/data", "~/data"), ("~", "~"), ("/a b", "'/a b'"), ("/x; rm -rf /", "'/x; rm -rf /'"), ("~/a b", "~/'a b'")],
+)
+def test_paths_are_quoted_but_for_the_home_folder(path: str, quoted: str) -> None:
+    assert quote_path(path) == quoted
+
+
+@pytest.mark.parametrize(("ecn", "traffic_class"), [(True, 106), (False, 104)])
+def test_dscp_26_makes_the_traffic_class(ecn: bool, traffic_class: int) -> None:
+    assert Policy(ecn=ecn).traffic_class == traffic_class
