@@ -38,7 +38,7 @@ Network = IPv4Network | IPv6Network
 def judge(site: Site) -> Iterator[Judgement]:
     """Compare the rails in pairs, in the file and then on each node."""
     if len(site.cluster.rails) < 2:
-        yield skip("there is one rail")
+        yield skip("fewer than two rails")
         return
     subnets = {name: rail.subnet for name, rail in site.cluster.rails.items() if rail.subnet}
     clashes = list(_clashes(subnets))
