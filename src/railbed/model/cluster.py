@@ -22,6 +22,8 @@ def _address(value: object) -> object:
         address = ip_interface(text).ip if "/" in text else ip_address(text)
     except ValueError:
         raise ValueError("expected an IP address such as 10.1.0.1") from None
+    if "%" in text:
+        raise ValueError("expected an address without an interface (%)")
     if "/" in text:
         raise ValueError(f"expected an address without a prefix; did you mean {address}?")
     return address
