@@ -79,6 +79,8 @@ def _blocks(lines: list[str]) -> list[dict[str, str]]:
     """Return the bond's own lines, then those of each member; titles such as `802.3ad info` have no value."""
     blocks: list[dict[str, str]] = [{}]
     for line in lines:
+        if line.startswith(TITLE):
+            raise ParseError("several bonds without their names", line=line)
         if ":" not in line:
             continue
         key, value = key_and_value(line)

@@ -44,12 +44,12 @@ class ClockSync:
 
 
 def parse(text: str) -> ClockSync:
-    """Read the sections; text without any is saved `timedatectl` output."""
-    parts = dict(sections(text))
-    if not parts.keys() & {"services", "timedatectl", "chronyc"} and not text.strip():
+    """Read the sections; text without any is what `timedatectl` or `chronyc -c tracking` printed."""
+    parts = {name or _looks_like(part): part for name, part in sections(text)}
+    if not text.strip():
         raise ParseError("nothing was printed")
     chrony = _tracking(parts.get("chronyc", ""))
-    flag = _kernel_flag(parts.get("timedatectl", parts.get("", "")))
+    flag = _kernel_flag(parts.get("timedatectl", ""))
     return ClockSync(
         synchronised=_chrony_synchronised(chrony) if flag is None else flag,
         services=tuple(SERVICES.get(name, name) for name in parts.get("services", "").split()),
@@ -57,6 +57,10 @@ def parse(text: str) -> ClockSync:
         stratum=integer(chrony[2]) if chrony else None,
         offset_seconds=number(chrony[4]) if chrony else None,
     )
+
+
+def _looks_like(text: str) -> str:
+    return "chronyc" if text.count(",") == CHRONY_FIELDS - 1 else "timedatectl"
 
 
 def _kernel_flag(text: str) -> bool | None:

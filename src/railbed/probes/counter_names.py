@@ -9,7 +9,8 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.probes.text import sections
 
-NAME = re.compile(r"[A-Za-z][\w.]*(?: [\w.]+)*", re.ASCII)
+NAME = re.compile(r"[A-Za-z][\w.,]*(?: [\w.,]+)*", re.ASCII)
+"""Some have several words (`RNR sent`) or a comma (`SwLinkUp,32`)."""
 
 SIGNS = {
     "mlx4": {"rq_num_oos", "sq_num_to", "rq_num_dup"},
@@ -52,12 +53,17 @@ def parse(text: str) -> CounterNames:
 
 
 def _port(listing: str) -> PortCounterNames:
-    names = [name for name in re.split(r"\n|\t|\r| {2,}", listing) if name.strip()]
-    for name in names:
-        if not NAME.fullmatch(name.strip()):
-            raise ParseError("expected names of counters", line=name)
-    found = tuple(sorted(name.strip() for name in names))
+    found = tuple(sorted(name for cell in re.split(r"\n|\t|\r| {2,}", listing) for name in _names(cell.strip())))
     return PortCounterNames(names=found, family=_family(set(found)))
+
+
+def _names(cell: str) -> list[str]:
+    """Return the names in a cell: one, in quotes where `ls` puts them, or several where blanks of columns were lost."""
+    name = re.sub(r"^'(.*)'$", r"\1", cell)
+    if name and not NAME.fullmatch(name):
+        raise ParseError("expected names of counters", line=cell)
+    # No driver has names with both blanks and underscores.
+    return name.split() if "_" in name else [name] if name else []
 
 
 def _family(names: set[str]) -> str | None:

@@ -20,6 +20,7 @@ printf '\n==> virtualisation <==\n'; systemd-detect-virt --vm 2>/dev/null
 exit 0
 """
 MAX_DEPTH = 8
+MODEL = "Model name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class Cpu:
     """The processors of a machine."""
 
     model: str | None = None
+    """Of big and little cores both, as `Cortex-X925 + Cortex-A725`."""
     sockets: int | None = None
     cores: int | None = None
     """Physical cores of all sockets."""
@@ -42,14 +44,16 @@ class Cpu:
 def parse(text: str) -> Cpu:
     """Read lscpu's JSON (nested or flat) or its text, and what follows it."""
     parts = dict(sections(text))
-    fields = _lscpu(parts.get("lscpu", parts.get("", "")))
+    kinds = _kinds(parts.get("lscpu", parts.get("", "")))
+    fields = {name: value for kind in kinds for name, value in kind.items()}
     if "CPU(s)" not in fields:
         raise ParseError("lscpu does not say how many processors there are", line=text.strip()[:80])
-    sockets = _count(fields, "Socket(s)")
+    sockets = [count for kind in kinds if (count := _count(kind, "Socket(s)")) is not None]
+    cores = [count for kind in kinds if (count := _cores(kind)) is not None]
     return Cpu(
-        model=fields.get("Model name"),
-        sockets=sockets,
-        cores=_cores(fields, sockets),
+        model=" + ".join(kind[MODEL] for kind in kinds if MODEL in kind) or None,
+        sockets=max(sockets, default=None),
+        cores=sum(cores) if len(cores) == len(kinds) else None,
         threads=integer(fields["CPU(s)"]),
         numa_nodes=_count(fields, "NUMA node(s)"),
         hypervisor=fields.get("Hypervisor vendor") or _detected(parts.get("virtualisation", "")),
@@ -57,9 +61,17 @@ def parse(text: str) -> Cpu:
     )
 
 
-def _lscpu(text: str) -> dict[str, str]:
-    pairs = _json_pairs(text) if text.lstrip().startswith("{") else _text_pairs(text)
-    return {name.strip().rstrip(":"): value.strip() for name, value in pairs if value.strip() not in ("", "-")}
+def _kinds(text: str) -> list[dict[str, str]]:
+    """Return what lscpu says; of big and little cores each kind has its own model name and counts after it."""
+    kinds: list[dict[str, str]] = [{}]
+    for key, text_value in _json_pairs(text) if text.lstrip().startswith("{") else _text_pairs(text):
+        name, value = key.strip().rstrip(":"), text_value.strip()
+        if value in ("", "-"):
+            continue
+        if name == MODEL and MODEL in kinds[-1]:
+            kinds.append({})
+        kinds[-1][name] = value
+    return kinds
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -89,8 +101,8 @@ def _count(fields: dict[str, str], name: str) -> int | None:
     return integer(fields[name]) if name in fields else None
 
 
-def _cores(fields: dict[str, str], sockets: int | None) -> int | None:
-    per_socket = _count(fields, "Core(s) per socket")
+def _cores(fields: dict[str, str]) -> int | None:
+    sockets, per_socket = _count(fields, "Socket(s)"), _count(fields, "Core(s) per socket")
     if sockets is not None and per_socket is not None:
         return sockets * per_socket
     clusters, per_cluster = _count(fields, "Cluster(s)"), _count(fields, "Core(s) per cluster")

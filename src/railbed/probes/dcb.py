@@ -138,15 +138,19 @@ def _words(key: str, value: object) -> list[str]:
         return [_word(value)]
     if key == "default_prio":
         return [_word(item) for item in value]
-    return [_pair(index, item) for index, item in enumerate(value)]
+    return [_pair(index, item, hexadecimal=key == "ethtype_prio") for index, item in enumerate(value)]
 
 
-def _pair(index: int, value: object) -> str:
-    """Write `[26, 3]` as `26:3` and the value at an index as `index:value`; newer tools add a blank to a pair."""
+def _pair(index: int, value: object, *, hexadecimal: bool) -> str:
+    """Write `[26, 3]` as `26:3` and the value at an index as `index:value`; newer tools add a blank to a pair.
+
+    EtherTypes are numbers in JSON and hexadecimal in text.
+    """
     if isinstance(value, list):
         if len(value) < 2:
             raise ParseError("expected a pair", line=str(value)[:80])
-        return f"{_word(value[0])}:{_word(value[1])}"
+        key = f"{value[0]:x}" if hexadecimal and type(value[0]) is int else _word(value[0])
+        return f"{key}:{_word(value[1])}"
     return f"{index}:{_word(value)}"
 
 

@@ -23,7 +23,11 @@ printf '==> inodes <==\n'; df -Pi -- "$folder" 2>/dev/null
 printf '==> options <==\n'; findmnt -n -o OPTIONS -T "$folder" 2>/dev/null
 exit 0
 """
-ROW = re.compile(r"(?P<filesystem>\S.*?) +(?P<total>\d+) +\d+ +(?P<free>-?\d+) +(?:\d+%|-) +(?P<mount>/.*)", re.ASCII)
+ROW = re.compile(
+    r"(?P<filesystem>\S.*?)\s+(?P<total>\d+|-)\s+(?:-?\d+|-)\s+(?P<free>-?\d+|-)\s+(?:\d+%|-)\s+(?P<mount>/.*)",
+    re.ASCII,
+)
+"""df prints `-` for what the file system does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,8 @@ def _row(text: str) -> _Row | None:
     match = ROW.fullmatch(rows[0].strip())
     if not match or len(rows) > 1:
         raise ParseError("df: expected one row of numbers", line=rows[-1])
+    if "-" in (match["total"], match["free"]):
+        return None
     return _Row(match["filesystem"], match["mount"], integer(match["total"]), integer(match["free"]))
 
 

@@ -9,7 +9,7 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.probes.interfaces import answers, for_each_interface, without_title
 
-KEY = re.compile(r"^\s+([A-Z][A-Za-z0-9 ()/-]*):(.*)$")
+KEY = re.compile(r"^\s+([A-Za-z][A-Za-z0-9 ()/-]*):(.*)$")
 SPEED = re.compile(r"^(\d{1,9})Mb/s$", re.ASCII)
 NOT_TOLD = ("Unknown", "Not reported", "N/A")
 

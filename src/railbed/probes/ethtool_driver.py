@@ -37,7 +37,12 @@ def parse(text: str) -> Drivers:
 
 
 def _driver(lines: list[str]) -> Driver:
-    values = dict(map(key_and_value, lines))
+    values: dict[str, str] = {}
+    for line in lines:
+        key, value = key_and_value(line)
+        if key in values:
+            raise ParseError("several interfaces without their names", line=line)
+        values[key] = value
     if values and "driver" not in values:
         raise ParseError("no line `driver:`", line=lines[0])
     told = {key: value for key, value in values.items() if value not in NOTHING}

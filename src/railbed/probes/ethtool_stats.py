@@ -11,6 +11,9 @@ from railbed.probes.interfaces import answers, for_each_interface, without_title
 
 COUNTER = re.compile(r"^\s*(\S.*?)\s*:\s*([^:]*)$")
 """The last colon ends the name: bnxt and qede put the queue before it, as in `[0]: rx_ucast_packets: 17`."""
+GROUP = re.compile(r"[TR]x Queue#")
+"""vmxnet3 numbers its queues so, and sets the counters of each, with names that come again, further in below it."""
+TITLE = "NIC statistics:"
 NUMBER = re.compile(r"^\d{1,20}$", re.ASCII)
 
 
@@ -32,23 +35,29 @@ class DriverStatistics:
 
 def parse(text: str) -> DriverStatistics:
     """Read `ethtool -S IF` of one or many interfaces, whatever the driver names its counters."""
-    return DriverStatistics(
-        interfaces={name: _counters(without_title(lines, "NIC statistics:")) for name, lines in answers(text)}
-    )
+    return DriverStatistics(interfaces={name: _counters(without_title(lines, TITLE)) for name, lines in answers(text)})
 
 
 def _counters(lines: list[str]) -> Counters:
     values: dict[str, int] = {}
     texts: dict[str, str] = {}
+    group, depth = "", 0
     for line in lines:
         match = COUNTER.match(line)
         if not match:
             raise ParseError("expected `counter: value`", line=line)
+        if line.strip() == TITLE:
+            raise ParseError("several interfaces without their names", line=line)
         name, value = match.group(1), match.group(2).strip()
+        indent = match.start(1)
+        if GROUP.fullmatch(name):
+            group, depth = f"{name}{value}: ", indent
+            continue
+        full_name = f"{group}{name}" if indent > depth else name
         if NUMBER.match(value):
-            values[name] = int(value)
+            values[full_name] = int(value)
         else:
-            texts[name] = value
+            texts[full_name] = value
     return Counters(values=values, texts=texts)
 
 

@@ -11,7 +11,14 @@ from railbed.probes.firewall_nft import read_nft, without_iptables
 from railbed.probes.firewall_rules import Chain, Packet, Verdict, Walk
 from railbed.probes.text import sections
 
-MANAGERS = {"Status: active": True, "Status: inactive": False, "running": True, "not running": False}
+MANAGERS = {
+    "Status: active": True,
+    "Status: inactive": False,
+    "running": True,
+    "not running": False,
+    "failed": True,
+}
+"""firewalld is `failed` when it runs but could not set all its rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,10 @@ from railbed.probes.firewall_values import networks, port_range
 
 ACTIONS: dict[str, Action] = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "drop", "RETURN": "return"}
 UNDERSTOOD_MODULES = {"tcp", "udp", "multiport", "conntrack", "state", "comment"}
+LOOPBACK = ("127.", "::1")
 NOISE = re.compile(r"^(#|ip6?tables\S* v|modprobe: |Perhaps |iptables: )")
+FORBIDDEN = re.compile(r"permission denied|operation not permitted|must be root", re.IGNORECASE)
+"""Rules that may not be seen are not the same as no rules."""
 
 
 def read_iptables(text: str, family: str) -> dict[str, Chain]:
@@ -21,6 +24,9 @@ def read_iptables(text: str, family: str) -> dict[str, Chain]:
     rules: dict[str, list[PacketRule]] = {}
     policies: dict[str, Verdict] = {}
     lines = [line for line in text.splitlines() if line.strip() and not NOISE.match(line)]
+    forbidden = next((line for line in text.splitlines() if NOISE.match(line) and FORBIDDEN.search(line)), None)
+    if forbidden:
+        raise ParseError("the rules may not be read", line=forbidden)
     words_of = {line: _words(line) for line in lines}
     own = {words[1] for words in words_of.values() if words[0] in ("-N", "-P")}
     for line in lines:
@@ -57,7 +63,7 @@ def _rule(words: list[str], own: set[str], family: str) -> Iterator[PacketRule]:
     """Yield the rule, unless it never meets the first packet of a connection from another machine."""
     options = dict(_options(words))
     states = options.get("--ctstate") or options.get("--state")
-    if (states and "NEW" not in states.split(",")) or options.get("-i") == "lo":
+    if (states and "NEW" not in states.split(",")) or options.get("-i") == "lo" or _is_to_loopback(words):
         return
     target = options.get("-j") or options.get("-g")
     ports = options.get("--dports") or options.get("--dport")
@@ -76,11 +82,22 @@ def _rule(words: list[str], own: set[str], family: str) -> Iterator[PacketRule]:
     )
 
 
+def _is_to_loopback(words: list[str]) -> bool:
+    """Say whether the rule is for a destination inside the machine, as the one with which Kubernetes guards it."""
+    return any(
+        before != "!" and option == "-d" and value.startswith(LOOPBACK)
+        for before, option, value in zip(["", *words], words, words[1:], strict=False)
+    )
+
+
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the options that are understood, and `unclear` for any other condition; what follows the target is its."""
     rest = iter(words)
     for word in rest:
         value = next(rest, "")
+        if word == "-c":
+            next(rest, "")  # packets, bytes: `iptables -S -v` counts them
+            continue
         if word in ("-j", "-g"):
             yield word, value
             return

@@ -10,6 +10,10 @@ from railbed.probes.fields import Fields
 from railbed.probes.firewall_rules import PacketRule
 from railbed.probes.firewall_values import networks, port_range
 
+NAMED_SET = "@"
+"""How a condition names a set that is kept elsewhere."""
+EVERYWHERE = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
+
 
 def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
     """Return the rule with one more condition, or None when it then never meets a new connection."""
@@ -28,12 +32,16 @@ def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
 
 
 def _narrowed(rule: PacketRule, left: Fields, right: list[object]) -> PacketRule:
+    if any(isinstance(one, str) and one.startswith(NAMED_SET) for one in right):
+        return replace(rule, unclear=True)
     payload, meta = left.sub("payload"), left.sub("meta")
     if payload and "protocol" in payload:
         return _by_header(rule, payload.text("protocol"), payload.text("field"), right)
     match meta.optional_text("key") if meta else None:
         case "iif" | "iifname":
             return replace(rule, netdevs=tuple(map(str, right)))
+        case "nfproto" if rule.sources is None and set(right) <= EVERYWHERE.keys():
+            return replace(rule, sources=tuple(EVERYWHERE[str(one)] for one in right))
         case "l4proto":
             return _by_protocol(rule, tuple(map(str, right)))
         case _:
@@ -61,9 +69,9 @@ def _by_protocol(rule: PacketRule, protocols: tuple[str, ...]) -> PacketRule:
 
 
 def _items(value: object) -> Iterator[object]:
-    """Yield the values on the right side: one, a list, or a set."""
-    if isinstance(value, dict) and isinstance(value.get("set"), list):
-        yield from value["set"]
+    """Yield the values on the right side: one, a list, a set, or flags."""
+    if isinstance(value, dict) and isinstance(one := value.get("set", value.get("|")), list):
+        yield from one
     elif isinstance(value, list):
         yield from value
     else:

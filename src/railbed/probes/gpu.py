@@ -44,6 +44,7 @@ fi
 exit 0
 """
 NOT_TOLD = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|GPU requires reset|Not Found)\]?|\[.*\]")
+UNIT = re.compile(r" \[.*\]$")
 MODULE = re.compile(r"NVRM version: .*?Kernel Module.*? (?P<version>\d+\.[\d.]+) ")
 CUDA = re.compile(r"CUDA (?:UMD )?Version *: *(?P<version>\d+\.\d+)")
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -91,17 +92,18 @@ class Gpus:
 
 
 def parse(text: str) -> Gpus:
-    """Read the sections; text without any is the saved query alone."""
+    """Read the sections; text without any is the saved query alone, which with its heading may have other columns."""
     parts = dict(sections(text))
     if not text.strip():
         raise ParseError("nothing was printed")
     module = parts.get("module", "").strip()
     cuda = CUDA.search(parts.get("cuda", ""))
-    rows = [line for line in parts.get("gpus", parts.get("", "")).splitlines() if line.strip()]
-    warnings = [line for line in rows if line.startswith("WARNING:")]
+    lines = [line for line in parts.get("gpus", parts.get("", "")).splitlines() if line.strip()]
+    warnings = [line for line in lines if line.startswith("WARNING:")]
+    columns, rows = _columns([line for line in lines if line not in warnings])
     problems = [*parts.get("problem", "").strip().splitlines(), *warnings]
     return Gpus(
-        gpus=tuple(_gpu(line) for line in rows if line not in warnings),
+        gpus=tuple(_gpu(line, columns) for line in rows),
         on_bus=_on_bus(parts["pci"]) if "pci" in parts else None,
         module=_module_version(module) if module else None,
         open_module="Open Kernel Module" in module if module else None,
@@ -110,23 +112,34 @@ def parse(text: str) -> Gpus:
     )
 
 
-def _gpu(line: str) -> Gpu:
-    cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) not in (len(COLUMNS), len(COLUMNS) + 1):
-        raise ParseError(f"nvidia-smi: expected {len(COLUMNS)} or {len(COLUMNS) + 1} columns", line=line)
-    index, name, uuid, pci, memory, driver, persistence, ecc, errors, *late = map(_told, cells)
+def _columns(rows: list[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns, as the heading names them where there is one, and the rows below it."""
+    named = tuple(UNIT.sub("", cell.strip()) for cell in rows[0].split(",")) if rows else ()
+    if {"index", "name"} <= set(named):
+        return named, rows[1:]
+    return (*COLUMNS, LATE_COLUMN) if len(named) > len(COLUMNS) else COLUMNS, rows
+
+
+def _gpu(line: str, columns: tuple[str, ...]) -> Gpu:
+    cells = line.split(",")
+    if len(cells) != len(columns):
+        raise ParseError(f"nvidia-smi: expected {len(columns)} columns", line=line)
+    told = {column: _told(cell.strip()) for column, cell in zip(columns, cells, strict=True)}
+    index, name = told["index"], told["name"]
     if index is None or name is None:
         raise ParseError("nvidia-smi: a GPU without index or name", line=line)
+    pci, memory, errors = (told.get(column) for column in ("pci.bus_id", "memory.total", COLUMNS[-1]))
+    capability = told.get(LATE_COLUMN)
     return Gpu(
         index=integer(index),
         name=name,
-        uuid=uuid,
+        uuid=told.get("uuid"),
         pci=pci.lower() if pci else None,
-        memory_bytes=integer(memory) * 2**20 if memory else None,
-        driver=driver,
-        compute_capability=_capability(late[0]) if late and late[0] else None,
-        persistence=_enabled(persistence),
-        ecc=_enabled(ecc),
+        memory_bytes=integer(memory.removesuffix("MiB")) * 2**20 if memory else None,
+        driver=told.get("driver_version"),
+        compute_capability=_capability(capability) if capability else None,
+        persistence=_enabled(told.get("persistence_mode")),
+        ecc=_enabled(told.get("ecc.mode.current")),
         uncorrected_errors=integer(errors) if errors else None,
     )
 

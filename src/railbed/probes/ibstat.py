@@ -12,7 +12,8 @@ from railbed.probes.text import integer, number
 
 DEVICE = re.compile(r"(?:CA|Switch|Router|iWARP RNIC|\?\?\?):? '([^']+)'")
 PORT = re.compile(r"Port (\d{1,3}):", re.ASCII)
-VALUE = re.compile(r"([A-Za-z][A-Za-z ]*):(.*)", re.ASCII)
+VALUE = re.compile(r"((?:\?\?\? )?[A-Za-z][A-Za-z ]*):(.*)", re.ASCII)
+WARNING, PANIC = "ibwarn: ", "ibpanic: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,10 @@ def parse(text: str) -> Ibstat:
     values: dict[str, str] = {}
     for line in text.split("\n"):
         word = line.strip()
+        if word.startswith(WARNING):
+            continue
+        if word.startswith(PANIC):
+            raise ParseError("ibstat stopped", line=line)
         if match := DEVICE.fullmatch(word):
             device = devices.setdefault(match[1], _Block())
             values = device.values

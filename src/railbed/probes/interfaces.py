@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from textwrap import dedent
 
 from railbed.errors import ParseError
 from railbed.probes.text import sections
 
 EXCUSE = re.compile(
-    r"^(Cannot (get|read|dump) .*|netlink error: .*|No data available|no stats available|Operation not supported)$"
+    r"^(Cannot (get|read|dump) .*|netlink (error|warning): .*|No data available|no (stats|feature info) available"
+    r"|Operation not supported)$"
 )
 """What ethtool says where a driver has no answer. That is a fact about the driver, not a text to stumble over."""
 
-TITLE = re.compile(r"^(Settings|Pause parameters|Features) for (?P<name>\S+):$")
+TITLE = re.compile(r"^(Settings|Pause parameters|Features|Offload parameters) for (?P<name>\S+):\s*$")
 
 
 def for_each_interface(command: str) -> str:
@@ -29,14 +32,25 @@ def answers(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each interface with the lines that ethtool printed for it, without excuses and empty lines.
 
     An interface may have nothing to say; a text that says nothing at all is no answer. Saved without our header, most
-    of what ethtool prints names the interface in its title.
+    of what ethtool prints names the interface in its title, so that several may follow each other.
     """
     if not text.strip():
         raise ParseError("nothing was printed")
     for name, part in sections(text):
-        lines = [line for line in part.splitlines() if line.strip() and not EXCUSE.match(line.strip())]
-        title = TITLE.match(lines[0]) if lines else None
-        yield name or (title["name"] if title else ""), lines
+        lines = [line for line in dedent(part).splitlines() if line.strip() and not EXCUSE.match(line.strip())]
+        if name:
+            yield name, lines
+        else:
+            yield from _by_title(lines)
+
+
+def _by_title(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    titles = [(number, match["name"]) for number, match in enumerate(map(TITLE.match, lines)) if match]
+    if not titles or titles[0][0] > 0:
+        yield "", lines
+        return
+    for (start, name), (end, _) in pairwise([*titles, (len(lines), "")]):
+        yield name, lines[start:end]
 
 
 def without_title(lines: list[str], title: str) -> list[str]:

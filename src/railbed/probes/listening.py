@@ -9,10 +9,14 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.probes.text import integer
 
-PROCESS = re.compile(r'\("([^"]*)",pid=(\d{1,10})')
+PROCESS = re.compile(r'\("([^"]*)",(?:pid=)?(\d{1,10})')
+"""`(("sshd",pid=912,fd=3))`; iproute2 before 3.17 wrote `(("sshd",912,3))`."""
 
-NOT_TCP = ("State", "Netid", "udp ")
-"""The heading, and what a person gets who asks for UDP as well."""
+NOT_TCP = re.compile(r"(State|Netid|Recv-Q|udp)\s|(\S+\s+)?UNCONN\s")
+"""The heading, and what a person gets who asks for UDP as well; some old ss write `tcp` before UDP too."""
+
+LINE = re.compile(r"(?:tcp\s+)?(?:LISTEN\s+)?\d+\s+\d+\s+(?P<local>\S+)\s+\S+(?P<rest>.*)", re.ASCII)
+"""Old ss leaves the state out where it shows only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +44,18 @@ class Listeners:
 
 def parse(text: str) -> Listeners:
     """Read `ss -ltn`, with or without its heading and its process column."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(NOT_TCP)]
+    lines = [line for line in text.splitlines() if line.strip() and not NOT_TCP.match(line)]
     return Listeners(listeners=tuple(map(_listener, lines)))
 
 
 def _listener(line: str) -> Listener:
-    words = line.removeprefix("tcp ").split(maxsplit=5)
-    if len(words) < 5 or words[0] != "LISTEN":
+    match = LINE.fullmatch(line.strip())
+    if not match:
         raise ParseError("expected a listening socket", line=line)
-    address, colon, port = words[3].rpartition(":")
+    address, colon, port = match["local"].rpartition(":")
     if not colon:
         raise ParseError("expected `address:port`", line=line)
-    process = PROCESS.search(words[5]) if len(words) > 5 else None
+    process = PROCESS.search(match["rest"])
     return Listener(
         address=address.replace("[", "").replace("]", ""),
         port=integer(port),

@@ -10,12 +10,15 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.probes.text import integer, sections
 
+NOT_SUPPORTED = r".* not supported on your system!?"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficClass:
     """One traffic class."""
 
-    tc: int
+    tc: int | None
+    """None where the tool leaves it out: it does without rate limits."""
     tsa: str | None = None
     """`strict`, `ets` or `vendor`."""
     bandwidth: int | None = None
@@ -75,8 +78,9 @@ class _Reader:
                 self.dscp_prio[str(integer(number))] = integer(match[1])
 
     def traffic_class(self, match: re.Match[str]) -> None:
+        number = integer(match[1]) if match[1] else None
         bandwidth = integer(match[4]) if match[4] else None
-        self.classes.append(TrafficClass(tc=integer(match[1]), ratelimit=match[2], tsa=match[3], bandwidth=bandwidth))
+        self.classes.append(TrafficClass(tc=number, ratelimit=match[2] or None, tsa=match[3], bandwidth=bandwidth))
 
     def class_priority(self, match: re.Match[str]) -> None:
         if not self.classes and match[1].split() == list("01234567"):
@@ -98,19 +102,25 @@ class _Reader:
 _LINES: list[tuple[str, Callable[[_Reader, re.Match[str]], None]]] = [
     (r"prio:\s*(\d)\s+dscp:([\d, ]*)", _Reader.dscp),
     (r"tc: (\d+) (?:ratelimit: ([^,]+), )?tsa: ?(\w+)?(?:, bw: (\d+)%)?", _Reader.traffic_class),
+    (r"()()(strict|vendor|unknown|ets)(?:, bw: (\d+)%)?", _Reader.traffic_class),
     (r"(?:priority|up):\s+([\d ]+)", _Reader.class_priority),
     (r"(enabled|buffer|priority):?\s+([\d ]+)", _Reader.value),
     (r"(DCBX mode|Priority trust (?:state|mode)|Receive buffer size \(bytes\)|Cable len):(.*)", _Reader.value),
-    (r"(?:skprio|tos): .*|.* not supported on your system!?|\*+ WARNING.*", _Reader.passed_over),
+    (rf"(?:skprio|tos): .*|{NOT_SUPPORTED}|\*+ WARNING.*", _Reader.passed_over),
     (r"[A-Za-z][\w ()-]*:.*", _Reader.passed_over),
 ]
 
 
 def parse(text: str) -> MlnxQos:
-    """Read the sections of all interfaces, or the output for one; where the tool failed its section is empty."""
+    """Read the sections of all interfaces, or the output for one; without QoS all of it is not supported, or empty."""
     if not text.strip():
         return MlnxQos(interfaces={})
-    return MlnxQos(interfaces={name: _qos(body) for name, body in sections(text) if body.strip()})
+    return MlnxQos(interfaces={name: _qos(body) for name, body in sections(text) if _has_qos(body)})
+
+
+def _has_qos(body: str) -> bool:
+    """Tell whether it is an interface with QoS: a VLAN, an IPoIB interface or a virtual function has none."""
+    return any(line.strip() and not re.fullmatch(NOT_SUPPORTED, line.strip()) for line in body.split("\n"))
 
 
 def _qos(body: str) -> Qos:

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
+from railbed.probes.rdma_tree import COMPLAINT
 from railbed.probes.text import integer, number, sections
 
-LINE = re.compile(r"(?:.*/)?([\w.]+):(.*)", re.ASCII)
+ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+LINE = re.compile(
+    rf"((?:(?:{ADDRESS}(?::\w+)?|pci[0-9a-fA-F]{{4,8}}:[0-9a-fA-F]{{2}}|[^/:]*)/)*)([^/:\s]+):(.*)", re.ASCII
+)
+"""Folders, file and value; of folders only those of PCI have a colon in their names."""
+CARD = re.compile(rf"(?:.*/)?({ADDRESS})/(.*)|(?:.*/)?(net|infiniband)/([^/]+)/device/(.*)", re.ASCII)
+"""Folder of a card, by PCI address or by the interface or RDMA device it is, and what is below."""
+BELOW = re.compile(r"(net|infiniband)/([^/]+)/.*", re.ASCII)
 SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", re.ASCII)
 NO_WIDTH = (0, 63, 255)
 """What is read where no link was trained, and of virtual functions."""
@@ -37,33 +45,54 @@ class PcieCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieCards:
-    """All network and RDMA cards, by PCI address; one card saved alone is under the empty name."""
+    """All network and RDMA cards, by PCI address; one that was saved without it is under its interface or no name."""
 
     cards: dict[str, PcieCard]
 
 
 def parse(text: str) -> PcieCards:
-    """Read sections per PCI address with `file:value` lines, or such lines of one card; none means no card."""
-    if not text.strip():
-        return PcieCards(cards={})
-    return PcieCards(cards={address: _card(body) for address, body in sections(text)})
+    """Read sections per PCI address with `file:value` lines, or such lines of cards by path; none means no card."""
+    cards: dict[str, PcieCard] = {}
+    for address, body in sections(text) if text.strip() else ():
+        found = _by_card(body)
+        if not any(map(_is_card, found.values())):
+            raise ParseError("no PCI device", line=body.strip().split("\n", 1)[0])
+        cards |= {address or name: _card(values) for name, values in found.items() if _is_card(values)}
+    return PcieCards(cards=cards)
 
 
-def _card(body: str) -> PcieCard:
-    values: dict[str, list[str]] = {}
+def _by_card(body: str) -> dict[str, dict[str, list[str]]]:
+    """Return the values of each file by card; files in folders below a card only tell that the folder is there."""
+    cards: dict[str, dict[str, list[str]]] = {}
     for line in body.split("\n"):
-        if not line.strip():
+        if not line.strip() or COMPLAINT.match(line):
             continue
         match = LINE.fullmatch(line.strip())
         if not match:
             raise ParseError("expected `file:value`", line=line)
-        values.setdefault(match[1], []).append(match[2].strip())
+        below = match[1].removeprefix("./")
+        values = cards.setdefault("", {})
+        if place := CARD.fullmatch(below):
+            values = cards.setdefault(place[1] or place[4], {})
+            below = place[2] if place[1] else place[5]
+            if place[3]:
+                values.setdefault(place[3], []).append(place[4])
+        if not below:
+            values.setdefault(match[2], []).append(match[3].strip())
+        elif kind := BELOW.fullmatch(below):
+            values.setdefault(kind[1], []).append(kind[2])
+    return cards
+
+
+def _is_card(values: Mapping[str, list[str]]) -> bool:
+    return bool({"current_link_speed", "vendor", "uevent", "net", "infiniband"} & values.keys())
+
+
+def _card(values: Mapping[str, list[str]]) -> PcieCard:
     first = {name: found[0] for name, found in values.items()}
-    if not {"current_link_speed", "vendor", "uevent", "net", "infiniband"} & values.keys():
-        raise ParseError("no PCI device", line=body.strip().split("\n", 1)[0])
     return PcieCard(
-        netdevs=tuple(sorted(filter(None, values.get("net", [])))),
-        rdma=tuple(sorted(filter(None, values.get("infiniband", [])))),
+        netdevs=tuple(sorted(filter(None, set(values.get("net", []))))),
+        rdma=tuple(sorted(filter(None, set(values.get("infiniband", []))))),
         speed_gts=_speed(first.get("current_link_speed")),
         width=_width(first.get("current_link_width")),
         max_speed_gts=_speed(first.get("max_link_speed")),

@@ -18,7 +18,7 @@ SMALL_PAYLOAD = 56
 HEADERS = {4: 28, 6: 48}
 """Bytes of the IP and ICMP headers, by version."""
 
-REPLY = re.compile(r"^\d+ bytes from .* time[=<]([\d.]{1,12}) ?ms", re.MULTILINE | re.ASCII)
+REPLY = re.compile(r"^(?:\[[\d.]+\] )?\d+ bytes from .* time[=<]([\d.]{1,12}) ?ms", re.MULTILINE | re.ASCII)
 TOO_LONG = re.compile(r"message too long|frag needed|packet too big", re.IGNORECASE)
 NEXT_MTU = re.compile(r"mtu ?[=:] ?(\d{1,6})", re.IGNORECASE | re.ASCII)
 UNREACHABLE = re.compile(r".*(unreachable|no route to host|packet filtered|prohibited).*", re.IGNORECASE)
@@ -26,7 +26,8 @@ FORBIDDEN = re.compile(r"operation not permitted", re.IGNORECASE)
 NO_REPLY = re.compile(r"\b0 (packets )?received")
 REFUSED = re.compile(r"^\S*(ping6?|sh|bash|connect|socket): .*", re.MULTILINE)
 ANNOUNCED = re.compile(
-    r"^PING .*?\(([0-9A-Fa-f:.]+)\)+(?: from \S+(?: (\S+))?)?:? (\d{1,6})(?:\((\d{1,6})\)| data bytes)", re.ASCII
+    r"^PING .*?\(([0-9A-Fa-f:.]+(?:%[^\s()]+)?)\)+(?: from \S+(?: (\S+))?)?:? (\d{1,6})(?:\((\d{1,6})\)| data bytes)",
+    re.ASCII | re.MULTILINE,
 )
 """`PING 10.1.0.2 (10.1.0.2) from 10.1.0.1 eth1: 8972(9000) bytes of data.`, and what others make of it."""
 

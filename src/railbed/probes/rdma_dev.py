@@ -13,6 +13,8 @@ from railbed.probes.text import json_list
 
 LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
 KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}
+WRAPPED = re.compile(rf"\n\s*(?=(?:{'|'.join(sorted(KEYS))}) )")
+"""A line broken before a key, as mail and manuals do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,9 @@ def parse(text: str) -> RdmaDevs:
     if text.lstrip().startswith("["):
         devices = [_from_json(fields) for fields in records(json_list(text))]
     else:
-        devices = [_from_line(line) for line in text.split("\n") if line.strip() and not _is_detail(line)]
+        devices = [
+            _from_line(line) for line in WRAPPED.sub(" ", text).split("\n") if line.strip() and not _is_detail(line)
+        ]
     return RdmaDevs(devices={device.name: device for device in devices})
 
 

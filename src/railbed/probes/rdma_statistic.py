@@ -12,7 +12,7 @@ from railbed.probes.rdma_tree import IF_THERE_IS_RDMA
 from railbed.probes.text import integer, json_list
 
 LINK = re.compile(r"(?:^|\n)link\s+([^\s/]+/\d{1,3})(?=\s|$)", re.ASCII)
-COUNTER = re.compile(r"\s*([A-Za-z]\S*(?: [A-Za-z]\S*)*) (\d{1,20})(?=\s|$)", re.ASCII)
+COUNTER = re.compile(r"\s*([A-Za-z]\S*(?: [A-Za-z]\S*)*)\s+(\d{1,20})(?=\s|$)", re.ASCII)
 """Name and value; some drivers have names of several words (`RNR sent`)."""
 NOT_COUNTERS = frozenset({"ifindex", "ifname", "port"})
 

@@ -13,6 +13,8 @@ from railbed.probes.text import integer
 CM_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/default_roce_tos:\s*(\d{1,3})\s*", re.ASCII)
 GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:(.*)", re.ASCII)
 GLOBAL = re.compile(r"Global tclass=(\d{1,3})", re.ASCII)
+RULE = re.compile(r"(?:(?:src|dst)_ip6?=[0-9a-fA-F:./]+,)+tclass=\d{1,3}", re.ASCII)
+"""Another line of that file: the class of connections between single addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +35,12 @@ class RoceTos:
 
 
 def parse(text: str) -> RoceTos:
-    """Read `path:value` lines, the number that `cma_roce_tos` prints, or one `Global tclass=` line."""
+    """Read `path:value` lines, the number that `cma_roce_tos` prints, or the file with the `Global tclass=` line."""
     ports: dict[str, Tos] = {}
     for port, cm_tos, global_tclass in _values(text):
         before = ports.get(port, Tos())
         ports[port] = Tos(
-            cm_tos=before.cm_tos if cm_tos is None else cm_tos,
-            global_tclass=before.global_tclass if global_tclass is None else global_tclass,
+            cm_tos=_either(before.cm_tos, cm_tos), global_tclass=_either(before.global_tclass, global_tclass)
         )
     return RoceTos(ports=ports)
 
@@ -52,15 +53,22 @@ def _values(text: str) -> Iterator[tuple[str, int | None, int | None]]:
         if match := CM_LINE.fullmatch(word):
             yield f"{match[1]}/{integer(match[2])}", _byte(match[3]), None
         elif match := GLOBAL_LINE.fullmatch(word):
-            # Other lines of this file are rules for single addresses.
             value = GLOBAL.fullmatch(match[3].strip())
             yield f"{match[1]}/{integer(match[2])}", None, _byte(value[1]) if value else None
         elif match := GLOBAL.fullmatch(word):
             yield "", None, _byte(match[1])
+        elif RULE.fullmatch(word):
+            yield "", None, None
         elif word.isascii() and word.isdigit():
             yield "", _byte(word), None
         else:
             raise ParseError("not a default traffic class", line=line)
+
+
+def _either(before: int | None, now: int | None) -> int | None:
+    if before is not None and now is not None and before != now:
+        raise ParseError(f"{before} before it, and no names to tell of which device", line=str(now))
+    return before if now is None else now
 
 
 def _byte(word: str) -> int:
