@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -107,7 +109,7 @@ async def test_a_machine_that_dies_half_way(three: Servers, tmp_path: Path) -> N
 
 async def test_a_machine_that_freezes_costs_its_own_timeout(three: Servers, tmp_path: Path) -> None:
     begun = tmp_path / three.servers[2].address
-    commands = [*HELLO, Command(key="freezes", script=f"touch {tmp_path}/{SERVER_ADDRESS}; sleep 0.5")]
+    commands = [*HELLO, Command(key="freezes", script=f"touch {tmp_path}/{SERVER_ADDRESS}; sleep 0.5"), *HELLO]
     task = asyncio.create_task(ask(targets(three), commands, timeout=3.0))
     while not begun.exists():
         await asyncio.sleep(0.01)
@@ -231,6 +233,64 @@ async def test_a_key_in_the_agent(one: Servers, monkeypatch: pytest.MonkeyPatch,
         agent.wait()
 
 
+async def test_a_key_with_a_passphrase(one: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", one.key], check=True)
+    monkeypatch.setenv("RAILBED_TEST_PASSPHRASE", "open sesame")
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    server = one.servers[0]
+    with_passphrase = login(one, server, passphrase=Secret(env="RAILBED_TEST_PASSPHRASE"))
+    answers = await ask([Target(name="n1", host=server.address, login=with_passphrase)], HELLO)
+    assert answers["n1"].outputs[0].stdout == b"hello\n"
+    with pytest.raises(LoginRefused, match="cannot be used"):
+        await log_in(targets(one)[0])
+
+
+@pytest.mark.parametrize(
+    ("host", "changes"),
+    [
+        ("a..b", {}),
+        ("127.0.0.2", {"jump": "127.0.0.1:99999"}),
+        ("127.0.0.2", {"key": "~nosuchuser/key"}),
+        ("127.0.0.2", {"key": "/tmp"}),
+        ("127.0.0.2", {"known_hosts": "GARBAGE"}),
+    ],
+)
+async def test_one_odd_node_is_its_own_failure(
+    three: Servers, tmp_path: Path, host: str, changes: dict[str, object]
+) -> None:
+    if "known_hosts" in changes:
+        (tmp_path / "garbage").write_bytes(b"@foo \xff\xfe bar\n\x00\x01\n")
+        changes = {"known_hosts": str(tmp_path / "garbage")}
+    odd = Target(name="odd", host=host, login=login(three, three.servers[0], **changes))
+    answers = await ask([odd, *targets(three)[1:]], HELLO)
+    assert answers["odd"].failure
+    assert "\n" not in answers["odd"].failure.reason
+    assert answers["n2"].failure is answers["n3"].failure is None
+
+
+async def test_each_login_to_a_jump_host_is_its_own(three: Servers) -> None:
+    jump, first, second = three.servers
+    way = f"{jump.address}:{jump.port}"
+    nodes = [
+        Target(name="bad", host=first.address, login=login(three, first, jump=way, user="nosuchuser")),
+        Target(name="good", host=second.address, login=login(three, second, jump=way)),
+    ]
+    answers = await ask(nodes, HELLO)
+    assert answers["bad"].failure
+    assert answers["good"].failure is None
+
+
+async def test_a_command_that_hangs_costs_at_most_half_of_the_devices_time(one: Servers) -> None:
+    commands = [
+        *HELLO,
+        Command(key="hangs", script="sleep 60", timeout=60.0),
+        Command(key="after", script="echo after"),
+    ]
+    answer = (await ask(targets(one), commands, timeout=4.0))["n1"]
+    assert answer.failure is None
+    assert [output.failure for output in answer.outputs] == ["", "did not finish within 2 s", ""]
+
+
 async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A server of asyncssh's own, because OpenSSH checks passwords only against real accounts."""
     key = asyncssh.generate_private_key("ssh-ed25519")
@@ -243,10 +303,17 @@ async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
             return (username, password) == ("ann", "open sesame")
 
     async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
-        with_stdin = await process.stdin.read()
-        shell = subprocess.run(["sh", "-s"], input=with_stdin, capture_output=True, check=False)
-        process.stdout.write(shell.stdout)
-        process.stderr.write(shell.stderr)
+        script = await process.stdin.readexactly(int(re.findall(r"head -c (\d+)", process.command or "")[0]))
+        shell = await asyncio.create_subprocess_exec(
+            "sh", "-c", process.command or "", stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        assert shell.stdin
+        assert shell.stdout
+        assert shell.stderr
+        shell.stdin.write(script)
+        process.stdout.write(await shell.stdout.read())
+        process.stderr.write(await shell.stderr.read())
+        await shell.wait()
         process.exit(0)
 
     server = await asyncssh.create_server(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import subprocess
 import time
 from contextlib import aclosing
@@ -95,6 +96,27 @@ async def test_a_command_cannot_read_the_script() -> None:
     assert (greedy.stdout, greedy.exit, after.stdout) == (b"", 0, b"after\n")
 
 
+async def test_when_we_are_gone_the_shell_ends_with_all_it_started(tmp_path: Path) -> None:
+    """As after a lost connection: nobody signals, the input just ends. What ignores TERM is killed a second later."""
+    stubborn = f"trap '' TERM HUP; echo $$ > {tmp_path}/pid; sleep 300"
+    script = batch.render_script([Command(key="x", script=f"sh -c {shlex.quote(stubborn)}")], "MARK").encode()
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-c", batch.shell_command(script), stdin=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin
+    process.stdin.write(script)
+    await process.stdin.drain()
+    pid_file = tmp_path / "pid"
+    while not (pid_file.exists() and pid_file.read_text().strip()):
+        await asyncio.sleep(0.01)
+    process.stdin.close()
+    await process.wait()
+    deadline = time.monotonic() + 10
+    while _alive(int(pid_file.read_text())) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert not _alive(int(pid_file.read_text()))
+
+
 async def test_cancelling_ends_the_command(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     task = asyncio.create_task(
@@ -120,11 +142,23 @@ def test_as_root_asks_sudo_only_where_it_must(tmp_path: Path) -> None:
     sudo = tmp_path / "sudo"
     sudo.write_text('#!/bin/sh\necho "sudo $@"\n')
     sudo.chmod(0o755)
-    script = batch.render_script([Command(key="x", script="id -u", as_root=True)], "MARK")
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    ran = subprocess.run(["sh", "-s"], input=script.encode(), env=env, capture_output=True, check=True)
-    expected = b"\n0\n" if os.geteuid() == 0 else b"\nsudo -n sh -c id -u\n"
-    assert expected in ran.stdout
+    script = batch.render_script([Command(key="x", script="id -u", as_root=True)], "MARK").encode()
+    process = subprocess.Popen(
+        ["sh", "-c", batch.shell_command(script)],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(script)
+    process.stdin.flush()
+    printed = process.stdout.read()
+    process.stdin.close()
+    process.stdout.close()
+    process.wait()
+    assert (b"\n0\n" if os.geteuid() == 0 else b"\nsudo -n sh -c id -u\n") in printed
 
 
 class ScriptedShell:

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from railbed.errors import DeviceError
@@ -15,7 +15,7 @@ from railbed.model.output import Output
 from railbed.model.reading import DeviceFailure
 from railbed.transport.base import Command, Reach, Target, Transport
 
-DEVICE_SECONDS = 30.0
+DEVICE_SECONDS = 60.0
 AT_ONCE = 32
 
 
@@ -71,7 +71,7 @@ class Fleet:
             start = time.monotonic()
             try:
                 async with asyncio.timeout(self._timeout):
-                    await self._collect(target, commands, outputs)
+                    await self._collect(target, self._in_time(commands), outputs)
             except TimeoutError:
                 failure = self._failure(target.name, outputs, commands, f"no answer within {self._timeout:g} s")
             except DeviceError as error:
@@ -87,6 +87,10 @@ class Fleet:
             async for output in answers:
                 outputs.append(output)  # noqa: PERF401  (what was said before a failure is kept)
 
+    def _in_time(self, commands: Sequence[Command]) -> list[Command]:
+        """Let no command take more than half of the device's time: one that hangs must not cost what all others say."""
+        return [replace(command, timeout=min(command.timeout, self._timeout / 2)) for command in commands]
+
     async def _transport(self, target: Target) -> Transport:
         if target.name not in self._open:
             async with AsyncExitStack() as stack:
@@ -99,7 +103,8 @@ class Fleet:
     ) -> DeviceFailure:
         connected = device in self._open
         if connected:
-            reason = f"stopped answering after {len(outputs)} of {len(commands)} commands: {reason}"
+            last = commands[len(outputs)].key if len(outputs) < len(commands) else "the end"
+            reason = f"stopped answering after {len(outputs)} of {len(commands)} commands, at {last}: {reason}"
         return DeviceFailure(reason=reason, remedy=remedy, connected=connected)
 
     async def _hang_up(self, device: str) -> None:

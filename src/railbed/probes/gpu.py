@@ -181,5 +181,5 @@ PROBE = Probe(
     command=COMMAND,
     parse=parse,
     facts=Gpus,
-    timeout=30.0,
+    timeout=10.0,
 )

@@ -87,5 +87,5 @@ PROBE = Probe(
     facts=GpuTopology,
     tool="nvidia-smi",
     package="nvidia-smi",
-    timeout=30.0,
+    timeout=10.0,
 )

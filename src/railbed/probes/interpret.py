@@ -46,12 +46,12 @@ def _obstacle(probe: Probe[Any], output: Output) -> Unknown | None:
         return Unknown(
             reason=f"{probe.name} printed more than {len(output.stdout) // 2**20} MiB; cut", evidence=evidence
         )
+    if probe.needs_root and output.exit != 0 and "sudo" in output.complaint:
+        remedy = f"log in as root, or let this account run `{probe.tool or 'sh'}` through sudo without a password"
+        return Unknown(reason=f"{probe.name} needs root", remedy=remedy, evidence=evidence)
     if output.exit in (NOT_FOUND, NOT_EXECUTABLE) and probe.tool:
         package = f"install the package {probe.package or probe.tool} there"
         return Unknown(reason=f"{probe.tool} is not installed", remedy=package, evidence=evidence)
-    if probe.needs_root and output.exit == 1 and output.complaint.startswith("sudo:"):
-        remedy = f"log in as root, or let this account run `{probe.tool or 'sh'}` through sudo without a password"
-        return Unknown(reason=f"{probe.name} needs root", remedy=remedy, evidence=evidence)
     if output.exit != 0 and not output.stdout.strip():
         said = f": {output.complaint}" if output.complaint else ""
         return Unknown(reason=f"{probe.name} exited with {output.exit}{said}", evidence=evidence)

@@ -173,5 +173,5 @@ PROBE = Probe(
     tool="mlnx_qos",
     package="mlnx-tools",
     needs_root=True,
-    timeout=30.0,
+    timeout=15.0,
 )

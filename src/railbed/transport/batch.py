@@ -25,15 +25,25 @@ CHUNK = 64 * 1024
 
 PROLOGUE = """\
 PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
-as_root() { if [ "$(id -u)" = 0 ]; then eval "$1"; else exec sudo -n sh -c "$1"; fi; }
+as_root() {
+  if [ "$(id -u)" = 0 ]; then eval "$1"
+  elif command -v sudo >/dev/null 2>&1; then exec sudo -n sh -c "$1"
+  else echo 'sudo: not installed' >&2; exit 1; fi
+}
+exec 3<&0 </dev/null
+( trap '' TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0 ) >/dev/null 2>&1 & watcher=$!
+exec 3<&-
 """
+"""Our end of standard input stays open as long as we want the shell. When it closes, because we end the shell or we or
+the connection are gone, the watcher ends the shell and all it started: sshd does not pass signals on for root."""
+EPILOGUE = "kill -s KILL $watcher\n"
 
 
 class Shell(Protocol):
-    """A running `sh -s` on a device."""
+    """A running shell on a device; its input stays open until it is ended."""
 
     async def write(self, script: bytes) -> None:
-        """Give the shell its script, then end its input."""
+        """Give the shell its script."""
         ...
 
     async def read(self, stream: int) -> bytes:
@@ -57,21 +67,18 @@ async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Comma
         remaining = remaining[done:]
 
 
-def shell_command(commands: Sequence[Command]) -> str:
-    """Return the command line of the shell that is to read the script.
+def shell_command(script: bytes) -> str:
+    """Return the command line of a shell that reads its script, of known length, and then runs it.
 
-    It ends by itself, with all it started, even if we and the connection are gone by then. It is plain enough for any
-    login shell.
+    It is plain enough for any login shell.
     """
-    longest = GREETING_SECONDS + sum(command.timeout for command in commands)
-    keeper = f"command -v timeout >/dev/null 2>&1 && exec timeout -k 2 {longest:.0f} sh -s; exec sh -s"
-    return f"exec sh -c '{keeper}'"
+    return f"exec /bin/sh -c 'PATH=$PATH:/usr/bin:/bin; script=$(head -c {len(script)}); eval \"$script\"'"
 
 
 def render_script(commands: Sequence[Command], marker: str) -> str:
     """Return the script that runs the commands and frames what they print."""
     opening = f"printf '\\n%s\\n' {marker}; printf '\\n%s\\n' {marker} >&2\n"
-    return PROLOGUE + opening + "".join(_render_command(command, marker) for command in commands)
+    return PROLOGUE + opening + "".join(_render_command(command, marker) for command in commands) + EPILOGUE
 
 
 def _render_command(command: Command, marker: str) -> str:
@@ -87,9 +94,10 @@ async def _run_in_one_shell(
     device: str, open_shell: OpenShell, commands: Sequence[Command]
 ) -> AsyncGenerator[Output, None]:
     marker = f"railbed-{secrets.token_hex(12)}"
-    async with open_shell(shell_command(commands)) as shell:
+    script = render_script(commands, marker).encode()
+    async with open_shell(shell_command(script)) as shell:
         sent = time.time()
-        await shell.write(render_script(commands, marker).encode())
+        await shell.write(script)
         stdout, stderr = _Frames(shell, 1, marker), _Frames(shell, 2, marker)
         await _skip_greeting(stdout, stderr)
         for command in commands:
@@ -165,7 +173,7 @@ class _Frames:
     def _take(self, at: int, end: int, mark_length: int) -> _Frame:
         code = self.buffer[at + mark_length : end].strip()
         self._keep(at)
-        frame = _Frame(bytes(self.kept), int(code) if code else None, self.truncated)
+        frame = _Frame(bytes(self.kept), int(code) if code.isdigit() else None, self.truncated)
         del self.buffer[: end - at + 1]
         self.kept, self.truncated = bytearray(), False
         return frame

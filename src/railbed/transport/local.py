@@ -44,7 +44,6 @@ class _LocalShell:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             stdin.write(script)
             await stdin.drain()
-            stdin.close()
 
     async def read(self, stream: int) -> bytes:
         reader = self._process.stdout if stream == 1 else self._process.stderr
@@ -56,7 +55,7 @@ class _LocalShell:
 async def _open_shell(command: str) -> AsyncIterator[Shell]:
     # A session of its own: Ctrl-C in the terminal reaches us, and we end the shell in order, with all it started.
     process = await asyncio.create_subprocess_exec(
-        "sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        "/bin/sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
     try:
         yield _LocalShell(process)

@@ -32,7 +32,7 @@ class SshReach:
     """Opens SSH connections; those through the same jump host share one connection to it."""
 
     def __init__(self) -> None:
-        self._jumps: dict[str, asyncio.Task[asyncssh.SSHClientConnection]] = {}
+        self._jumps: dict[Login, asyncio.Task[asyncssh.SSHClientConnection]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -52,21 +52,20 @@ class SshReach:
             await _close(connection)
 
     async def _jump(self, login: Login) -> asyncssh.SSHClientConnection:
-        assert login.jump is not None
-        if login.jump not in self._jumps:
-            match = JUMP.fullmatch(login.jump)
-            if not match:
-                raise LoginRefused(f"{login.jump!r} is no jump host", hint="write it as [user@]host[:port]")
-            through = login.model_copy(
-                update={
-                    "user": match["user"] or login.user,
-                    "port": int(match["port"]) if match["port"] else None,
-                    "jump": None,
-                }
-            )
-            self._jumps[login.jump] = asyncio.create_task(self._open_jump(match["host"].strip("[]"), through))
+        match = JUMP.fullmatch(login.jump or "")
+        if not match:
+            raise LoginRefused(f"{login.jump!r} is no jump host", hint="write it as [user@]host[:port]")
+        # The password is the machine's own: a jump host is logged in to with keys.
+        way = {
+            "user": match["user"] or login.user,
+            "port": int(match["port"]) if match["port"] else None,
+            "password": None,
+        }
+        through = login.model_copy(update=way)
+        if through not in self._jumps:
+            self._jumps[through] = asyncio.create_task(self._open_jump(match["host"].strip("[]"), through))
         # Shielded: one node that times out must not take the jump host from the others.
-        return await asyncio.shield(self._jumps[login.jump])
+        return await asyncio.shield(self._jumps[through])
 
     async def _open_jump(self, host: str, login: Login) -> asyncssh.SSHClientConnection:
         connection = await _connect(host, login, None)
@@ -94,7 +93,8 @@ class SshTransport:
         try:
             yield _SshShell(process)
         finally:
-            await _end(process)
+            # Ends its input, and with that the shell and all it started.
+            process.close()
 
 
 class _SshShell:
@@ -104,7 +104,7 @@ class _SshShell:
     async def write(self, script: bytes) -> None:
         with contextlib.suppress(OSError, asyncssh.Error):
             self._process.stdin.write(script)
-            self._process.stdin.write_eof()
+            await self._process.stdin.drain()
 
     async def read(self, stream: int) -> bytes:
         """Return the next bytes; a connection that breaks ends the stream."""
@@ -112,14 +112,6 @@ class _SshShell:
             return await (self._process.stdout if stream == 1 else self._process.stderr).read(CHUNK)
         except (asyncssh.Error, OSError):
             return b""
-
-
-async def _end(process: asyncssh.SSHClientProcess[bytes]) -> None:
-    """End the shell and all it started (sshd signals the whole group), and close the channel."""
-    if process.exit_status is None and process.exit_signal is None:
-        with contextlib.suppress(asyncssh.Error, OSError):
-            process.terminate()
-    process.close()
 
 
 async def _close(connection: asyncssh.SSHClientConnection) -> None:
@@ -167,6 +159,8 @@ async def _connect(
         raise LoginRefused(f"the key or configuration for {host} cannot be used: {error}") from error
     except OSError as error:
         raise _os_error(host, login, error) from error
+    except (ValueError, OverflowError, RuntimeError) as error:
+        raise LoginRefused(f"the login to {host} cannot be used: {error}", hint=_try_by_hand(host, login)) from error
     except asyncssh.Error as error:
         raise Unreachable(f"{host} broke off the connection: {error.reason}", hint=_look_at(host)) from error
 
@@ -176,7 +170,7 @@ def _arguments(host: str, login: Login) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "username": login.user,
         "port": login.port,
-        "client_keys": [str(Path(login.key).expanduser())] if login.key else None,
+        "client_keys": _client_keys(login),
         "known_hosts": str(Path(login.known_hosts).expanduser()) if login.known_hosts else None,
         "password": resolve(login.password),
         "passphrase": resolve(login.passphrase),
@@ -188,6 +182,19 @@ def _arguments(host: str, login: Login) -> dict[str, Any]:
     if asyncssh.SSHClientConnectionOptions(host=host, config=(), **given).known_hosts is None:
         given["known_hosts"] = b""
     return given
+
+
+def _client_keys(login: Login) -> list[str] | None:
+    """Return the key of the cluster file; one that needs a passphrase we do not have is left to the agent."""
+    if not login.key:
+        return None
+    path = str(Path(login.key).expanduser())
+    if login.passphrase is None and "SSH_AUTH_SOCK" in os.environ:
+        try:
+            asyncssh.read_private_key(path)
+        except asyncssh.KeyImportError:
+            return None
+    return [path]
 
 
 def _host_key_error(host: str, login: Login, key: asyncssh.SSHKey | None) -> DeviceError:
@@ -202,7 +209,7 @@ def _host_key_error(host: str, login: Login, key: asyncssh.SSHKey | None) -> Dev
 
 
 def _os_error(host: str, login: Login, error: OSError) -> DeviceError:
-    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) and error.filename:
         return LoginRefused(
             f"{error.filename} cannot be read: {error.strerror}", hint="correct `login:` in the cluster file"
         )
