@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Interface
+from dataclasses import replace
+from ipaddress import IPv4Interface, IPv6Interface
+from typing import Any
 
 import pytest
 
 from railbed import clusterfile
 from railbed.discover.build import build, notices
-from railbed.discover.sighting import SeenNeighbour, SeenPort, Sighting
-from railbed.model.cluster import Gpu, Login
+from railbed.discover.names import free_name
+from railbed.discover.sighting import GPUS, PORTS, RDMA, SeenNeighbour, SeenPort, Sighting, sighting_of
+from railbed.model.cluster import Cluster, Gpu, Login
+from railbed.model.output import Output
+from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.probes import gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link
 
 
 def port(netdev: str, address: str, rdma: str | None = None, **more: object) -> SeenPort:
@@ -25,6 +31,7 @@ def machine(number: int, *ports: SeenPort, **more: object) -> Sighting:
         "ports": ports,
         "bare_rdma": (),
         "gpus": (),
+        "addresses": {one.netdev: (one.interface,) for one in ports},
         **more,
     }
     return Sighting(**fields)  # type: ignore[arg-type]
@@ -131,3 +138,266 @@ def test_what_is_built_can_be_written_and_read(count: int) -> None:
     machines = [machine(n, port("ens224", f"10.1.0.{n}/24", "mlx5_0")) for n in range(1, count + 1)]
     cluster = build("lab", machines)
     assert clusterfile.loads(clusterfile.dumps(cluster), name="x.yaml") == cluster
+
+
+def loaded(cluster: Cluster) -> Cluster:
+    return clusterfile.loads(clusterfile.dumps(cluster), name="x.yaml")
+
+
+def test_another_machine_with_a_known_hostname_gets_a_number() -> None:
+    existing = build("lab", pair())
+    stranger = machine(9, port("ens2", "10.1.0.9/24", "mlx5_0"), hostname="gpu1")
+    found = loaded(build("lab", [stranger], existing=existing))
+    assert {name: node.host for name, node in found.nodes.items()} == {
+        "gpu1": "192.0.2.1",
+        "gpu2": "192.0.2.2",
+        "gpu1-2": "192.0.2.9",
+    }
+    assert found.nodes["gpu1"] == existing.nodes["gpu1"]
+
+
+@pytest.mark.parametrize(
+    ("login", "name"), [(Login(port=2222), "old"), (Login(), "gpu1"), (Login(port=2222, jump="door"), "gpu1")]
+)
+def test_the_file_knows_a_machine_by_host_port_and_jump(login: Login, name: str) -> None:
+    text = (
+        "name: x\nlogin: {port: 2222}\nnodes: {old: {host: 192.0.2.1}, other: {host: 192.0.2.1, login: {port: 23}}}\n"
+    )
+    existing = clusterfile.loads(text, name="x.yaml")
+    found = build("x", [machine(1, login=login)], existing=existing)
+    assert set(found.nodes) == {"old", "other", name}
+
+
+def test_the_common_login_of_the_machines_counts_too() -> None:
+    existing = clusterfile.loads("name: x\nnodes: {old: {host: 192.0.2.1, login: {port: 2222}}}\n", name="x.yaml")
+    assert list(build("x", [machine(1, common_login=Login(port=2222))], existing=existing).nodes) == ["old"]
+
+
+def test_what_could_not_be_read_stays_as_the_file_says() -> None:
+    existing = build("lab", [replace(one, gpus=(Gpu(name="H200"),)) for one in pair()])
+    blind = machine(1, unknown={PORTS: "no ip", RDMA: "no rdma", GPUS: "no smi"})
+    assert build("lab", [blind, pair()[1]], existing=existing).nodes["gpu1"] == existing.nodes["gpu1"]
+    told = list(notices([blind], existing))
+    assert len(told) == 3
+    for part, reason in blind.unknown.items():
+        assert any(text.startswith("192.0.2.1: ") and part in text and reason in text for text in told)
+    assert all("left out" in text for text in notices([blind]))
+
+
+def test_ports_keep_the_rdma_of_the_file_where_it_could_not_be_read() -> None:
+    existing = build("lab", pair())
+    blind = [
+        replace(one, ports=tuple(replace(p, rdma=None, rdma_port=1) for p in one.ports), unknown={RDMA: "no rdma"})
+        for one in pair()
+    ]
+    assert build("lab", blind, existing=existing) == existing
+
+
+def test_a_dead_peer_takes_no_rail_from_the_living() -> None:
+    desktops = [machine(n, port("enp3s0", f"192.168.1.{n}/24")) for n in (1, 2)]
+    existing = build("home", desktops)
+    assert build("home", desktops[:1], existing=existing) == existing
+
+
+def test_rdma_that_went_away_makes_no_rail_of_the_office_network() -> None:
+    existing = build("lab", pair())
+    plain = [replace(one, ports=tuple(replace(p, rdma=None, rdma_port=1) for p in one.ports)) for one in pair()]
+    found = build("lab", plain, existing=existing)
+    assert found.rails == existing.rails
+    assert [p.rdma for _, p in found.ports()] == [None] * 4
+
+
+BY_HAND = """
+name: hand
+rails:
+  six: {subnet: "fd00:1::/64"}
+  wide: {subnet: 10.4.0.0/16}
+  cable: {point_to_point: true}
+nodes:
+  gpu2:
+    host: 192.0.2.2
+    ports:
+      - {netdev: c0, rdma: mlx5_9, rail: cable, address: 10.5.0.2}
+  gpu1:
+    host: 192.0.2.1
+    ports:
+      - {netdev: z0, rail: six, address: "fd00:1::1"}
+      - {netdev: c0, rdma: mlx5_2, rail: cable, address: 10.5.0.1}
+      - {netdev: a0, rdma: mlx5_3, rail: wide, address: 10.4.0.1}
+"""
+
+
+def by_hand(**more: object) -> Sighting:
+    ports = (
+        port("z0", "172.16.0.1/24", "mlx5_1"),
+        port("c0", "10.5.0.1/24", "mlx5_2"),
+        port("a0", "172.17.0.1/24", "mlx5_3"),
+    )
+    addresses = {
+        "z0": (ports[0].interface, IPv6Interface("fd00:1::1/64")),
+        "c0": (ports[1].interface,),
+        "a0": (ports[2].interface, IPv4Interface("10.4.0.1/24")),
+    }
+    return machine(1, *ports, **{"addresses": addresses, **more})
+
+
+def test_ports_that_cannot_be_placed_stay_where_the_file_has_them() -> None:
+    existing = clusterfile.loads(BY_HAND, name="x.yaml")
+    assert build("hand", [by_hand()], existing=existing) == existing
+
+
+def test_a_port_goes_when_its_interface_or_address_does() -> None:
+    existing = clusterfile.loads(BY_HAND, name="x.yaml")
+    here = machine(1, port("c0", "10.5.0.77/24", "mlx5_2"), addresses={"z0": (), "c0": ()})
+    found = loaded(build("hand", [here], existing=existing))
+    assert [(p.netdev, p.rail, str(p.address)) for p in found.nodes["gpu1"].ports] == [("c0", "cable", "10.5.0.77")]
+
+
+def test_a_cable_without_a_subnet_keeps_both_ends() -> None:
+    existing = clusterfile.loads(BY_HAND, name="x.yaml")
+    bare = machine(1)
+    assert [p.netdev for p in loaded(build("x", [bare], existing=existing)).nodes["gpu1"].ports] == ["c0"]
+    assert any("c0 is gone" in text for text in notices([bare], existing))
+
+
+def test_a_lost_end_of_a_cable_with_a_switch_port_still_gives_a_file_that_loads() -> None:
+    nexus = SeenNeighbour(netdev="ens2d1", system="leaf", description="NX-OS", port="Ethernet1/1", addresses=())
+    existing = build("lab", [replace(pair()[0], neighbours=(nexus,)), pair()[1]])
+    assert existing.switches["leaf"].ports
+    found = loaded(build("lab", [machine(1, *pair()[0].ports[:2])], existing=existing))
+    assert not found.rails["rail1"].point_to_point
+    assert found.switches["leaf"].ports == ()
+
+
+def test_a_known_machine_under_another_host_does_not_take_its_addresses() -> None:
+    existing = build("lab", pair())
+    again = replace(pair()[0], host="gpu1.lab")
+    found = loaded(build("lab", [again], existing=existing))
+    assert found.nodes["gpu1-2"].ports == ()
+    assert any("same machine twice" in notice for notice in notices([again], existing))
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("_vm", "vm"),
+        ("-vm", "vm"),
+        ("(none)", "none"),
+        ("ü", "node1"),
+        ("", "node1"),
+        ("v" * 70, "v" * 64),
+        ("null", "null"),
+        ("12", "12"),
+    ],
+)
+def test_any_hostname_gives_a_name(said: str, name: str) -> None:
+    twins = [machine(n, hostname=said) for n in (1, 2)]
+    first, second = loaded(build("x", twins)).nodes
+    assert first == name
+    assert second not in ("", first)
+    assert len(second) <= 64
+
+
+def test_long_names_get_their_number_within_the_length() -> None:
+    assert free_name("v" * 70, {"v" * 64}) == "v" * 62 + "-2"
+
+
+@pytest.mark.parametrize(
+    ("system", "addresses", "switches"),
+    [
+        ("", (), {}),
+        ("ü", ("192.0.2.9",), {}),
+        ("_leaf 1.lab", ("bad host!", "192.0.2.9"), {"leaf-1": "192.0.2.9"}),
+        ("-" + "s" * 80, (), {"s" * 64: "s" * 64}),
+        ("leaf\x07", (), {"leaf": "leaf"}),
+    ],
+)
+def test_odd_system_names(system: str, addresses: tuple[str, ...], switches: dict[str, str]) -> None:
+    odd = SeenNeighbour(netdev="ens2", system=system, description="NX-OS", port="Eth1/1", addresses=addresses)
+    cluster = loaded(build("lab", [replace(one, neighbours=(odd,)) for one in pair()]))
+    assert {name: switch.host for name, switch in cluster.switches.items()} == switches
+
+
+def facts_of(**changes: Any) -> DeviceFacts:
+    """Return what a machine with one RDMA port says, with some of it changed or unknown."""
+    link = ip_link.Link(name="ens2", mtu=9000, state="UP", flags=())
+    said: dict[str, Any] = {
+        "hostname": hostname.Hostname(name="gpu1"),
+        "ip_link": ip_link.Links(links={"ens2": link}),
+        "ip_addr": addresses_of("ens2"),
+        "rdma_link": rdma_link.RdmaLinks(
+            links={"mlx5_0/1": rdma_link.RdmaLink(device="mlx5_0", port=1, netdev="ens2")}
+        ),
+        "infiniband": infiniband.RdmaDevices(devices={}),
+        "gpu": gpu.Gpus(gpus=(), on_bus=()),
+        "lldp": lldp.Neighbours(interfaces={}),
+        **changes,
+    }
+    output = Output(device="a", key="", command="", stdout=b"", exit=0, sent=0.0, received=0.0)
+    readings = {
+        key: (one if isinstance(one, Unknown) else Known(facts=one, output=output),) for key, one in said.items()
+    }
+    return DeviceFacts(device="a", readings=readings)
+
+
+def addresses_of(netdev: str, address: str = "10.1.0.1") -> ip_addr.Addresses:
+    found = ip_addr.Address(address=address, prefix=24, scope="global")
+    return ip_addr.Addresses(interfaces={netdev: (found,)})
+
+
+def sighted(**changes: Any) -> Sighting:
+    return sighting_of("192.0.2.1", Login(), facts_of(**changes))
+
+
+NOT_READ = Unknown(reason="it timed out")
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({}, set()),
+        ({"ip_addr": NOT_READ}, {PORTS}),
+        ({"ip_link": NOT_READ}, {PORTS}),
+        ({"rdma_link": NOT_READ}, set()),
+        ({"rdma_link": NOT_READ, "infiniband": NOT_READ}, {RDMA}),
+        ({"gpu": NOT_READ}, {GPUS}),
+        ({"gpu": gpu.Gpus(gpus=(), on_bus=("0000:01:00.0",), problem="it timed out")}, {GPUS}),
+        ({"gpu": gpu.Gpus(gpus=(), on_bus=(), problem="No devices were found")}, set()),
+    ],
+)
+def test_a_sighting_says_what_was_not_read(changes: dict[str, Any], parts: set[str]) -> None:
+    sighting = sighted(**changes)
+    assert sighting.unknown == dict.fromkeys(parts, "it timed out")
+    assert sighting.bare_rdma == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rdma_link": rdma_link.RdmaLinks(links={"x": rdma_link.RdmaLink(device="-b\x1bd", port=1, netdev="ens2")})},
+        {"rdma_link": rdma_link.RdmaLinks(links={"x": rdma_link.RdmaLink(device="mlx5_0", port=0, netdev="ens2")})},
+        {"ip_addr": addresses_of("ens2", "10.1.0.0")},
+    ],
+)
+def test_a_port_that_the_file_would_refuse_is_left_out(changes: dict[str, Any]) -> None:
+    sighting = sighted(**changes)
+    assert sighting.ports == ()
+    (told,) = notices([sighting])
+    assert "ens2" in told
+    assert "left out" in told
+    assert told.isprintable()
+
+
+def test_an_interface_with_an_odd_name_is_left_out() -> None:
+    link = ip_link.Link(name="a:b", mtu=9000, state="UP", flags=())
+    sighting = sighted(ip_link=ip_link.Links(links={"a:b": link}), ip_addr=addresses_of("a:b"))
+    assert sighting.ports == ()
+    assert any("a:b" in told for told in notices([sighting]))
+
+
+@pytest.mark.parametrize("port_id", ["", "Eth\x001/1", "a\nb"])
+def test_an_odd_lldp_port_is_left_out(port_id: str) -> None:
+    heard = lldp.Neighbours(interfaces={"ens2": (lldp.Neighbour(system="leaf", port=port_id),)})
+    sighting = sighted(lldp=heard)
+    assert sighting.neighbours == ()
+    assert any("LLDP" in told and told.isprintable() for told in notices([sighting]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
+from rich.text import Text
 
 from railbed import clusterfile
 from railbed.cli.options import (
@@ -23,15 +26,18 @@ from railbed.cli.options import (
 )
 from railbed.cli.perform import FOUND, OK, perform
 from railbed.cli.site import built_in_local, recorded_cluster_file
+from railbed.discover.names import free_name, name_from
 from railbed.discover.run import discover
+from railbed.discover.sighting import Place, place_of
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.fleet.fleet import DEVICE_SECONDS
-from railbed.model.cluster import Cluster, Login, Node
+from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.record import Event, Record
 from railbed.store import write_atomically
 
 HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
+BYTE_ORDER_MARK = "\ufeff"
 
 HostsArgument = Annotated[
     list[str] | None,
@@ -60,14 +66,15 @@ def discover_command(
     Example: railbed discover ubuntu@192.168.250.201 ubuntu@192.168.250.202
     """
     file = cluster or DEFAULT_CLUSTER
-    existing = clusterfile.load(file) if file.exists() else None
+    existing = _existing(file)
+    switches = [_switch_host(host) for host in switch or ()]
     machines = _machines(hosts or [], existing, replay)
     name = existing.name if existing else _name_of(file)
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
     found: list[Cluster] = []
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _noting(found, discover(machines, fleet, name=name, existing=existing, switches=switch or ()))
+        return _noting(found, discover(machines, fleet, name=name, existing=existing, switches=switches))
 
     code = perform("discover", machines, options, work, all_must_answer=True)
     if not found:
@@ -96,36 +103,78 @@ def _machines(hosts: Sequence[str], existing: Cluster | None, replay: Path | Non
     return existing or built_in_local()
 
 
+def _existing(file: Path) -> Cluster | None:
+    """Return the cluster of a file that is there."""
+    try:
+        file.resolve()
+        there = file.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{file} cannot be found: {reason}", hint="is the current folder still there?") from error
+    return clusterfile.load(file) if there else None
+
+
+def _switch_host(text: str) -> str:
+    try:
+        return TypeAdapter[str](Host).validate_python(text)
+    except ValidationError:
+        raise UsageError(f"--switch {text!r} is no host", hint="give its address or host name") from None
+
+
 def _bare_cluster(hosts: Sequence[str], existing: Cluster | None) -> Cluster:
+    common = existing.login if existing else Login()
     nodes: dict[str, Node] = {}
+    places: set[Place] = set()
     for text in hosts:
-        match = HOST.fullmatch(text)
-        if not match or int(match["port"] or 1) not in range(1, 65536):
-            raise UsageError(f"{text!r} is no machine", hint="write it as [user@]host[:port]")
-        name = re.sub(r"[^A-Za-z0-9_.-]", "-", text).strip("-")
-        if name in nodes:
+        node = _bare_node(text)
+        place = place_of(node.host, node.login.over(common))
+        if place in places:
             raise UsageError(f"{text} is given twice")
-        login = Login(user=match["user"], port=int(match["port"]) if match["port"] else None)
-        nodes[name] = Node(host=match["host"].strip("[]"), login=login)
-    return Cluster(name="machines", nodes=nodes, login=existing.login if existing else Login())
+        places.add(place)
+        nodes[free_name(text, nodes)] = node
+    return Cluster(name="machines", nodes=nodes, login=common)
+
+
+def _bare_node(text: str) -> Node:
+    match = HOST.fullmatch(text)
+    try:
+        if match:
+            login = Login(user=match["user"], port=int(match["port"]) if match["port"] else None)
+            return Node(host=match["host"].strip("[]"), login=login)
+    except ValidationError:
+        pass
+    raise UsageError(f"{text!r} is no machine", hint="write it as [user@]host[:port]")
 
 
 def _name_of(file: Path) -> str:
     """Name a new cluster after its file, or after its folder where the file is just called cluster.yaml."""
-    name = file.stem if file.stem != DEFAULT_CLUSTER.stem else file.resolve().parent.name
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", name).strip("-._") or "cluster"
+    return name_from(file.stem if file.stem != DEFAULT_CLUSTER.stem else file.resolve().parent.name) or "cluster"
 
 
 def _keep(file: Path, found: Cluster, existing: Cluster | None, *, write: bool) -> bool:
     """Write a new file, or an existing one where that was asked for; return whether it was written."""
     if existing == found or (existing and not write):
         return False
-    text = clusterfile.rewrite(file.read_text(), found, name=str(file)) if existing else clusterfile.dumps(found)
     try:
-        write_atomically(file, text.encode())
+        target = file.resolve()
+        if existing:
+            mode = target.stat().st_mode
+            write_atomically(target, _rewritten(target.read_bytes(), found, name=str(file)))
+            target.chmod(stat.S_IMODE(mode))
+        else:
+            write_atomically(target, clusterfile.dumps(found).encode("utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
     return True
+
+
+def _rewritten(data: bytes, found: Cluster, *, name: str) -> bytes:
+    """Return the file changed, with its byte order mark and its line ends as they were."""
+    text = data.decode("utf-8")
+    mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+    carriage_returns = 0 < text.count("\n") == text.count("\r\n")
+    changed = clusterfile.rewrite(text.replace("\r\n", "\n") if carriage_returns else text, found, name=name)
+    return (mark + (changed.replace("\n", "\r\n") if carriage_returns else changed)).encode("utf-8")
 
 
 def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool) -> None:
@@ -135,8 +184,9 @@ def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool) 
     counts = f"{len(found.nodes)} nodes, {len(found.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"
     option = "" if file == DEFAULT_CLUSTER else f" -c {file}"
     if wrote:
-        console.print(f"{file}: written: {counts}; next: railbed check{option}")
+        said = f"written: {counts}; next: railbed check{option}"
     elif existing == found:
-        console.print(f"{file}: as found: {counts}")
+        said = f"as found: {counts}"
     else:
-        console.print(f"{file}: not changed; `railbed discover --write` makes these changes in it")
+        said = "not changed; `railbed discover --write` makes these changes in it"
+    console.print(Text(f"{file}: {said}"))

@@ -29,11 +29,11 @@ async def discover(
                 yield Event(name="notice", subject=facts.device, message=_complaint(machines, facts))
             else:
                 node = machines.nodes[facts.device]
-                seen[facts.device] = sighting_of(node.host, node.login, facts)
+                seen[facts.device] = sighting_of(node.host, node.login, facts, common_login=machines.login)
     sightings = [seen[device] for device in machines.nodes if device in seen]
     if not sightings:
         return
-    for notice in notices(sightings):
+    for notice in notices(sightings, existing):
         yield Event(name="notice", message=notice)
     found = build(name, sightings, existing=existing, switches=switches)
     for change in clusterfile.difference(existing, found) if existing else ():

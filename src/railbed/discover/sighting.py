@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Interface
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
 from typing import TypeVar
 
-from railbed.model.cluster import Gpu, Login
+from pydantic import TypeAdapter, ValidationError
+
+from railbed.model.cluster import Gpu, Login, Port, Text
 from railbed.model.probe import Probe
-from railbed.model.reading import DeviceFacts, Known
+from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link
 
 PROBES: tuple[Probe[object], ...] = (
@@ -24,8 +26,18 @@ PROBES: tuple[Probe[object], ...] = (
 )
 NOT_A_RAIL = ("bridge", "tun", "wireguard", "vxlan", "ipip", "sit", "gre", "dummy")
 CONTAINER_NAMES = ("docker", "virbr", "cni", "flannel", "cali", "br-")
+SSH_PORT = 22
+PORTS, RDMA, GPUS = "ports", "RDMA devices", "GPUs"
+"""The parts of a machine that can be unknown."""
 
 F = TypeVar("F")
+Place = tuple[str, int, str | None]
+"""Where a machine is: two nodes at one place are one machine."""
+
+
+def place_of(host: str, login: Login) -> Place:
+    """Return the place of a host with its whole login."""
+    return host.lower(), login.port or SSH_PORT, login.jump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +50,8 @@ class SeenPort:
     rdma: str | None = None
     rdma_port: int = 1
     speed_gbps: float | None = None
+    rail: str | None = None
+    """Its rail, where the file says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +77,62 @@ class Sighting:
     """RDMA devices whose interface has no IPv4 address, or that have no interface."""
     gpus: tuple[Gpu, ...]
     neighbours: tuple[SeenNeighbour, ...] = ()
+    common_login: Login = field(default_factory=Login)
+    """The login of all machines, for what `login` does not say."""
+    addresses: Mapping[str, tuple[IPv4Interface | IPv6Interface, ...]] = field(default_factory=dict)
+    """All addresses of every interface that there is."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Why a part (`PORTS`, `RDMA`, `GPUS`) is not known: it may be there all the same."""
+    left_out: tuple[str, ...] = ()
+    """What the machine said that has no place in a cluster file."""
+
+    @property
+    def place(self) -> Place:
+        """Return where the machine is."""
+        return place_of(self.host, self.login.over(self.common_login))
 
 
-def sighting_of(host: str, login: Login, facts: DeviceFacts) -> Sighting:
-    """Pick from a machine's facts; what is unknown there is left out, never invented."""
+def sighting_of(host: str, login: Login, facts: DeviceFacts, *, common_login: Login | None = None) -> Sighting:
+    """Pick from a machine's facts; what is unknown there is left out and said to be, never invented."""
+    unknown = dict(_unknown(facts))
     devices = _rdma_devices(facts)
-    ports = tuple(_ports(facts, devices))
-    with_address = {port.rdma for port in ports}
+    left_out: list[str] = []
+    ports = tuple(_ports(facts, devices, left_out))
     name = _facts(facts, hostname.PROBE)
     return Sighting(
         host=host,
         login=login,
+        common_login=common_login or Login(),
         hostname=name.name.partition(".")[0] if name else host,
         ports=ports,
-        bare_rdma=tuple(sorted({device for device, _ in devices.values()} - with_address)),
-        gpus=tuple(_gpus(facts)),
-        neighbours=tuple(_neighbours(facts)),
+        bare_rdma=() if PORTS in unknown else tuple(_bare_rdma(facts, devices)),
+        gpus=tuple(_gpus(facts, left_out)),
+        neighbours=tuple(_neighbours(facts, left_out)),
+        addresses=_addresses(facts),
+        unknown=unknown,
+        left_out=tuple(left_out),
     )
+
+
+def _unknown(facts: DeviceFacts) -> Iterator[tuple[str, str]]:
+    addresses, links = facts.read(ip_addr.PROBE), facts.read(ip_link.PROBE)
+    for reading in (addresses, links):
+        if isinstance(reading, Unknown):
+            yield PORTS, reading.reason
+    rdma, tree = facts.read(rdma_link.PROBE), facts.read(infiniband.PROBE)
+    if isinstance(rdma, Unknown) and isinstance(tree, Unknown):
+        yield RDMA, rdma.reason
+    found = facts.read(gpu.PROBE)
+    if isinstance(found, Unknown):
+        yield GPUS, found.reason
+    elif not found.facts.gpus and (found.facts.on_bus or (found.facts.on_bus is None and found.facts.problem)):
+        yield GPUS, found.facts.problem or "the PCI bus has some that nvidia-smi does not show"
+
+
+def _addresses(facts: DeviceFacts) -> dict[str, tuple[IPv4Interface | IPv6Interface, ...]]:
+    found, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
+    netdevs = {**dict.fromkeys(links.links if links else (), ()), **(found.interfaces if found else {})}
+    return {netdev: tuple(one.interface for one in addresses) for netdev, addresses in netdevs.items()}
 
 
 def _facts(facts: DeviceFacts, probe: Probe[F]) -> F | None:
@@ -101,27 +154,59 @@ def _rdma_devices(facts: DeviceFacts) -> dict[str, tuple[str, int]]:
     return found
 
 
-def _ports(facts: DeviceFacts, devices: dict[str, tuple[str, int]]) -> Iterator[SeenPort]:
+def _bare_rdma(facts: DeviceFacts, devices: dict[str, tuple[str, int]]) -> list[str]:
+    """Return the RDMA devices none of whose interfaces has an address that a rail could have."""
+    with_address = {devices[netdev][0] for netdev, *_ in _candidates(facts) if netdev in devices}
+    return sorted({device for device, _ in devices.values()} - with_address)
+
+
+def _candidates(facts: DeviceFacts) -> Iterator[tuple[str, IPv4Interface, ip_link.Link]]:
+    """Yield the interfaces that could be on a rail, with their first address."""
     addresses, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
-    settings = _facts(facts, ethtool.PROBE)
     if not addresses or not links:
         return
     for netdev, found in addresses.interfaces.items():
         link = links.links.get(netdev)
         address = next((one.interface for one in found if one.scope == "global" and _is_host_address(one)), None)
-        if link is None or not isinstance(address, IPv4Interface) or _is_container_side(link):
-            continue
-        device, port = devices.get(netdev, (None, 1))
+        if link and isinstance(address, IPv4Interface) and not _is_container_side(link):
+            yield netdev, address, link
+
+
+def _ports(facts: DeviceFacts, devices: dict[str, tuple[str, int]], left_out: list[str]) -> Iterator[SeenPort]:
+    settings = _facts(facts, ethtool.PROBE)
+    used: set[tuple[str, int]] = set()
+    for netdev, address, link in _candidates(facts):
+        found = devices.get(netdev)
+        # A VLAN shares the RDMA port of the interface below it; in the file the port stands once.
+        device, number = found if found and found not in used else (None, 1)
+        used |= {found} if found else set()
         speed = settings.interfaces.get(netdev) if settings else None
         mbps = speed.speed_mbps if speed else None
+        if not _fits_the_file(netdev, device, number, address):
+            left_out.append(f"{_shown(netdev, device)} with {address}")
+            continue
         yield SeenPort(
             netdev=netdev,
             interface=address,
             mtu=link.mtu,
             rdma=device,
-            rdma_port=port,
-            speed_gbps=mbps / 1000 if mbps else None,
+            rdma_port=number,
+            speed_gbps=mbps / 1000 if mbps and mbps > 0 else None,
         )
+
+
+def _fits_the_file(netdev: str, device: str | None, number: int, address: IPv4Interface) -> bool:
+    try:
+        Port(netdev=netdev, rdma=device, rdma_port=number, rail="any", address=address.ip)
+    except ValidationError:
+        return False
+    network = address.network
+    return network.num_addresses <= 2 or address.ip not in (network.network_address, network.broadcast_address)
+
+
+def _shown(*names: str | None) -> str:
+    """Return names as a message can show them, whatever is in them."""
+    return "/".join(ascii(name)[1:-1] for name in names if name is not None)
 
 
 def _is_host_address(address: ip_addr.Address) -> bool:
@@ -132,17 +217,23 @@ def _is_container_side(link: ip_link.Link) -> bool:
     return link.kind in NOT_A_RAIL or link.name.startswith(CONTAINER_NAMES)
 
 
-def _gpus(facts: DeviceFacts) -> Iterator[Gpu]:
+def _gpus(facts: DeviceFacts, left_out: list[str]) -> Iterator[Gpu]:
     found = _facts(facts, gpu.PROBE)
     for one in found.gpus if found else ():
         memory = round(one.memory_bytes / 2**30) if one.memory_bytes else None
-        yield Gpu(name=one.name, memory_gb=memory or None)
+        try:
+            yield Gpu(name=one.name, memory_gb=memory or None)
+        except ValidationError:
+            left_out.append(f"GPU {_shown(one.name)}")
 
 
-def _neighbours(facts: DeviceFacts) -> Iterator[SeenNeighbour]:
+def _neighbours(facts: DeviceFacts, left_out: list[str]) -> Iterator[SeenNeighbour]:
     found = _facts(facts, lldp.PROBE)
     for netdev, neighbours in found.interfaces.items() if found else ():
         for one in neighbours:
+            if not _is_text(one.port):
+                left_out.append(f"LLDP neighbour of {_shown(netdev)} with port '{_shown(one.port)}'")
+                continue
             yield SeenNeighbour(
                 netdev=netdev,
                 system=one.system or "",
@@ -150,3 +241,11 @@ def _neighbours(facts: DeviceFacts) -> Iterator[SeenNeighbour]:
                 port=one.port,
                 addresses=one.addresses,
             )
+
+
+def _is_text(value: str) -> bool:
+    try:
+        TypeAdapter[str](Text).validate_python(value)
+    except ValidationError:
+        return False
+    return True
