@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from railbed.cli.runs import runs_command
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Verdict
-from railbed.store import list_runs, open_run, read_records, read_run, write_atomically
+from railbed.store import OpenRun, list_runs, open_run, read_records, read_run, write_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +92,116 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
     assert [p.name for p in tmp_path.iterdir() if p.name != "runs"] == ["file"]
+
+
+def test_records_are_kept_without_secrets() -> None:
+    with open_run("check", cluster_name="lab", cluster_text="") as run:
+        run.append(Event(name="read", message='said password: "hunter2 x"', data={"token": "hunter2", "n": 5}))
+        run.finish("done", 0)
+    (record,) = read_records(run.folder.name)
+    assert record["data"] == {"token": "<removed>", "n": 5}
+    assert b"hunter2" not in (run.folder / "records.jsonl").read_bytes()
+
+
+def test_a_full_disk_is_one_sentence(runs_here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = f"^cannot keep the run in {runs_here}: No space left on device$"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with open_run("check", cluster_name="lab", cluster_text="") as run, Path("/dev/full").open("ab", 0) as disk:
+        with pytest.raises(UsageError, match=sentence) as caught:
+            OpenRun(run.folder, run._summary, disk).append(finding(Verdict.OK))
+        assert caught.value.hint
+        monkeypatch.setattr("railbed.store.run.write_atomically", full)
+        with pytest.raises(UsageError, match=sentence):
+            run.finish("done", 0)
+    with pytest.raises(UsageError, match=sentence), open_run("check", cluster_name="lab", cluster_text=""):
+        pass
+
+
+def test_an_error_of_the_work_is_not_taken_for_one_of_the_run() -> None:
+    with pytest.raises(ConnectionResetError), open_run("check", cluster_name="lab", cluster_text=""):
+        raise ConnectionResetError
+
+
+def test_a_write_that_failed_leaves_nothing_beside(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(tmp_path / "folder", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_the_cluster_file_is_utf_8_in_any_locale(runs_here: Path) -> None:
+    code = (
+        "from railbed.store import open_run\n"
+        "with open_run('check', cluster_name='lab', cluster_text='name: \\xe9') as run:\n"
+        "    run.finish('done', 0)\n"
+    )
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", code, b"caf\xe9"], env=environment, check=True)
+    (summary,) = list_runs()
+    assert (runs_here / summary.id / "cluster.yaml").read_bytes() == "name: é".encode()
+
+
+def test_arguments_that_are_no_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["railbed", "check", "caf\udce9"])
+    with open_run("check", cluster_name="lab", cluster_text=""):
+        pass
+    (summary,) = list_runs()
+    assert summary.arguments == ["check", "caf?"]
+
+
+def test_an_empty_setting_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", "")
+    monkeypatch.chdir(tmp_path)
+    with open_run("check", cluster_name="lab", cluster_text="") as run:
+        assert run.folder.parent == Path("runs")
+
+
+def test_a_runs_folder_that_is_a_link_to_nothing(runs_here: Path) -> None:
+    runs_here.symlink_to("nowhere")
+    with (
+        pytest.raises(UsageError, match=r"runs \(a link to nowhere\): it is no folder"),
+        open_run("check", cluster_name="lab", cluster_text=""),
+    ):
+        pass
+    with pytest.raises(UsageError, match=r"runs \(a link to nowhere\) cannot be read"):
+        list_runs()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"verdicts": None},
+        {"verdicts": {"ok": "x"}},
+        {"ended": "z"},
+        {"started": None},
+        {"id": 5},
+        {"cluster": ["a"]},
+        {"arguments": "abc"},
+        {"status": "odd"},
+        {"exit": "0"},
+        {"verb": "\ud800"},
+    ],
+    ids=str,
+)
+def test_a_run_of_odd_types_is_passed_over(odd: dict[str, object]) -> None:
+    with open_run("check", cluster_name="lab", cluster_text="") as run:
+        run.finish("done", 0)
+    about = run.folder / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), **odd}))
+    assert list_runs() == []
+    assert runs_command() == 0
+
+
+def test_a_run_is_shown_as_it_is_named_and_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_run("check", cluster_name="[/x]\x1b[31m", cluster_text="") as run:
+        run.finish("done", 0)
+    about = run.folder / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "id": "[/x]"}))
+    assert runs_command() == 0
+    out = capsys.readouterr().out
+    assert run.folder.name in out
+    assert "[/x]" in out
+    assert "\x1b[31m" not in out

@@ -64,6 +64,8 @@ def _probe(name: str) -> Probe[Any]:
 def _text(file: Path) -> str:
     try:
         if str(file) == "-":
+            if not sys.stdin:
+                raise UsageError("standard input is closed", hint="give a file, or pipe the saved output in")
             return sys.stdin.buffer.read().decode("utf-8", "replace")
         if file.is_dir():
             return folder_text(file)

@@ -7,8 +7,10 @@ import sys
 from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from railbed.cli.options import JsonOption
+from railbed.cli.screen import printable
 from railbed.model.record import Verdict
 from railbed.store import RunSummary, list_runs
 
@@ -30,7 +32,7 @@ def runs_command(as_json: JsonOption = False) -> int:
     for column in ("run", "cluster", "took", "status", "result"):
         table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
-        table.add_row(run.id, run.cluster, _took(run), run.status, _result(run))
+        table.add_row(run.id, Text(printable(run.cluster)), _took(run), run.status, _result(run))
     Console(highlight=False).print(table)
     return 0
 

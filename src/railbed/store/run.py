@@ -14,16 +14,18 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from railbed import __version__
 from railbed.errors import UsageError
 from railbed.model.record import Finding, Record
+from railbed.model.scrub import scrub
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
@@ -46,6 +48,9 @@ class RunSummary:
     verdicts: dict[str, int] = field(default_factory=dict)
 
 
+_SUMMARY = TypeAdapter(RunSummary)
+
+
 class OpenRun:
     """A run that is being written."""
 
@@ -64,48 +69,71 @@ class OpenRun:
         """Keep one record."""
         if isinstance(record, Finding):
             self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
-        self._records.write(to_json(record) + b"\n")
-        self._records.flush()
+        line = scrub(to_json(record)) + b"\n"
+        with _told(self.folder.parent):
+            # One call writes it all, but for a disk that fills up: then the next call says so.
+            while line:
+                line = line[self._records.write(line) :]
 
     def finish(self, status: Status, exit_code: int) -> None:
         """Say how it ended."""
-        ended = {"ended": time.time(), "status": status, "exit": exit_code, "verdicts": self._verdicts}
-        self._summary = RunSummary(**{**asdict(self._summary), **ended})
-        os.fsync(self._records.fileno())
-        write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1))
+        self._summary = replace(
+            self._summary, ended=time.time(), status=status, exit=exit_code, verdicts=self._verdicts
+        )
+        with _told(self.folder.parent):
+            os.fsync(self._records.fileno())
+            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1))
 
 
 def runs_folder() -> Path:
     """Return where runs are kept: `runs` in this folder, or $RAILBED_RUNS."""
-    return Path(os.environ.get("RAILBED_RUNS", "runs"))
+    return Path(os.environ.get("RAILBED_RUNS") or "runs")
 
 
 @contextmanager
 def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[OpenRun]:
     """Begin a run."""
     started = time.time()
-    folder = _new_folder(runs_folder(), f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
-    (folder / CLUSTER).write_text(cluster_text)
-    summary = RunSummary(
-        id=folder.name,
-        verb=verb,
-        arguments=sys.argv[1:],
-        cluster=cluster_name,
-        version=__version__,
-        started=started,
-    )
-    write_atomically(folder / ABOUT, to_json(summary, indent=1))
-    with (folder / RECORDS).open("ab", buffering=0) as records:
-        fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    parent = runs_folder()
+    with ExitStack() as stack:
+        with _told(parent):
+            folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
+            (folder / CLUSTER).write_text(cluster_text, encoding="utf-8")
+            summary = RunSummary(
+                id=folder.name,
+                verb=verb,
+                # An argument may be any bytes; JSON is Unicode.
+                arguments=[argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:]],
+                cluster=cluster_name,
+                version=__version__,
+                started=started,
+            )
+            write_atomically(folder / ABOUT, to_json(summary, indent=1))
+            records = stack.enter_context((folder / RECORDS).open("ab", buffering=0))
+            fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield OpenRun(folder, summary, records)
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Say in a sentence why a run cannot be kept."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot keep the run in {folder}: {error.strerror or error}",
+            hint="make room, run in a folder you can write, or set RAILBED_RUNS",
+        ) from error
 
 
 def list_runs() -> list[RunSummary]:
     """Return all runs, the newest first; folders that are no runs are passed over."""
     folder = runs_folder()
-    if not folder.is_dir():
-        return []
-    names = sorted((path.name for path in folder.iterdir() if RUN_NAME.fullmatch(path.name)), reverse=True)
+    try:
+        found = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
+    except OSError as error:
+        raise UsageError(f"{_named(folder)} cannot be read: {error.strerror}") from error
+    names = sorted(filter(RUN_NAME.fullmatch, found), reverse=True)
     return [summary for name in names if (summary := _try_read_run(name)) is not None]
 
 
@@ -129,11 +157,11 @@ def read_records(name: str) -> Iterator[dict[str, Any]]:
 def _try_read_run(name: str) -> RunSummary | None:
     folder = runs_folder() / name
     try:
-        summary = RunSummary(**json.loads((folder / ABOUT).read_bytes()))
-    except (OSError, ValueError, TypeError):
+        summary = replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
+    except (OSError, ValueError):
         return None
     if summary.status == "running" and not _is_being_written(folder / RECORDS):
-        return RunSummary(**{**asdict(summary), "status": "died"})
+        return replace(summary, status="died")
     return summary
 
 
@@ -149,26 +177,34 @@ def _is_being_written(path: Path) -> bool:
 
 
 def _new_folder(parent: Path, name: str) -> Path:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UsageError(
+            f"cannot keep the run in {_named(parent)}: it is no folder", hint="move it away, or set RAILBED_RUNS"
+        ) from error
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise UsageError(
-                f"cannot keep the run in {parent}: {error.strerror}",
-                hint="run in a folder you can write, or set RAILBED_RUNS",
-            ) from error
-        return folder
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
     raise UsageError(f"{parent} already holds a thousand runs of this second")
+
+
+def _named(folder: Path) -> str:
+    """Name a folder; a link also by what it leads to, for that is what is missing or wrong."""
+    return f"{folder} (a link to {folder.readlink()})" if folder.is_symlink() else str(folder)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write beside, flush to disk, rename: after a crash the file is the old one or the new one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

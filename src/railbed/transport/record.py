@@ -10,33 +10,32 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 from railbed.errors import DeviceError, UsageError
 from railbed.model.output import Output
+from railbed.model.scrub import scrub
 from railbed.transport.base import Command, Reach, Target, Transport
-from railbed.transport.scrub import scrub
 
 INDEX = "index.jsonl"
 
 
 class Recorder:
-    """Writes a recording; closing it closes the index of every device."""
+    """Writes a recording. No file stays open between two writes: a fleet has more devices than a process has files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._times: Counter[tuple[str, str]] = Counter()
-        self._indexes: dict[str, BinaryIO] = {}
+        self._made: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for index in self._indexes.values():
-            index.close()
+        return None
 
     def keep(self, output: Output) -> None:
         """Keep one output."""
@@ -50,28 +49,39 @@ class Recorder:
             "received": output.received,
             "truncated": output.truncated,
             "failure": output.failure,
-            "stderr": scrub(output.stderr).decode("utf-8", "replace"),
+            "stderr": output.stderr.decode("utf-8", "replace"),
             "stdout": file,
         }
-        index = self._index(output.device)
-        (self._folder / output.device / file).write_bytes(scrub(output.stdout))
-        index.write(json.dumps(line).encode() + b"\n")
+        with self._folder_of(output.device) as folder:
+            (folder / file).write_bytes(scrub(output.stdout))
+            _append(folder / INDEX, line)
 
     def keep_error(self, device: str, error: str, message: str, hint: str = "") -> None:
         """Keep why a device could not be reached, or not to the end."""
-        line = {"error": error, "message": message, "hint": hint}
-        self._index(device).write(json.dumps(line).encode() + b"\n")
+        with self._folder_of(device) as folder:
+            _append(folder / INDEX, {"error": error, "message": message, "hint": hint})
 
-    def _index(self, device: str) -> BinaryIO:
-        """Return the index of a device; unbuffered, so that a crash loses no line."""
-        if device not in self._indexes:
-            folder = self._folder / device
-            try:
+    @contextmanager
+    def _folder_of(self, device: str) -> Iterator[Path]:
+        """Lend the folder of a device to write to, and say in a sentence what went wrong there."""
+        folder = self._folder / device
+        try:
+            if device not in self._made:
                 folder.mkdir(parents=True, exist_ok=True)
-                self._indexes[device] = (folder / INDEX).open("ab", buffering=0)
-            except OSError as error:
-                raise UsageError(f"cannot record to {self._folder}: {error.strerror}") from error
-        return self._indexes[device]
+                self._made.add(device)
+            yield folder
+        except OSError as error:
+            raise UsageError(
+                f"cannot record to {self._folder}: {error.strerror or error}",
+                hint="make room, or use a folder you can write",
+            ) from error
+
+
+def _append(index: Path, line: Mapping[str, object]) -> None:
+    # What is no Unicode (a file name in an error) could not be read back.
+    text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
+    with index.open("ab") as file:
+        file.write(scrub(text) + b"\n")
 
 
 def recorded(reach: Reach, *recorders: Recorder) -> Reach:

@@ -1,0 +1,107 @@
+"""Takes secrets out of what is kept on disk. No probe reads any; this is the second lock.
+
+JSON stays JSON: where a text, one of its sections or one of its lines is JSON, only strings in it are changed, and a
+number, list, object or null stays what it is whatever its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+REMOVED = "<removed>"
+
+_SPOKEN = r"pass(?:word|wd|phrase) | secret | community"
+_NAME = rf"(?: {_SPOKEN} | token | (?:api|access|secret|private)[-_ ]?key | authorization ) _* (?![A-Za-z0-9_])"
+_QUOTED = r"""(?P<quote>\\*["']) (?![,:\]}\s]) (?:\\.|[^\\\n])*? (?P=quote)"""
+_BARE = r"""["']? (?:\\\S|[^\s"])+? (?=[,;)}\]']{0,8} (?:[\s"]|\Z))"""
+_SCHEME = r"(?: (?:bearer|basic|digest|negotiate|token) [ \t]+ (?=\S) )?"
+_LITERAL = r"""[{\[] (?:\s|["']|\w+:|\Z) | ["'] [,:\]}\s]"""
+_JSON_LITERAL = r"[{\[] | (?:-?\d[\d.eE+-]*|null|true|false) (?:[\s,}\]]|\Z)"
+
+_FLAGS = re.IGNORECASE | re.VERBOSE
+_PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.DOTALL)
+_ASSIGNED = re.compile(
+    rf"""
+    (?P<before> {_NAME} (?: \\*["'] [ \t]* [:=] (?! [ \t]* (?: {_JSON_LITERAL} ) ) | [ \t]* [:=] )
+      [:=>]? [ \t]* (?! {_LITERAL} ) {_SCHEME} )
+    (?: {_QUOTED} | {_BARE} )
+    """,
+    _FLAGS,
+)
+_SAID = re.compile(
+    rf"""
+    (?P<before> (?<![A-Za-z0-9]) (?: (?:{_SPOKEN}) [ \t]+ (?: [0-9] [ \t]+ )? (?=\S{{6,}})
+      | (?:token|bearer) [ \t]+ (?=\S{{6,}}) (?=[^\s\d]{{0,64}}\d) ) (?![:=]) )
+    (?: {_QUOTED} | {_BARE} )
+    """,
+    _FLAGS,
+)
+_IN_URL = re.compile(r"""(://[^\s/:@"'<>]*:)[^\s/"'<>]+@""")
+_NAME_AT_END = re.compile(rf"{_NAME} \Z", _FLAGS)
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_JSON_STRINGS = re.compile(rf"(?P<name>{_STRING})(?P<colon>\s*:\s*)(?P<of>{_STRING})?|(?P<alone>{_STRING})")
+_SECTION = re.compile(r"^(==> .* <==\n)", re.MULTILINE)
+_SUSPECT = re.compile(rb"pass|secret|token|key|community|authorization|bearer|://|\\", re.IGNORECASE)
+
+
+def scrub(text: bytes) -> bytes:
+    """Return the text without private keys and without the values of passwords, tokens and SNMP communities."""
+    if not _SUSPECT.search(text):
+        return text
+    pieces = _SECTION.split(text.decode("utf-8", "surrogateescape"))
+    return "".join(map(_scrub_text, pieces)).encode("utf-8", "surrogateescape")
+
+
+def _scrub_text(text: str) -> str:
+    if _is_json(text):
+        return _JSON_STRINGS.sub(_scrub_strings, text)
+    if "\n" not in text:
+        return _scrub_plain(text)
+    clean: list[str] = []
+    plain: list[str] = []
+    for line in text.split("\n"):
+        if _is_json(line):
+            clean += [*_scrub_lines(plain), _scrub_text(line)]
+            plain = []
+        else:
+            plain.append(line)
+    return "\n".join([*clean, *_scrub_lines(plain)])
+
+
+def _scrub_lines(lines: list[str]) -> list[str]:
+    return [_scrub_plain("\n".join(lines))] if lines else []
+
+
+def _is_json(text: str) -> bool:
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _scrub_strings(match: re.Match[str]) -> str:
+    """Return a name with its value, or a string in a list, as JSON without secrets; names stay."""
+    name, value = match["name"], match["of"] or match["alone"]
+    before = f"{name}{match['colon']}" if name else ""
+    if not value:
+        return before
+    if name and _NAME_AT_END.search(json.loads(name)):
+        return f'{before}"{REMOVED}"'
+    said = json.loads(value)
+    clean = _scrub_text(said)
+    return before + (value if clean == said else json.dumps(clean))
+
+
+def _scrub_plain(text: str) -> str:
+    text = _PRIVATE_KEY.sub(REMOVED, text)
+    text = _IN_URL.sub(rf"\1{REMOVED}@", text)
+    return _SAID.sub(_without_value, _ASSIGNED.sub(_without_value, text))
+
+
+def _without_value(match: re.Match[str]) -> str:
+    quote = match["quote"] or ""
+    return f"{match['before']}{quote}{REMOVED}{quote}"
