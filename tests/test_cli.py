@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from railbed.cli import check as check_verb
 from railbed.cli.main import run
-from tests.support.cli import Result, railbed
+from tests.support.cli import RAILBED, Result, environment, railbed
 
 VOLATILE = {"time", "observed", "evidence"}
 
@@ -194,6 +195,34 @@ def test_our_own_fault_is_one_sentence_and_a_file(
     (details,) = tmp_path.glob("railbed-*.txt")
     assert str(details) in err
     assert "a bug about mtu" in details.read_text()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("> /dev/full", 2, "railbed: the output cannot be written: No space left on device\n"),
+        ("--json > /dev/full", 2, "railbed: the output cannot be written: No space left on device\n"),
+        ("| exec true; exit ${PIPESTATUS[0]}", 141, ""),
+        ("--json | exec true; exit ${PIPESTATUS[0]}", 141, ""),
+    ],
+)
+def test_output_that_goes_nowhere(tmp_path: Path, redirection: str, code: int, said: str) -> None:
+    # Enough rules that the reader is gone before the last line is written.
+    command = f"{RAILBED} check disk_space memory_available kernel_equal {redirection}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    assert (done.returncode, done.stderr.decode()) == (code, said)
+
+
+def test_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
+    result = railbed(tmp_path, "check", PYTHONIOENCODING="ascii")
+    assert result.code in (0, 1), result
+
+
+def test_nothing_found_out_is_not_all_well(tmp_path: Path) -> None:
+    railbed(tmp_path, "check", "disk_space", "--record", "rec")
+    assert railbed(tmp_path, "check", "memory_available", "--replay", "rec").code == 3
 
 
 def test_discover_here(tmp_path: Path) -> None:

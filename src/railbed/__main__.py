@@ -15,11 +15,15 @@ def main() -> None:
     """
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # there are none, and looking for them takes time
-    from railbed.cli.main import run
+    try:
+        from railbed.cli.main import run
 
-    gc.enable()
-    gc.freeze()
-    code = run()
+        gc.enable()
+        gc.freeze()
+        code = run()
+    except KeyboardInterrupt:
+        sys.stderr.write("railbed: interrupted\n")
+        code = 130
     gc.freeze()
     sys.exit(code)
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from railbed.check.judge import has_subjects, judge_site
 from railbed.check.rule import Check
+from railbed.check.rules import reachable
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
-from railbed.model.record import Event, Record
+from railbed.model.record import Event, Record, Verdict
 
 
 async def check(
@@ -29,8 +30,14 @@ async def check(
             if facts.device not in devices:
                 yield device_read(facts)
             devices[facts.device] = facts
-    for finding in judge_site(checks, Site(cluster, devices)):
+    site = Site(cluster, devices)
+    for finding in judge_site(checks, site):
         yield finding
+    if reachable.CHECK not in checks:
+        # A node that did not answer is told of, whatever was asked about it.
+        for finding in judge_site([reachable.CHECK], site):
+            if finding.verdict is not Verdict.OK:
+                yield finding
 
 
 def device_read(facts: DeviceFacts) -> Event:

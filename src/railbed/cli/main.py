@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from railbed import __version__
 from railbed.cli.check import check_command
 from railbed.cli.discover import discover_command
 from railbed.cli.parse import parse_command
-from railbed.cli.perform import BUG, INTERRUPTED, USER, exit_code
+from railbed.cli.perform import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.cli.runs import runs_command
 from railbed.errors import RailbedError
 
@@ -53,18 +54,42 @@ def railbed(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    _prepare_streams()
     try:
         code = int(app(arguments or sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
         sys.stdout.flush()
-    except typer.TyperException as error:
-        return _complain(error.format_message(), "`railbed --help` shows what there is", USER)
-    except RailbedError as error:
-        return _complain(error.message, error.hint, exit_code(error))
-    except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted", "", INTERRUPTED)
-    except Exception:
-        return _complain(f"railbed itself failed; the details are in {_keep_traceback()}", "please report it", BUG)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        return _ending(error)
     return _complain("interrupted", "", code) if code == INTERRUPTED else code
+
+
+def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending)
+    """Say what went wrong in one sentence, and return the exit code for it."""
+    match error:
+        case SystemExit(code=1):  # how typer and rich end when nobody reads on (`railbed … | head`)
+            return PIPE
+        case SystemExit(code=code):
+            return int(code or 0)
+        case KeyboardInterrupt() | typer.Abort():
+            return _complain("interrupted", "", INTERRUPTED)
+        case typer.TyperException():
+            return _complain(error.format_message(), "`railbed --help` shows what there is", USER)
+        case RailbedError():
+            return _complain(error.message, error.hint, exit_code(error))
+        case OSError(errno=errno.ENOSPC | errno.EIO):
+            return _complain(f"the output cannot be written: {error.strerror}", "", USER)
+        case _:
+            return _complain(f"railbed itself failed; the details: {_keep_traceback(error)}", "please report it", BUG)
+
+
+def _prepare_streams() -> None:
+    """Make closed streams harmless, and characters that the terminal does not know replaceable."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (until the end)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _complain(message: str, hint: str, code: int) -> int:
@@ -74,7 +99,12 @@ def _complain(message: str, hint: str, code: int) -> int:
     return code
 
 
-def _keep_traceback() -> Path:
-    path = Path(tempfile.gettempdir()) / f"railbed-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    path.write_text(f"railbed {__version__}, Python {sys.version}\n{sys.argv}\n\n{traceback.format_exc()}")
-    return path
+def _keep_traceback(error: BaseException) -> str:
+    """Write the traceback to a file and return where; where nothing can be written, return its last line."""
+    details = "".join(traceback.format_exception(error))
+    try:
+        path = Path(tempfile.gettempdir()) / f"railbed-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+        path.write_text(f"railbed {__version__}, Python {sys.version}\n{sys.argv}\n\n{details}", errors="replace")
+    except OSError:
+        return details.strip().splitlines()[-1]
+    return str(path)

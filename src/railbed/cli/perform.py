@@ -22,7 +22,7 @@ from railbed.transport.reach import live_reach
 from railbed.transport.record import Recorder, recorded
 from railbed.transport.replay import replay_from
 
-OK, FOUND, USER, DEVICE, INTERRUPTED, BUG = 0, 1, 2, 3, 130, 70
+OK, FOUND, USER, DEVICE, BUG, INTERRUPTED, PIPE = 0, 1, 2, 3, 70, 130, 141
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 
 
@@ -39,6 +39,9 @@ def perform(verb: str, cluster: Cluster, options: Options, work: Work, *, all_mu
         except (KeyboardInterrupt, asyncio.CancelledError):
             run.finish("interrupted", INTERRUPTED)
             raise KeyboardInterrupt from None
+        except BrokenPipeError:
+            run.finish("interrupted", PIPE)
+            raise
         except RailbedError as error:
             run.finish("failed", exit_code(error))
             raise
@@ -56,7 +59,7 @@ def exit_code(error: RailbedError) -> int:
 
 
 async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> _Outcome:
-    _end_in_order_on_sigterm()
+    end_in_order_on_signals()
     outcome = _Outcome()
     async with (
         _reach(options, run) as reach,
@@ -70,11 +73,12 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, sc
     return outcome
 
 
-def _end_in_order_on_sigterm() -> None:
-    """Let `kill` do what Ctrl-C does: end what was started on the devices, and say so in the run."""
+def end_in_order_on_signals() -> None:
+    """Let `kill` and a closed terminal do what Ctrl-C does: end what was started on the devices, and say so."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 class _Outcome:
@@ -84,8 +88,13 @@ class _Outcome:
         self._found = False
         self._asked = 0
         self._answered = 0
+        self._judged = 0
+        self._unknown = 0
 
     def see(self, record: Record) -> None:
+        if isinstance(record, Finding) and record.check != "reachable":
+            self._unknown += record.verdict is Verdict.UNKNOWN
+            self._judged += record.verdict in (Verdict.OK, Verdict.WARN, Verdict.FAIL)
         match record:
             case Finding(verdict=Verdict.FAIL) | Change():
                 self._found = True
@@ -96,9 +105,9 @@ class _Outcome:
                 pass
 
     def code(self, *, all_must_answer: bool) -> int:
-        """Return the exit code; where no device answered at all, nothing was found out, and that is its own code."""
+        """Return the exit code; where nothing could be found out, that is its own code and never "all well"."""
         enough = self._asked if all_must_answer else min(self._asked, 1)
-        if self._answered < enough:
+        if self._answered < enough or (self._unknown and not self._judged):
             return DEVICE
         return FOUND if self._found else OK
 
@@ -120,6 +129,6 @@ def _keep_cluster(folder: Path, text: str) -> None:
         raise UsageError(f"{folder} is not empty", hint="give a new folder to record to")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cluster.yaml").write_text(text)
+        (folder / "cluster.yaml").write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot record to {folder}: {error.strerror}") from error
