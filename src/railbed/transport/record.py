@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -43,13 +44,13 @@ class Recorder:
         file = f"{output.key}.{self._times[output.device, output.key]}.out"
         line = {
             "key": output.key,
-            "command": output.command,
+            "command": _scrubbed(output.command),
             "exit": output.exit,
             "sent": output.sent,
             "received": output.received,
             "truncated": output.truncated,
             "failure": output.failure,
-            "stderr": output.stderr.decode("utf-8", "replace"),
+            "stderr": scrub(output.stderr).decode("utf-8", "replace"),
             "stdout": file,
         }
         with self._folder_of(output.device) as folder:
@@ -59,7 +60,7 @@ class Recorder:
     def keep_error(self, device: str, error: str, message: str, hint: str = "") -> None:
         """Keep why a device could not be reached, or not to the end."""
         with self._folder_of(device) as folder:
-            _append(folder / INDEX, {"error": error, "message": message, "hint": hint})
+            _append(folder / INDEX, {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
 
     @contextmanager
     def _folder_of(self, device: str) -> Iterator[Path]:
@@ -81,7 +82,12 @@ def _append(index: Path, line: Mapping[str, object]) -> None:
     # What is no Unicode (a file name in an error) could not be read back.
     text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
     with index.open("ab") as file:
-        file.write(scrub(text) + b"\n")
+        file.write(text + b"\n")
+
+
+@lru_cache(maxsize=256)  # the same commands go to all nodes
+def _scrubbed(text: str) -> str:
+    return scrub(text.encode("utf-8", "replace")).decode()
 
 
 def recorded(reach: Reach, *recorders: Recorder) -> Reach:
