@@ -313,6 +313,7 @@ async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
         shell.stdin.write(script)
         process.stdout.write(await shell.stdout.read())
         process.stderr.write(await shell.stderr.read())
+        shell.stdin.close()
         await shell.wait()
         process.exit(0)
 

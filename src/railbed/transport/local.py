@@ -64,7 +64,9 @@ async def _open_shell(command: str) -> AsyncIterator[Shell]:
 
 
 async def _end(process: Process) -> None:
-    """End the shell and all it started: politely, then for good."""
+    """End the shell and all it started: politely, then for good. Then see its pipes to their end."""
+    assert process.stdin is not None
+    process.stdin.close()
     _signal(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(ENDING_SECONDS):
@@ -73,6 +75,9 @@ async def _end(process: Process) -> None:
         pass
     _signal(process, signal.SIGKILL)
     await process.wait()
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(ENDING_SECONDS):
+            await process.communicate()
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
