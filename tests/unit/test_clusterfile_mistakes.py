@@ -42,3 +42,15 @@ def test_no_secret_is_repeated(path: Path) -> None:
 def test_every_line_says_where() -> None:
     for path in CASES.glob("*.txt"):
         assert all(line.startswith("cluster.yaml:") for line in path.read_text().splitlines()), path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: " + "[\n" * 2000, "cluster.yaml:50: nested too deeply\n"),
+        ("name: x\nnodes: \0\n", "cluster.yaml:2: a NUL byte; a cluster file is plain text\n"),
+    ],
+    ids=["deep", "nul byte"],
+)
+def test_what_no_file_of_ours_should_hold(text: str, said: str) -> None:
+    assert told(text) == said

@@ -14,7 +14,8 @@ sm_70) is missing from PyTorch's CUDA 13 wheels, and from its CUDA 12.8 wheels s
 
 Fix
 ---
-Install a wheel that has the architecture: for older cards the CUDA 12.6 build (`install the CUDA 12.6 build of torch`), for newer cards a newer PyTorch. All nodes need the same release, so choose
+Install a wheel that has the architecture: for older cards the CUDA 12.6 build (`cu126` on
+PyTorch's own package index), for newer cards a newer PyTorch. All nodes need the same release, so choose
 one that covers every card.
 
 Source
@@ -35,7 +36,7 @@ from railbed.probes import gpu, torch
 EXPECTED = "torch has code for this GPU"
 ARCHITECTURE = re.compile(r"(?P<kind>sm|compute)_(?P<major>\d+)(?P<minor>\d)(?P<suffix>[af]?)", re.ASCII)
 CPU_REMEDY = "install a CUDA build of torch"
-OLD_REMEDY = "install the CUDA 12.6 build of torch"
+OLD_REMEDY = "install the CUDA 12.6 build of the same torch release (cu126)"
 NEW_REMEDY = "install a newer torch: this card is newer than the wheel"
 Capability = tuple[int, int]
 
