@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from railbed.check.judge import all_checks
 from railbed.check.rule import HEADINGS
-from railbed.cli.main import app
+from railbed.cli.main import make_app
 from railbed.probes.interpret import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
 
@@ -35,7 +35,7 @@ def pages() -> Mapping[str, str]:
 
 def commands_page() -> str:
     """Return the help of every command, as `--help` prints it."""
-    group = get_command(app)
+    group = get_command(make_app())
     root = group.make_context("railbed", [], resilient_parsing=True, terminal_width=WIDTH)
     parts = ["# Commands\n", _help("railbed", group.get_help(root))]
     for name in group.list_commands(root):  # type: ignore[attr-defined]

@@ -6,14 +6,13 @@ import difflib
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from railbed.check.judge import all_checks
-from railbed.check.rule import HEADINGS, Check
+from railbed.check.rule import Check
 from railbed.check.run import check
+from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
-from railbed.cli.perform import OK, perform
+from railbed.cli.perform import perform
 from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
 from railbed.fleet.fleet import DEVICE_SECONDS
@@ -40,7 +39,10 @@ def check_command(
     Example: railbed check --cluster examples/two-roce-vms.yaml
     """
     if explain:
-        _explain(_rule(explain))
+        # Imported here because drawing is slow to load, and a check as JSON draws nothing.
+        from railbed.cli.explain import explain_rule
+
+        explain_rule(_rule(explain), as_json=as_json)
         return OK
     chosen = [_rule(name) for name in rules] if rules else list(all_checks().values())
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
@@ -64,14 +66,3 @@ def _rule(name: str) -> Check[Any]:
         hint = f"did you mean {near[0]}?" if near else "docs/reference/checks.md lists them"
         raise UsageError(f"there is no rule {name!r}", hint=hint)
     return checks[name]
-
-
-def _explain(rule: Check[Any]) -> None:
-    console = Console(highlight=False)
-    console.print(Text.assemble((rule.name, "bold"), f"  {rule.title}"))
-    for heading in HEADINGS:
-        console.print(Text(f"\n{heading}", style="bold"))
-        console.print(Text(" ".join(rule.section(heading).split())))
-    if rule.needs:
-        console.print(Text("\nReads", style="bold"))
-        console.print(Text(", ".join(probe.name for probe in rule.needs)))

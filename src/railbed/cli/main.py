@@ -8,29 +8,33 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from railbed import __version__
-from railbed.cli.check import check_command
-from railbed.cli.discover import discover_command
-from railbed.cli.parse import parse_command
-from railbed.cli.perform import BUG, INTERRUPTED, PIPE, USER, exit_code
-from railbed.cli.runs import runs_command
+from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.errors import RailbedError
 
-app = typer.Typer(
-    name="railbed",
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("discover")(discover_command)
-app.command("check")(check_command)
-app.command("runs")(runs_command)
-app.command("parse")(parse_command)
+VERBS = ("discover", "check", "runs", "parse")
+"""Each is a module beside this one, with a function `VERB_command`."""
+
+
+def make_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
+    """Return the command line with these verbs; a verb's modules are loaded only where it is in it."""
+    app = typer.Typer(
+        name="railbed",
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(railbed)
+    for verb in verbs:
+        app.command(verb)(getattr(import_module(f"railbed.cli.{verb}"), f"{verb}_command"))
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -39,7 +43,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def railbed(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
@@ -55,8 +58,10 @@ def railbed(
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     _prepare_streams()
+    words = arguments or sys.argv[1:] or ["--help"]
     try:
-        code = int(app(arguments or sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        app = make_app([words[0]] if words[0] in VERBS else VERBS)
+        code = int(app(words, standalone_mode=False) or 0)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         return _ending(error)

@@ -9,10 +9,11 @@ from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 from railbed import clusterfile
+from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_code
 from railbed.cli.options import Options
 from railbed.cli.screen import Screen, make_screen
 from railbed.cli.site import recording_folder
-from railbed.errors import DeviceError, RailbedError, UsageError
+from railbed.errors import RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Change, Event, Finding, Record, Verdict
@@ -22,7 +23,6 @@ from railbed.transport.reach import live_reach
 from railbed.transport.record import Recorder, recorded
 from railbed.transport.replay import replay_from
 
-OK, FOUND, USER, DEVICE, BUG, INTERRUPTED, PIPE = 0, 1, 2, 3, 70, 130, 141
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 
 
@@ -51,11 +51,6 @@ def perform(verb: str, cluster: Cluster, options: Options, work: Work, *, all_mu
         run.finish("done", code)
         screen.finish(run.folder)
     return code
-
-
-def exit_code(error: RailbedError) -> int:
-    """Return the exit code that an error leads to."""
-    return DEVICE if isinstance(error, DeviceError) else USER
 
 
 async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> _Outcome:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.options import JsonOption
-from railbed.cli.screen import printable
+from railbed.cli.tables import printable
 from railbed.model.record import Verdict
 from railbed.store import RunSummary, list_runs
 

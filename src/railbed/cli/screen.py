@@ -1,34 +1,16 @@
-"""What the user sees of records: JSON lines, or findings grouped by node with the worst first."""
+"""What the user sees of records: JSON lines, or text for people."""
 
 from __future__ import annotations
 
 import sys
-import time
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from pydantic_core import to_json
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
 
-from railbed.model.record import Change, Event, Finding, Record, Verdict
-
-STYLES = {
-    Verdict.FAIL: "bold red",
-    Verdict.UNKNOWN: "magenta",
-    Verdict.WARN: "yellow",
-    Verdict.SKIPPED: "dim",
-    Verdict.OK: "green",
-}
-COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
-WIDE = 110
-VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
+from railbed.model.record import Record
 
 
 class Screen(ABC):
@@ -53,7 +35,12 @@ class Screen(ABC):
 
 def make_screen(*, as_json: bool, verbose: bool) -> Screen:
     """Return the screen that the user asked for."""
-    return JsonScreen() if as_json else TextScreen(verbose=verbose)
+    if as_json:
+        return JsonScreen()
+    # Imported here because drawing takes as long to load as a small cluster takes to answer.
+    from railbed.cli.tables import TextScreen
+
+    return TextScreen(verbose=verbose)
 
 
 class JsonScreen(Screen):
@@ -66,154 +53,3 @@ class JsonScreen(Screen):
 
     def finish(self, run: Path) -> None:
         """Nothing else belongs on standard output."""
-
-
-class TextScreen(Screen):
-    """A table per node on standard output; progress on standard error."""
-
-    def __init__(self, *, verbose: bool) -> None:
-        self._verbose = verbose
-        self._out = Console(highlight=False)
-        self._started = time.monotonic()
-        self._findings: list[Finding] = []
-        self._changes: list[Change] = []
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[last]}"),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
-    def show(self, record: Record) -> None:
-        """Move the progress bar; keep what is shown in groups."""
-        match record:
-            case Finding():
-                self._findings.append(record)
-            case Change():
-                self._changes.append(record)
-            case Event(name="reading", data={"devices": int(total)}):
-                self._progress.add_task("reading", total=total, last="")
-            case Event(name="device_read"):
-                for task in self._progress.task_ids:
-                    self._progress.update(task, advance=1, last=printable(record.subject))
-            case Event(name="notice"):
-                self._progress.console.print(Text(printable(record.message), style="yellow"))
-            case _:
-                pass
-
-    def finish(self, run: Path) -> None:
-        """Show the findings by node, the changes, and a summary."""
-        self._progress.stop()
-        for change in self._changes:
-            self._out.print(change_line(change))
-        for group in grouped(self._findings):
-            self._show_group(group)
-        if self._findings:
-            self._out.print(self._summary(run))
-
-    def _show_group(self, findings: list[Finding]) -> None:
-        name = group_of(findings[0])
-        self._out.print(Text.assemble((printable(name), "bold"), "  ", counted(findings)))
-        table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
-        table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
-        table.add_column(overflow="fold", ratio=1)
-        told = [
-            finding for finding in findings if self._verbose or finding.verdict not in (Verdict.OK, Verdict.SKIPPED)
-        ]
-        # A wide terminal has room for a column of names; on a narrow one it would squeeze what was seen.
-        width = max((len(finding.check) for finding in told), default=0) if self._out.width >= WIDE else 0
-        for finding in told:
-            _add_rows(table, finding, name, width)
-        if not self._verbose:
-            _add_in_brief(table, findings)
-        self._out.print(table)
-        self._out.print()
-
-    def _summary(self, run: Path) -> Text:
-        seconds = time.monotonic() - self._started
-        return Text.assemble(counted(self._findings), f"  in {seconds:.1f} s, kept as ", (str(run), "bold"))
-
-
-def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings by node (or rail, or cluster), the worst group and the worst finding first."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(group_of(finding), []).append(finding)
-    for group in groups.values():
-        group.sort(key=lambda finding: (finding.verdict.rank, finding.check, finding.subject))
-    return sorted(groups.values(), key=_badness)
-
-
-def group_of(finding: Finding) -> str:
-    """Return the node, rail or cluster that a finding belongs to."""
-    return finding.subject.partition("/")[0]
-
-
-def counted(findings: Iterable[Finding]) -> Text:
-    """Return `2 failed · 1 unknown · 31 ok`."""
-    numbers = Counter(finding.verdict for finding in findings)
-    parts = [Text(f"{numbers[v]} {COUNTED.get(v, v.value)}", style=STYLES[v]) for v in Verdict if numbers[v]]
-    return Text(" · ").join(parts)
-
-
-def change_line(change: Change) -> Text:
-    """Return one difference as a line of its own."""
-    sign, style = {"add": ("+", "green"), "remove": ("-", "red"), "set": ("~", "yellow")}[change.action]
-    values = " → ".join(printable(value) for value in (change.before, change.after) if value)
-    return Text.assemble((f"{sign} {printable(change.subject)}", style), "  ", values)
-
-
-def printable(text: str) -> str:
-    """Return the text without control characters: what a device printed must not steer the terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
-def _badness(findings: list[Finding]) -> list[int]:
-    numbers = Counter(finding.verdict for finding in findings)
-    return [-numbers[verdict] for verdict in Verdict if verdict is not Verdict.OK]
-
-
-def _verdict(verdict: Verdict) -> Text:
-    return Text(verdict.value, style=STYLES[verdict])
-
-
-def _names(checks: Iterable[str]) -> str:
-    return ", ".join(sorted(set(checks)))
-
-
-def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
-    """Add what does not apply by its reason, and what is well by its name."""
-    reasons: dict[str, list[str]] = {}
-    fine: list[str] = []
-    for finding in findings:
-        if finding.verdict is Verdict.SKIPPED:
-            reasons.setdefault(finding.observed, []).append(finding.check)
-        elif finding.verdict is Verdict.OK:
-            fine.append(finding.check)
-    for reason, checks in reasons.items():
-        table.add_row(_verdict(Verdict.SKIPPED), Text(f"{printable(reason)}: {_names(checks)}", style="dim"))
-    if fine:
-        table.add_row(_verdict(Verdict.OK), Text(_names(fine), style="dim"))
-
-
-def _add_rows(table: Table, finding: Finding, group: str, width: int) -> None:
-    what = printable(finding.observed)
-    if finding.verdict in (Verdict.FAIL, Verdict.WARN) and finding.expected:
-        what = f"{what}; expected {printable(finding.expected)}"
-    port = finding.subject.removeprefix(group).lstrip("/")
-    line = Text.assemble((finding.check.ljust(width), "bold"), "  ", (f"{port}: ", "bold") if port else "", what)
-    table.add_row(_verdict(finding.verdict), line)
-    if finding.remedy and finding.verdict is not Verdict.OK:
-        table.add_row("", Text(f"→ {printable(finding.remedy)}", style="cyan"))

@@ -1,0 +1,28 @@
+"""`railbed check --explain RULE`: a rule's own page."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pydantic_core import to_json
+from rich.console import Console
+from rich.text import Text
+
+from railbed.check.rule import HEADINGS, Check
+
+
+def explain_rule(rule: Check[Any], *, as_json: bool) -> None:
+    """Print what a rule looks at, why, what to do, where that comes from, and what it reads."""
+    sections = {heading: " ".join(rule.section(heading).split()) for heading in HEADINGS}
+    if rule.needs:
+        sections["Reads"] = ", ".join(probe.name for probe in rule.needs)
+    if as_json:
+        parts = {heading.lower(): text for heading, text in sections.items()}
+        sys.stdout.write(to_json({"kind": "rule", "check": rule.name, "title": rule.title, **parts}).decode() + "\n")
+        return
+    console = Console(highlight=False)
+    console.print(Text.assemble((rule.name, "bold"), f"  {rule.title}"))
+    for heading, text in sections.items():
+        console.print(Text(f"\n{heading}", style="bold"))
+        console.print(Text(text))
