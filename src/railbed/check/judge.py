@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from railbed import catalog
 from railbed.check import rules
 from railbed.check.rule import Check, Judgement
 from railbed.check.site import NodeView, PortView, RailView, Site, Unread
 from railbed.model.cluster import Cluster
+from railbed.model.probe import Probe
+from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.model.record import Finding, Verdict
 
+F = TypeVar("F")
 Subject = NodeView | PortView | RailView | Site
 
 
@@ -22,9 +25,26 @@ def all_checks() -> Mapping[str, Check[Any]]:
     return catalog.collect(rules, Check, "CHECK")
 
 
-def has_subjects(check: Check[Any], cluster: Cluster) -> bool:
-    """Return whether there is anything to judge: what only absent ports would need is not read from the nodes."""
-    return check.scope in ("node", "cluster") or any(node.ports for node in cluster.nodes.values())
+class _WouldRead(Exception):
+    """Raised where a rule asks for facts before anything was read."""
+
+
+class _NothingYet(DeviceFacts):
+    """Stands for a node that was not asked anything yet."""
+
+    def _reading(self, probe: Probe[F], index: int) -> Known[F] | Unknown:
+        raise _WouldRead(f"reading {index} of {probe.name}")
+
+
+def probes_needed(checks: Iterable[Check[Any]], cluster: Cluster) -> Iterator[Probe[Any]]:
+    """Yield what the rules read on this cluster: one that the file alone decides (no port, no RDMA) reads nothing."""
+    before = Site(cluster, {name: _NothingYet(device=name) for name in cluster.nodes})
+    for check in checks:
+        try:
+            for subject in _subjects(check, before):
+                list(check.judge(subject))
+        except _WouldRead:
+            yield from check.needs
 
 
 def judge_site(checks: Iterable[Check[Any]], site: Site) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from railbed.check.judge import has_subjects, judge_site
+from railbed.check.judge import judge_site, probes_needed
 from railbed.check.rule import Check
 from railbed.check.rules import reachable
 from railbed.check.site import Site
@@ -21,8 +21,7 @@ async def check(
     cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], *, extra_probes: Iterable[Probe[Any]] = ()
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per device read, then the findings. Extra probes are read for the run's record alone."""
-    needed = [probe for rule in checks if has_subjects(rule, cluster) for probe in rule.needs]
-    probes = {probe.name: probe for probe in (*needed, *extra_probes)}
+    probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
     yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
     async with aclosing(survey(fleet, cluster, probes.values())) as answers:

@@ -42,7 +42,9 @@ _NAME_AT_END = re.compile(rf"{_NAME} \Z", _FLAGS)
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _JSON_STRINGS = re.compile(rf"(?P<name>{_STRING})(?P<colon>\s*:\s*)(?P<of>{_STRING})?|(?P<alone>{_STRING})")
 _SECTION = re.compile(r"^(==> .* <==\n)", re.MULTILINE)
-_SUSPECT = re.compile(rb"pass|secret|token|key|community|authorization|bearer|://|\\", re.IGNORECASE)
+_SUSPECT = re.compile(
+    rb"pass|secret|token|(?:api|access|private)[-_ ]?key|community|authorization|bearer|://|\\", re.IGNORECASE
+)
 
 
 def scrub(text: bytes) -> bytes:

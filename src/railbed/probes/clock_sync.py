@@ -13,7 +13,7 @@ from railbed.probes.text import integer, number, sections
 
 COMMAND = r"""
 printf '==> services <==\n'
-grep -hsxE 'chronyd|ntpd|ntpsec|openntpd|systemd-timesyn|ptp4l|phc2sys|timemaster' /proc/[0-9]*/comm | sort -u
+grep -hsxE 'chronyd|ntpd|ntpsec|openntpd|systemd-timesyn|ptp4l|phc2sys|timemaster' /proc/[0-9]*/comm
 if [ -d /run/systemd/system ] && command -v timedatectl >/dev/null 2>&1; then
   printf '==> timedatectl <==\n'; timedatectl show 2>/dev/null || timedatectl status 2>/dev/null
 fi
@@ -52,7 +52,7 @@ def parse(text: str) -> ClockSync:
     flag = _kernel_flag(parts.get("timedatectl", ""))
     return ClockSync(
         synchronised=_chrony_synchronised(chrony) if flag is None else flag,
-        services=tuple(SERVICES.get(name, name) for name in parts.get("services", "").split()),
+        services=tuple(SERVICES.get(name, name) for name in sorted(set(parts.get("services", "").split()))),
         source=chrony[1] or None if chrony else None,
         stratum=integer(chrony[2]) if chrony else None,
         offset_seconds=number(chrony[4]) if chrony else None,

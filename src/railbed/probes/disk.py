@@ -17,10 +17,10 @@ from railbed.probes.text import integer, sections
 COMMAND = r"""
 while [ ! -d "$folder" ] && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done
 printf '==> folder <==\n'; (cd -- "$folder" && pwd)
-printf '==> writable <==\n'; if [ -w "$folder" ]; then echo yes; else echo no; fi
+if [ -w "$folder" ]; then printf '==> writable <==\nyes\n'
+else printf '==> writable <==\nno\n==> options <==\n'; findmnt -n -o OPTIONS -T "$folder" 2>/dev/null; fi
 printf '==> space <==\n'; df -Pk -- "$folder"
 printf '==> inodes <==\n'; df -Pi -- "$folder" 2>/dev/null
-printf '==> options <==\n'; findmnt -n -o OPTIONS -T "$folder" 2>/dev/null
 exit 0
 """
 ROW = re.compile(
@@ -70,6 +70,7 @@ def parse(text: str) -> Disk:
         raise ParseError("df printed no file system", line=text.strip()[:80])
     inodes = _row(parts.get("inodes", ""))
     counted = inodes if inodes and inodes.total > 0 else None
+    writable = _yes(parts.get("writable", ""))
     return Disk(
         filesystem=space.filesystem,
         mount=space.mount,
@@ -78,8 +79,8 @@ def parse(text: str) -> Disk:
         folder=parts.get("folder", "").strip() or None,
         total_inodes=counted.total if counted else None,
         free_inodes=counted.free if counted else None,
-        read_only=_read_only(parts.get("options", "")),
-        writable=_yes(parts.get("writable", "")),
+        read_only=False if writable else _read_only(parts.get("options", "")),
+        writable=writable,
     )
 
 

@@ -1,4 +1,4 @@
-"""The hostname, and the addresses it resolves to on the machine itself (`uname -n`, `getent ahosts`).
+"""The hostname, and the addresses it resolves to on the machine itself (`/proc`, `getent ahosts`).
 
 The order of the addresses is kept: a program that binds to "its" address takes the first.
 """
@@ -13,7 +13,7 @@ from railbed.model.probe import Probe
 from railbed.probes.text import sections
 
 COMMAND = r"""
-name=$(uname -n)
+read -r name </proc/sys/kernel/hostname
 printf '==> hostname <==\n%s\n' "$name"
 if command -v getent >/dev/null 2>&1; then
   printf '==> addresses <==\n'; getent ahosts "$name"

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
+from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.probes.text import integer
 
@@ -64,10 +65,18 @@ def _listener(line: str) -> Listener:
     )
 
 
+def command(cluster: Cluster, _node: str) -> str:
+    """Return a command that names the programs only where the rendezvous port is taken: to find them is slow."""
+    return f"""
+listening=$(ss -Hltn) || exit
+case $listening in *:{cluster.training.rendezvous_port}\\ *) ss -Hltnp;; *) printf '%s\\n' "$listening";; esac
+"""
+
+
 PROBE = Probe(
     name="listening",
     title="listening TCP ports",
-    command="ss -Hltnp",
+    command=command,
     parse=parse,
     facts=Listeners,
     tool="ss",

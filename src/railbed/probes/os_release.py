@@ -12,7 +12,7 @@ from railbed.probes.text import number, sections
 COMMAND = r"""
 printf '==> os-release <==\n'; cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release 2>/dev/null
 printf '\n==> uname <==\n'; uname -srm
-printf '\n==> uptime <==\n'; cat /proc/uptime 2>/dev/null
+if read -r uptime 2>/dev/null </proc/uptime; then printf '\n==> uptime <==\n%s\n' "$uptime"; fi
 exit 0
 """
 

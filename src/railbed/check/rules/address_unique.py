@@ -34,6 +34,8 @@ EXPECTED = "each rail address on one node"
 def judge(site: Site) -> Iterator[Judgement]:
     """Gather who has each rail address."""
     rail_addresses = {str(port.address) for _, port in site.cluster.ports()}
+    if not rail_addresses:
+        return
     owners: dict[str, list[str]] = {}
     unread = []
     for node in site.nodes:
