@@ -19,8 +19,8 @@ from railbed import __version__
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.errors import RailbedError
 
-VERBS = ("discover", "check", "runs", "parse")
-"""Each is a module beside this one, with a function `VERB_command`."""
+VERBS = ("discover", "check", "lab", "runs", "parse")
+"""Each is a module beside this one, with `VERB_command`: a function, or a group of more commands."""
 
 
 def make_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
@@ -33,7 +33,11 @@ def make_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
     )
     app.callback()(railbed)
     for verb in verbs:
-        app.command(verb)(getattr(import_module(f"railbed.cli.{verb}"), f"{verb}_command"))
+        command = getattr(import_module(f"railbed.cli.{verb}"), f"{verb}_command")
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=verb)
+        else:
+            app.command(verb)(command)
     return app
 
 

@@ -1,0 +1,81 @@
+"""What the user sees of a lab."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from railbed.cli.perform import end_in_order_on_signals
+from railbed.cli.screen import JsonScreen
+from railbed.lab.model import Spec
+from railbed.model.record import Event, Record
+
+QUIET = ("lab", "lab_up")
+"""Events that are shown in a form of their own."""
+
+
+def tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> Sequence[Event]:
+    """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error."""
+    try:
+        return asyncio.run(_tell(records, as_json=as_json))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def show_up(spec: Spec, records: Sequence[Event]) -> None:
+    """Print how to use a lab."""
+    ready = next(event for event in records if event.name == "lab_up")
+    cluster, seconds = ready.data["cluster"], ready.time - records[0].time
+    named = "" if spec.name == "lab" else f" --name {spec.name}"
+    sys.stdout.write(
+        f"the lab {spec.name} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
+        f"  look at it    railbed check -c {cluster}\n"
+        f"  log in        railbed lab shell node1{named}\n"
+        f"  break it      railbed lab fault cut node1{named}\n"
+        f"  end it        railbed lab down{named}\n"
+    )
+
+
+def show_status(records: Sequence[Event]) -> None:
+    """Print the labs with their nodes and faults."""
+    labs = [event for event in records if event.name == "lab"]
+    if not labs:
+        sys.stderr.write("no labs: `railbed lab up` makes one\n")
+    for event in labs:
+        sys.stdout.write(_lab_text(event.subject, event.message, event.data))
+
+
+async def _tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> list[Event]:
+    end_in_order_on_signals()
+    screen = JsonScreen()
+    told = [Event(name="start", time=time.time())]
+    async with aclosing(records):
+        async for record in records:
+            assert isinstance(record, Event)
+            told.append(record)
+            if as_json:
+                screen.show(record)
+            elif record.name not in QUIET:
+                sys.stderr.write(f"{record.subject}: {record.message}\n")
+    return told
+
+
+def _lab_text(name: str, state: str, data: Any) -> str:
+    lines = [
+        f"{name}  {data['kind']}, {_counted(data['nodes'], 'node')}, {_counted(data['rails'], 'rail')}, {state}",
+        f"  cluster file  {data['cluster']}",
+    ]
+    groups: dict[str, list[str]] = {}
+    for node, how in data["states"].items():
+        groups.setdefault(how, []).append(node)
+    lines += [f"  {how:<12}  {' '.join(nodes)}" for how, nodes in groups.items()]
+    lines += [f"  fault         {fault['target']}: {fault['text']}" for fault in data["faults"]]
+    return "\n".join(lines) + "\n"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,37 @@
+"""Takes labs down, also those that something cut short."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from railbed.lab import folder
+from railbed.lab.kind import KINDS
+from railbed.lab.model import Lab
+from railbed.model.record import Event, Record
+
+
+async def down(name: str | None) -> AsyncGenerator[Record, None]:
+    """Take down one lab; without a name, the only one there is."""
+    lab = folder.chosen_lab(name)
+    with folder.locked(lab) as now:
+        await take_down(now)
+    yield Event(name="lab_down", subject=lab.spec.name, message="down, nothing is left of it")
+    async for event in clear_broken():
+        yield event
+
+
+async def clear_broken() -> AsyncGenerator[Event, None]:
+    """Take down labs whose `up` died: they are neither up nor worked on."""
+    for lab in folder.load_labs():
+        if lab.state == "starting" and not folder.is_busy(lab):
+            with folder.locked(lab) as now:
+                await take_down(now)
+            yield Event(
+                name="notice", subject=lab.spec.name, message=f"cleared what was left of the lab {lab.spec.name!r}"
+            )
+
+
+async def take_down(lab: Lab) -> None:
+    """End and remove all of a lab, its files last."""
+    await KINDS[lab.spec.kind].destroy(lab)
+    folder.remove(lab)

@@ -1,0 +1,202 @@
+"""Labs on disk: one folder each in the user's cache, locked while something changes it.
+
+`labs/NAME/lab.json` is written before anything else of a lab is made, and goes last: whatever is cut short in between
+is found there by the next `up` or `down`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from railbed.errors import UsageError
+from railbed.lab.model import Fault, Lab, Spec
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+ABOUT = "lab.json"
+NUMBERS = range(1, 255)
+LOCK_SECONDS = 5.0
+
+
+class LabBusy(UsageError):
+    """Another railbed works on this lab right now."""
+
+
+def cache_folder() -> Path:
+    """Return `$RAILBED_CACHE`, by default a folder of ours in the user's cache."""
+    given = os.environ.get("RAILBED_CACHE")
+    if given:
+        return Path(given).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "railbed"
+
+
+def labs_folder() -> Path:
+    """Return the folder of all labs."""
+    return cache_folder() / "labs"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be a folder's and a hostname's."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a lab", hint="letters, digits, - and _, at most 32")
+
+
+def load_labs() -> list[Lab]:
+    """Return all labs, by name."""
+    folders = sorted(labs_folder().iterdir()) if labs_folder().is_dir() else []
+    return [lab for folder in folders if (lab := _load(folder))]
+
+
+def load_lab(name: str) -> Lab:
+    """Return a lab by name."""
+    check_name(name)
+    lab = _load(labs_folder() / name)
+    if lab is None:
+        names = ", ".join(lab.spec.name for lab in load_labs())
+        raise UsageError(
+            f"there is no lab {name!r}", hint=f"there is: {names}" if names else "`railbed lab up` makes one"
+        )
+    return lab
+
+
+def chosen_lab(name: str | None) -> Lab:
+    """Return the lab of that name; without one, the only lab there is."""
+    if name is not None:
+        return load_lab(name)
+    labs = load_labs()
+    if not labs:
+        raise UsageError("there is no lab", hint="`railbed lab up` makes one")
+    if len(labs) > 1:
+        raise UsageError(
+            "there are several labs", hint=f"say which: --name {' or '.join(lab.spec.name for lab in labs)}"
+        )
+    return labs[0]
+
+
+@contextmanager
+def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
+    """Make a new lab's folder and lend it locked; its number is one that no other lab and nothing in `taken` has."""
+    check_name(spec.name)
+    folder = labs_folder() / spec.name
+    with ExitStack() as held:
+        try:
+            labs_folder().mkdir(parents=True, exist_ok=True)
+            with _flock(labs_folder()):
+                if _load(folder):
+                    hint = f"`railbed lab down --name {spec.name}` ends it; --name gives a new one another name"
+                    raise UsageError(f"there is a lab {spec.name!r} already", hint=hint)
+                number = _free_number(taken)
+                folder.mkdir(mode=0o700, exist_ok=True)
+                # Locked before it can be seen: a lab that is neither up nor locked is cleared by others.
+                held.enter_context(_flock(folder))
+                lab = Lab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
+                save(lab)
+        except OSError as error:
+            raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+        yield lab
+
+
+def _free_number(taken: set[int]) -> int:
+    used = {lab.number for lab in load_labs()} | taken
+    number = next((number for number in NUMBERS if number not in used), None)
+    if number is None:
+        raise UsageError("no addresses are left for another lab", hint="`railbed lab down` a lab first")
+    return number
+
+
+def save(lab: Lab) -> None:
+    """Write what is known of a lab, whole or not at all."""
+    about = {
+        "spec": asdict(lab.spec),
+        "number": lab.number,
+        "id": lab.id,
+        "state": lab.state,
+        "faults": [asdict(f) for f in lab.faults],
+    }
+    new = lab.folder / f"{ABOUT}.new"
+    new.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    new.replace(lab.folder / ABOUT)
+
+
+def remove(lab: Lab) -> None:
+    """Remove the files of a lab; its own record goes last."""
+    for path in lab.folder.iterdir():
+        if path.name != ABOUT:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    shutil.rmtree(lab.folder)
+    for folder in (labs_folder(), cache_folder()):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+@contextmanager
+def machine_locked() -> Iterator[None]:
+    """Let nobody else on this machine choose a number, whoever they are and wherever their labs lie."""
+    with _flock(Path("/run")):
+        yield
+
+
+@contextmanager
+def locked(lab: Lab) -> Iterator[Lab]:
+    """Let nobody else change a lab; yields it as it is now."""
+    try:
+        with _flock(lab.folder):
+            yield _load(lab.folder) or lab
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no lab {lab.spec.name!r}") from error
+
+
+def is_busy(lab: Lab) -> bool:
+    """Whether another process holds a lab's lock."""
+    try:
+        with _flock(lab.folder, seconds=0):
+            return False
+    except LabBusy:
+        return True
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Hold a folder's lock; the kernel lets it go with the process, however that ends."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + seconds
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise LabBusy(f"another railbed works on {folder.name}", hint="wait until it is done") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _load(folder: Path) -> Lab | None:
+    try:
+        about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        faults = tuple(Fault(**fault) for fault in about["faults"])
+        lab = Lab(spec=Spec(**about["spec"]), number=about["number"], id=about["id"], folder=folder)
+        return replace(lab, state=about["state"], faults=faults)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{folder / ABOUT} cannot be read: {error}", hint=f"if no lab of that name runs any more, remove {folder}"
+        ) from error

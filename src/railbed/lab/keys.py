@@ -1,0 +1,31 @@
+"""SSH keys made for one lab, and the known_hosts file that lets a client trust its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from railbed.lab.host import run
+from railbed.lab.model import Lab, LabNode
+
+
+async def make_keys(lab: Lab) -> None:
+    """Make the key that logs in, and a host key for every node."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_make_key(lab.key, f"railbed lab {lab.spec.name}"))
+        for node in lab.nodes:
+            group.create_task(_make_key(lab.host_key(node), node.name))
+
+
+def write_known_hosts(lab: Lab, doors: Mapping[LabNode, tuple[str, int]]) -> None:
+    """Write under which address and port each node shows its host key."""
+    lines = []
+    for node, (host, port) in doors.items():
+        kind, key, *_ = lab.host_key(node).with_suffix(".host_key.pub").read_text(encoding="ascii").split()
+        lines.append(f"{host if port == 22 else f'[{host}]:{port}'} {kind} {key}\n")  # noqa: PLR2004  (SSH's own port)
+    lab.known_hosts.write_text("".join(lines), encoding="ascii")
+
+
+async def _make_key(path: Path, comment: str) -> None:
+    await run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)])

@@ -1,0 +1,51 @@
+"""What a kind of lab must be able to do. Everything here can be called again, and on what is only half there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Protocol
+
+from railbed.lab.model import KindName, Lab, LabNode, Spec
+from railbed.lab.netns.kind import NetnsKind
+from railbed.lab.vm.kind import VmKind
+from railbed.model.cluster import Node
+from railbed.model.record import Event
+
+
+class Kind(Protocol):
+    """A way to have machines without machines."""
+
+    def admit(self, spec: Spec) -> None:
+        """Refuse, in one sentence, what this machine cannot do."""
+        ...
+
+    async def taken_numbers(self) -> set[int]:
+        """Return numbers whose addresses something else on this machine uses."""
+        ...
+
+    async def claim(self, lab: Lab) -> None:
+        """Take the lab's number, so that `taken_numbers` tells it to everybody on this machine."""
+        ...
+
+    def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
+        """Make the machines and start them; yields what is worth telling."""
+        ...
+
+    async def destroy(self, lab: Lab) -> None:
+        """End all processes of a lab and remove all it made outside its folder."""
+        ...
+
+    def describe(self, lab: Lab, node: LabNode) -> Node:
+        """Return a node as it stands in the cluster file."""
+        ...
+
+    async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
+        """Make what is so of these nodes and rails what the faults in force say."""
+        ...
+
+    async def states(self, lab: Lab) -> Mapping[str, str]:
+        """Return how each node is: `up`, `frozen` or `off`."""
+        ...
+
+
+KINDS: Mapping[KindName, Kind] = {"netns": NetnsKind(), "vm": VmKind()}

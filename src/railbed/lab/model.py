@@ -1,0 +1,138 @@
+"""What a lab is: everything about it follows from these few numbers, so that it can be taken down without a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
+from pathlib import Path
+from typing import Literal
+
+KindName = Literal["netns", "vm"]
+FaultName = Literal["cut", "freeze", "kill", "slow", "lose", "mark", "mtu"]
+HOST_MTU = 9000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What was asked for."""
+
+    name: str
+    kind: KindName
+    nodes: int
+    rails: int = 1
+    rate: int | None = None
+    """Speed of every link in bit/s; None is as fast as this machine goes."""
+    delay: float | None = None
+    """Seconds that every packet takes longer."""
+    memory: int = 0
+    """Megabytes of a virtual machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault in force."""
+
+    fault: FaultName
+    target: str
+    """A node or a rail."""
+    value: float | None = None
+    """Bit/s for `slow` and `mark`, percent for `lose`, bytes for `mtu`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabNode:
+    """One node and its addresses."""
+
+    number: int
+    lab: int
+    """The lab's own number on this machine, which keeps labs side by side apart."""
+
+    @property
+    def name(self) -> str:
+        """`node1`, `node2`, …"""
+        return f"node{self.number}"
+
+    def rail_address(self, rail: int) -> IPv4Address:
+        """Return its address on a rail."""
+        return rail_subnet(self.lab, rail)[self.number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A lab as it is kept on disk."""
+
+    spec: Spec
+    number: int
+    """1 to 254, its own among the labs of this machine: addresses are made of it."""
+    id: str
+    """Drawn at random: names in the kernel are made of it, so that clearing up never touches what is not ours."""
+    folder: Path
+    state: Literal["starting", "up"] = "starting"
+    faults: tuple[Fault, ...] = field(default=())
+
+    @property
+    def nodes(self) -> tuple[LabNode, ...]:
+        """All nodes."""
+        return tuple(LabNode(number, self.number) for number in range(1, self.spec.nodes + 1))
+
+    @property
+    def rails(self) -> dict[str, int]:
+        """Numbers of the rails, by name."""
+        return {rail_name(rail): rail for rail in range(self.spec.rails)}
+
+    @property
+    def key(self) -> Path:
+        """The private key that logs in to every node."""
+        return self.folder / "key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The host keys of all nodes."""
+        return self.folder / "known_hosts"
+
+    @property
+    def cluster_file(self) -> Path:
+        """The cluster file that every verb takes."""
+        return self.folder / "cluster.yaml"
+
+    def host_key(self, node: LabNode) -> Path:
+        """Return the private host key of a node."""
+        return self.folder / f"{node.name}.host_key"
+
+    def node(self, name: str) -> LabNode | None:
+        """Return a node by name."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+    def of(self, fault: FaultName, target: str) -> Fault | None:
+        """Return a fault on a target, where it is in force."""
+        return next((one for one in self.faults if one.fault == fault and one.target == target), None)
+
+    def ports(self) -> Iterator[tuple[LabNode, int]]:
+        """Yield every node with the number of every rail."""
+        for node in self.nodes:
+            for rail in range(self.spec.rails):
+                yield node, rail
+
+    def is_cut(self, node: LabNode, rail: int) -> bool:
+        """Whether a fault cuts this node off this rail."""
+        return bool(self.of("cut", node.name) or self.of("cut", rail_name(rail)))
+
+
+def rail_name(rail: int) -> str:
+    """Return `rail0`, `rail1`, …; it is the name of the interface on the nodes, too."""
+    return f"rail{rail}"
+
+
+def rail_subnet(lab: int, rail: int) -> IPv4Network:
+    """Return the subnet of a rail."""
+    subnet = ip_network(f"10.{100 + rail}.{lab}.0/24")
+    assert isinstance(subnet, IPv4Network)
+    return subnet
+
+
+def management_address(lab: int, host: int) -> IPv4Address:
+    """Return the address of a node (1 to 253) or of this machine (254) on a lab's management network."""
+    address = ip_address(f"10.77.{lab}.{host}")
+    assert isinstance(address, IPv4Address)
+    return address

@@ -1,0 +1,108 @@
+"""Cables, bridges and addresses: made with one `ip -batch` per namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from ipaddress import ip_interface, ip_network
+
+from railbed.lab.host import run
+from railbed.lab.model import HOST_MTU, Lab, LabNode, management_address, rail_name
+from railbed.lab.netns.names import (
+    BRIDGE,
+    MANAGEMENT,
+    UPLINK,
+    host_interface,
+    namespace_file,
+    namespaces,
+    node_namespace,
+    switch_namespace,
+    switch_port,
+)
+
+SWITCH_MTU = 9216
+THIS_MACHINE = 254
+
+
+async def lay_uplink(lab: Lab) -> None:
+    """Make the switch, and this machine's cable to it."""
+    host = host_interface(lab)
+    await batch(
+        [
+            f"netns add {switch_namespace(lab)}",
+            f"link add {host} type veth peer name {UPLINK} netns {switch_namespace(lab)}",
+            f"addr add {management_address(lab.number, THIS_MACHINE)}/24 dev {host}",
+            f"link set {host} up",
+        ]
+    )
+
+
+async def lay_cables(lab: Lab) -> None:
+    """Make the nodes' namespaces and all that connects them."""
+    await batch([f"netns add {node_namespace(lab, node)}" for node in lab.nodes])
+    await batch(_switch_lines(lab), switch_namespace(lab))
+    async with asyncio.TaskGroup() as group:
+        for node in lab.nodes:
+            group.create_task(batch(_node_lines(lab, node), node_namespace(lab, node)))
+
+
+async def remove_cables(lab: Lab) -> None:
+    """Remove the namespaces, and with them every interface of the lab."""
+    present = [namespace for namespace in namespaces(lab) if namespace_file(namespace).exists()]
+    # A pair of interfaces goes with either end, so this machine's is gone with the switch; and again if that was not.
+    await batch([f"netns del {namespace}" for namespace in present])
+    if host_interface(lab) in {link["ifname"] for link in json.loads(await run(["ip", "-j", "link"]))}:
+        await run(["ip", "link", "del", host_interface(lab)], check=False)
+
+
+def numbers_in_use(addresses: str, routes: str) -> Iterator[int]:
+    """Yield the lab numbers whose management network this machine has addresses in, or routes to."""
+    used = [
+        ip_interface(f"{one['local']}/{one['prefixlen']}").network
+        for link in json.loads(addresses)
+        for one in link["addr_info"]
+    ]
+    used += [ip_network(route["dst"]) for route in json.loads(routes) if route["dst"] != "default"]
+    for number in range(1, 255):
+        network = ip_network(f"{management_address(number, 0)}/24")
+        if any(one.version == network.version and one.overlaps(network) for one in used):
+            yield number
+
+
+async def batch(lines: list[str], namespace: str = "") -> None:
+    """Run many `ip` commands as one."""
+    if lines:
+        where = ["-n", namespace] if namespace else []
+        await run(["ip", *where, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+def _switch_lines(lab: Lab) -> list[str]:
+    lines = ["link set lo up"]
+    for bridge in (BRIDGE, *lab.rails):
+        lines += [f"link add {bridge} type bridge mcast_snooping 0", f"link set {bridge} up"]
+    lines.append(f"link set {UPLINK} master {BRIDGE} up")
+    for node in lab.nodes:
+        peer = node_namespace(lab, node)
+        lines += [
+            f"link add {switch_port(node, None)} type veth peer name {MANAGEMENT} netns {peer}",
+            f"link set {switch_port(node, None)} master {BRIDGE} up",
+        ]
+        for name, rail in lab.rails.items():
+            port = switch_port(node, rail)
+            lines += [
+                f"link add {port} mtu {SWITCH_MTU} type veth peer name {name} mtu {HOST_MTU} netns {peer}",
+                f"link set {port} master {name} up",
+            ]
+    return lines
+
+
+def _node_lines(lab: Lab, node: LabNode) -> list[str]:
+    lines = [
+        "link set lo up",
+        f"addr add {management_address(lab.number, node.number)}/24 dev {MANAGEMENT}",
+        f"link set {MANAGEMENT} up",
+    ]
+    for rail in range(lab.spec.rails):
+        lines += [f"addr add {node.rail_address(rail)}/24 dev {rail_name(rail)}", f"link set {rail_name(rail)} up"]
+    return lines

@@ -1,0 +1,95 @@
+"""The kind of lab made of namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Iterable, Mapping
+
+from railbed.errors import UsageError
+from railbed.lab.host import end, need_programs, need_root, run
+from railbed.lab.keys import make_keys, write_known_hosts
+from railbed.lab.model import Lab, LabNode, Spec, management_address, rail_name
+from railbed.lab.netns import cabling, machine, shaping
+from railbed.model.cluster import Node, Port
+from railbed.model.record import Event
+
+MOST_NODES = 64
+MOST_RAILS = 8
+PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nft": "nftables",
+    "ethtool": "ethtool",
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+    "mount": "mount",
+    "hostname": "hostname",
+}
+
+
+class NetnsKind:
+    """See `railbed.lab.kind.Kind`."""
+
+    def admit(self, spec: Spec) -> None:
+        """Refuse more than the addresses, and this machine, hold."""
+        if spec.nodes > MOST_NODES:
+            raise UsageError(f"a netns lab has at most {MOST_NODES} nodes", hint="ask for fewer")
+        if spec.rails > MOST_RAILS:
+            raise UsageError(f"a netns lab has at most {MOST_RAILS} rails", hint="ask for fewer")
+        need_root("a netns lab")
+        need_programs(PACKAGES)
+
+    async def taken_numbers(self) -> set[int]:
+        """Return numbers whose management network overlaps with one that this machine is in or has a route to."""
+        addresses, routes = await run(["ip", "-j", "addr"]), await run(["ip", "-j", "route"])
+        return set(cabling.numbers_in_use(addresses, routes))
+
+    async def claim(self, lab: Lab) -> None:
+        """Give this machine its address on the lab's management network."""
+        await cabling.lay_uplink(lab)
+
+    async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
+        """Make keys, cables and nodes."""
+        machine.write_files(lab)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(make_keys(lab))
+            group.create_task(cabling.lay_cables(lab))
+        write_known_hosts(lab, {node: (self._host(node), 22) for node in lab.nodes})
+        await shaping.shape_nodes(lab)
+        await shaping.settle_rails(lab)
+        yield Event(name="lab_cabled", subject=lab.spec.name, message="cables laid, keys made")
+        async with asyncio.TaskGroup() as group:
+            for node in lab.nodes:
+                group.create_task(machine.start(lab, node))
+
+    async def destroy(self, lab: Lab) -> None:
+        """End what runs on the nodes, then remove their networks."""
+        await end(machine.processes(lab, lab.nodes))
+        await cabling.remove_cables(lab)
+
+    def describe(self, lab: Lab, node: LabNode) -> Node:
+        """Return a node; it trains with the Python that runs railbed, since it sees the same disk."""
+        ports = (
+            Port(netdev=rail_name(rail), rail=rail_name(rail), address=node.rail_address(rail))
+            for rail in range(lab.spec.rails)
+        )
+        return Node(host=self._host(node), ports=tuple(ports), python=sys.executable)
+
+    async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
+        """Settle the rails as a whole, and of the nodes those that are named."""
+        await shaping.settle_rails(lab)
+        for node in lab.nodes:
+            if node.name in targets:
+                await shaping.settle_mtu(lab, node)
+                await machine.settle(lab, node)
+
+    async def states(self, lab: Lab) -> Mapping[str, str]:
+        """Return how each node is."""
+        return {node.name: machine.state(lab, node) for node in lab.nodes}
+
+    def _host(self, node: LabNode) -> str:
+        return str(management_address(node.lab, node.number))

@@ -1,0 +1,107 @@
+"""A node's processes: an sshd that is the first process of its own process, mount and hostname namespaces.
+
+Whatever runs on a node runs in its network namespace, so that its processes are found there, also those of a railbed
+that was killed before it could write anything down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+
+from railbed.lab.host import end, program_path, run, send
+from railbed.lab.model import Lab, LabNode, management_address, rail_name
+from railbed.lab.netns.names import namespace_file, node_namespace
+
+# The first process of a process namespace takes all others with it when it ends, as a machine does.
+BOOT = """\
+mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
+mount --bind {hosts} /etc/hosts && hostname {name} && {offloads} exec {sshd} -D -e -f {config}
+"""
+CONFIG = """\
+Port 22
+HostKey {host_key}
+AuthorizedKeysFile {key}.pub
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+StrictModes no
+UsePAM no
+UseDNS no
+PrintMotd no
+PidFile none
+MaxStartups 100
+Subsystem sftp internal-sftp
+"""
+
+
+def write_files(lab: Lab) -> None:
+    """Write what the nodes read: their names for each other, and each one's sshd configuration."""
+    lines = ["127.0.0.1 localhost"]
+    for node in lab.nodes:
+        lines.append(f"{management_address(lab.number, node.number)} {node.name}")
+        lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for rail in range(lab.spec.rails)]
+        config = CONFIG.format(host_key=lab.host_key(node), key=lab.key)
+        (lab.folder / f"{node.name}.sshd").write_text(config, encoding="utf-8")
+    (lab.folder / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+async def start(lab: Lab, node: LabNode) -> None:
+    """Start a node; it goes on when railbed ends."""
+    boot = BOOT.format(
+        hosts=shlex.quote(str(lab.folder / "hosts")),
+        name=node.name,
+        offloads=" ".join(f"ethtool -K {name} gro on;" for name in lab.rails),
+        sshd=program_path("sshd"),
+        config=shlex.quote(str(lab.folder / f"{node.name}.sshd")),
+    )
+    log = shlex.quote(str(lab.folder / f"{node.name}.log"))
+    unshare = "unshare --mount --uts --ipc --pid --fork --kill-child --propagation private"
+    script = f"exec {unshare} sh -c {shlex.quote(boot)} </dev/null >>{log} 2>&1"
+    network = f"--net={namespace_file(node_namespace(lab, node))}"
+    await run(["setsid", "--fork", "nsenter", network, "sh", "-c", script])
+
+
+async def settle(lab: Lab, node: LabNode) -> None:
+    """Make a node off, frozen or running, as the faults say."""
+    pids = processes(lab, [node])
+    if lab.of("kill", node.name):
+        await end(pids)
+        return
+    if not pids:
+        await start(lab, node)
+    frozen = lab.of("freeze", node.name)
+    send(pids, signal.SIGSTOP if frozen else signal.SIGCONT)
+
+
+def state(lab: Lab, node: LabNode) -> str:
+    """Return `up`, `frozen` or `off`."""
+    pids = processes(lab, [node])
+    if not pids:
+        return "off"
+    return "frozen" if all(_is_stopped(pid) for pid in pids) else "up"
+
+
+def processes(lab: Lab, nodes: Iterable[LabNode]) -> list[int]:
+    """Return all processes in the network namespaces of nodes."""
+    wanted = set()
+    for node in nodes:
+        with contextlib.suppress(OSError):
+            wanted.add(namespace_file(node_namespace(lab, node)).stat().st_ino)
+    found = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdigit() and os.stat(folder / "ns/net").st_ino in wanted:  # noqa: PTH116  (of each process)
+                found.append(int(folder.name))
+    return found
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t", "Z")
+    except OSError:
+        return True

@@ -1,0 +1,44 @@
+"""What the parts of a lab are called in the kernel; all follows from its random id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from railbed.lab.model import Lab, LabNode, rail_name
+
+MANAGEMENT = "eth0"
+"""The management interface on a node."""
+BRIDGE = "mgmt"
+"""The management bridge in the switch's namespace."""
+UPLINK = "uplink"
+"""The end of this machine's cable in the switch's namespace."""
+
+
+def switch_namespace(lab: Lab) -> str:
+    """Return the network namespace of the switch."""
+    return f"railbed-{lab.id}-switch"
+
+
+def node_namespace(lab: Lab, node: LabNode) -> str:
+    """Return the network namespace of a node."""
+    return f"railbed-{lab.id}-{node.name}"
+
+
+def namespaces(lab: Lab) -> list[str]:
+    """Return all network namespaces of a lab."""
+    return [switch_namespace(lab), *(node_namespace(lab, node) for node in lab.nodes)]
+
+
+def namespace_file(namespace: str) -> Path:
+    """Return where the kernel's handle of a network namespace lies."""
+    return Path("/run/netns") / namespace
+
+
+def host_interface(lab: Lab) -> str:
+    """Return this machine's interface to a lab."""
+    return f"railbed-{lab.id}"
+
+
+def switch_port(node: LabNode, rail: int | None) -> str:
+    """Return the switch's end of a node's cable to a rail, or to the management network."""
+    return f"n{node.number}-{BRIDGE if rail is None else rail_name(rail)}"

@@ -1,0 +1,112 @@
+"""Speed, delay, loss and ECN marks on the rails, and links that are down: what the faults in force make of the cables.
+
+Queues stand on both ends of a cable: on the node's it is as fast as its card, on the switch's as fast as the rail.
+Loss and marks are decided where the switch forwards, by nftables, which every kernel with bridges has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from railbed.lab.host import HostFault, run
+from railbed.lab.model import HOST_MTU, Lab, LabNode, rail_name
+from railbed.lab.netns.cabling import batch
+from railbed.lab.netns.names import node_namespace, switch_namespace, switch_port
+
+MARK_RATE = 1e9
+"""Bit/s from which a rail marks, where nothing else was said."""
+QUEUE_SECONDS = 0.01
+SMALLEST_BURST = 131072
+"""A packet on a virtual cable can be as large as 64 KiB, whatever the MTU: the sender leaves cutting it to the card."""
+
+
+async def shape_nodes(lab: Lab) -> None:
+    """Give the nodes' ends of the cables the speed and delay that the lab was asked for."""
+    if lab.spec.rate is None and lab.spec.delay is None:
+        return
+    for node in lab.nodes:
+        lines = [f"qdisc replace dev {name} root {_card_queue(lab)}" for name in lab.rails]
+        try:
+            await _tc(lines, node_namespace(lab, node))
+        except HostFault as error:
+            if lab.spec.delay is not None and "qdisc kind is unknown" in error.message:
+                raise HostFault("this machine's kernel has no netem, so there can be no --delay") from error
+            raise
+
+
+async def settle_rails(lab: Lab) -> None:
+    """Make links, queues, loss and marks what the faults say."""
+    switch = switch_namespace(lab)
+    await batch([f"link set {port} {'up' if linked else 'down'}" for port, linked in _links(lab)], switch)
+    await _settle_queues(lab, switch)
+    await run(["ip", "netns", "exec", switch, "nft", "-f", "-"], stdin=_filter(lab))
+
+
+async def settle_mtu(lab: Lab, node: LabNode) -> None:
+    """Give the rails of a node the MTU that a fault says, or the right one."""
+    fault = lab.of("mtu", node.name)
+    mtu = int(fault.value or HOST_MTU) if fault else HOST_MTU
+    await batch([f"link set {name} mtu {mtu}" for name in lab.rails], node_namespace(lab, node))
+
+
+def _links(lab: Lab) -> Iterator[tuple[str, bool]]:
+    """Yield each port of the switch and whether it has a link; a node without power has none."""
+    for node in lab.nodes:
+        powered = not lab.of("kill", node.name)
+        yield switch_port(node, None), powered
+        for rail in range(lab.spec.rails):
+            yield switch_port(node, rail), powered and not lab.is_cut(node, rail)
+
+
+async def _settle_queues(lab: Lab, switch: str) -> None:
+    shown = json.loads(await run(["tc", "-n", switch, "-j", "qdisc", "show"]))
+    shaped = {queue["dev"] for queue in shown if queue["kind"] == "tbf"}
+    lines = []
+    for node, rail in lab.ports():
+        port, rate = switch_port(node, rail), _rail_rate(lab, rail)
+        if rate is not None:
+            lines.append(f"qdisc replace dev {port} root {_bucket(rate)}")
+        elif port in shaped:
+            lines.append(f"qdisc del dev {port} root")
+    await _tc(lines, switch)
+
+
+def _rail_rate(lab: Lab, rail: int) -> float | None:
+    fault = lab.of("slow", rail_name(rail))
+    return fault.value if fault else lab.spec.rate
+
+
+def _card_queue(lab: Lab) -> str:
+    if lab.spec.delay is None:
+        assert lab.spec.rate is not None
+        return _bucket(lab.spec.rate)
+    rate = f" rate {lab.spec.rate}bit" if lab.spec.rate else ""
+    return f"netem delay {lab.spec.delay * 1e6:.0f}us limit 100000{rate}"
+
+
+def _bucket(rate: float) -> str:
+    queue = max(SMALLEST_BURST, int(rate / 8 * QUEUE_SECONDS))
+    return f"tbf rate {rate:.0f}bit burst {max(SMALLEST_BURST, int(rate / 8 / 250))} limit {2 * queue}"
+
+
+def _filter(lab: Lab) -> str:
+    """Return the switch's packet filter. Loss comes first: what is dropped is not marked."""
+    rules = []
+    for rail, number in lab.rails.items():
+        # Not by the bridge's name, which not every kernel can ask for.
+        of_rail = f"iifname {{ {', '.join(switch_port(node, number) for node in lab.nodes)} }}"
+        if fault := lab.of("lose", rail):
+            percent = fault.value or 0
+            chance = "" if percent >= 100 else f"numgen random mod 100000 < {round(percent * 1000)} "  # noqa: PLR2004
+            rules.append(f"{of_rail} {chance}counter drop")
+        if fault := lab.of("mark", rail):
+            over = f"limit rate over {int((fault.value or MARK_RATE) / 8)} bytes/second burst {SMALLEST_BURST} bytes"
+            rules.append(f"{of_rail} ether type ip ip ecn != not-ect {over} ip ecn set ce counter")
+    body = "".join(f"  {rule}\n" for rule in rules)
+    return f"flush ruleset\ntable bridge railbed {{\n chain forward {{\n  type filter hook forward priority 0\n{body} }}\n}}\n"
+
+
+async def _tc(lines: list[str], namespace: str) -> None:
+    if lines:
+        await run(["tc", "-n", namespace, "-batch", "-"], stdin="\n".join(lines) + "\n")

@@ -1,0 +1,98 @@
+"""Brings a lab up: all of it, answering, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+
+from railbed import clusterfile
+from railbed.errors import UsageError
+from railbed.fleet import Fleet
+from railbed.lab import folder
+from railbed.lab.down import clear_broken, take_down
+from railbed.lab.host import HostFault
+from railbed.lab.kind import KINDS
+from railbed.lab.model import Lab, Spec, rail_subnet
+from railbed.model.cluster import Cluster, Login, Rail
+from railbed.model.record import Event, Record
+from railbed.transport.base import targets_of
+from railbed.transport.reach import live_reach
+
+ANSWER_SECONDS = 180.0
+ASK_SECONDS = 20.0
+PAUSE_SECONDS = 0.05
+
+
+async def up(spec: Spec) -> AsyncGenerator[Record, None]:
+    """Make a lab, and end with the event `lab_up` when every node lets us in."""
+    if spec.nodes < 1 or spec.rails < 1:
+        raise UsageError("a lab has at least one node and one rail")
+    kind = KINDS[spec.kind]
+    kind.admit(spec)
+    async for event in clear_broken():
+        yield event
+    async with _new_lab(spec) as lab:
+        async with aclosing(kind.build(lab)) as events:
+            async for event in events:
+                yield event
+        cluster = describe(lab)
+        lab.cluster_file.write_text(clusterfile.dumps(cluster), encoding="utf-8")
+        async with aclosing(_until_all_answer(cluster)) as answers:
+            async for event in answers:
+                yield event
+        folder.save(replace(lab, state="up"))
+    yield Event(name="lab_up", subject=spec.name, data={"cluster": str(lab.cluster_file), "nodes": spec.nodes})
+
+
+@asynccontextmanager
+async def _new_lab(spec: Spec) -> AsyncIterator[Lab]:
+    """Lend a new lab that nobody else touches; it is taken down again where what is done with it fails."""
+    kind = KINDS[spec.kind]
+    async with AsyncExitStack() as held:
+        with folder.machine_locked():
+            lab = held.enter_context(folder.created(spec, await kind.taken_numbers()))
+            held.push_async_exit(partial(_take_down_on_failure, lab))
+            await kind.claim(lab)
+        yield lab
+
+
+async def _take_down_on_failure(
+    lab: Lab, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+) -> None:
+    if error is not None:
+        # Not cut short by a second Ctrl-C; what is left then is cleared by the next up or down.
+        await asyncio.shield(take_down(lab))
+
+
+def describe(lab: Lab) -> Cluster:
+    """Return the lab as a cluster."""
+    return Cluster(
+        name=lab.spec.name,
+        login=Login(user="root", key=str(lab.key), known_hosts=str(lab.known_hosts)),
+        rails={name: Rail(subnet=rail_subnet(lab.number, rail)) for name, rail in lab.rails.items()},
+        nodes={node.name: KINDS[lab.spec.kind].describe(lab, node) for node in lab.nodes},
+    )
+
+
+async def _until_all_answer(cluster: Cluster) -> AsyncGenerator[Event, None]:
+    """Yield an event for each node that lets us in, and end with the last."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    missing = dict.fromkeys(cluster.nodes, "no answer")
+    async with live_reach() as reach:
+        while missing:
+            async with Fleet(targets_of(cluster), reach, timeout=ASK_SECONDS) as fleet:
+                async for answer in fleet.run({name: () for name in missing}):
+                    if answer.failure is None:
+                        del missing[answer.device]
+                        yield Event(name="lab_node_up", subject=answer.device, message="answers")
+                    else:
+                        missing[answer.device] = answer.failure.reason
+            if missing and time.monotonic() > deadline:
+                name, reason = next(iter(missing.items()))
+                raise HostFault(f"{name} did not come up within {ANSWER_SECONDS:g} s: {reason}")
+            await asyncio.sleep(PAUSE_SECONDS if missing else 0)

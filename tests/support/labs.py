@@ -1,0 +1,87 @@
+"""Labs for tests: brought up by the command line, and taken down whatever happens."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import RAILBED, Result, environment
+
+UP_SECONDS = 540
+
+
+@dataclass(frozen=True)
+class RunningLab:
+    """A lab that answers."""
+
+    name: str
+    cluster: Path
+    folder: Path
+
+    def railbed(self, *arguments: str | Path) -> Result:
+        """Run a verb on the lab's cluster."""
+        return call(self.folder, *arguments, "--cluster", self.cluster)
+
+    def fault(self, *arguments: str) -> Result:
+        """Run `lab fault` on it."""
+        return call(self.folder, "lab", "fault", *arguments, "--name", self.name)
+
+    def shell(self, node: str, command: str) -> Result:
+        """Run a command on a node as a person does."""
+        return call(self.folder, "lab", "shell", node, "--name", self.name, "--", command)
+
+    def verdicts(self, *rules: str) -> dict[tuple[str, str], str]:
+        """Return the verdicts of rules, by rule and subject."""
+        findings = self.railbed("check", *rules, "--json", "--timeout", "8").findings
+        return {(one["check"], one["subject"]): one["verdict"] for one in findings}
+
+    def failing(self, *rules: str) -> set[tuple[str, str]]:
+        """Return the rules that fail, with their subjects."""
+        return {key for key, verdict in self.verdicts(*rules).items() if verdict == "fail"}
+
+    def status(self) -> dict[str, Any]:
+        """Return what `lab status` says of it."""
+        records = call(self.folder, "lab", "status", "--json").records
+        (data,) = [record["data"] for record in records if record["subject"] == self.name]
+        assert isinstance(data, dict)
+        return data
+
+
+def call(folder: Path, *arguments: str | Path) -> Result:
+    """Run `railbed` with the cache of whoever runs the tests: labs share a machine, and images are made once."""
+    kept = {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
+    done = subprocess.run(
+        [RAILBED, *map(str, arguments)],
+        cwd=folder,
+        env=environment(**kept),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=UP_SECONDS,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+@contextmanager
+def running_lab(folder: Path, *options: str) -> Iterator[RunningLab]:
+    """Bring up a lab of a name of its own, and take it down."""
+    if os.geteuid() != 0:
+        pytest.skip("labs need root")
+    name = f"test-{secrets.token_hex(3)}"
+    result = call(folder, "lab", "up", "--name", name, *options, "--json")
+    if result.code == 3 and "lab needs" in result.err:  # noqa: PLR2004
+        pytest.skip(result.err)
+    assert result.code == 0, result
+    try:
+        yield RunningLab(name, Path(result.records[-1]["data"]["cluster"]), folder)
+    finally:
+        down = call(folder, "lab", "down", "--name", name)
+        assert down.code == 0, down

@@ -1,0 +1,207 @@
+"""A lab of namespaces: the verbs on it, its faults, and that nothing of it is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import RAILBED, environment
+from tests.support.labs import RunningLab, call, running_lab
+
+pytestmark = pytest.mark.netns
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    with running_lab(tmp_path_factory.mktemp("lab"), "--nodes", "3", "--rails", "2") as lab:
+        yield lab
+
+
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    yield lab
+    assert lab.fault("heal").code == 0
+    assert lab.status()["faults"] == []
+    assert set(lab.status()["states"].values()) == {"up"}
+
+
+def left_behind() -> set[str]:
+    """Return the namespaces and interfaces of all labs, and the processes in them."""
+    namespaces = {path.name for path in Path("/run/netns").glob("railbed-*")}
+    return namespaces | {path.name for path in Path("/sys/class/net").glob("railbed-*")}
+
+
+def test_a_lab_is_a_cluster_like_any_other(lab: RunningLab) -> None:
+    verdicts = lab.verdicts()
+    assert {key for key, verdict in verdicts.items() if verdict == "fail"} == set()
+    assert verdicts["mtu_path", "node1/rail0"] == "ok"
+    assert verdicts["hostname_unique", "cluster"] == "ok"
+    assert verdicts["rendezvous_reachable", "node3"] == "ok"
+
+
+def test_discover_writes_the_cluster_file_of_the_lab(lab: RunningLab, tmp_path: Path) -> None:
+    hosts = [line.split()[1] for line in lab.cluster.read_text().splitlines() if "host: " in line]
+    config = f"login: {{user: root, key: {lab.cluster.parent}/key, known_hosts: {lab.cluster.parent}/known_hosts}}\n"
+    seed = tmp_path / "seed.yaml"
+    seed.write_text(f"name: seed\n{config}nodes:\n" + "".join(f"  x{n}: {{host: {h}}}\n" for n, h in enumerate(hosts)))
+    result = call(tmp_path, "discover", "--cluster", seed, "--json")
+    assert result.code == 1, result
+    added = {(record["subject"], record["action"]) for record in result.records if record["kind"] == "change"}
+    assert added
+
+
+def test_nodes_have_their_own_name_processes_and_network(lab: RunningLab) -> None:
+    result = lab.shell(
+        "node2", "hostname; cat /proc/1/comm; ls /sys/class/net; cat /proc/self/mounts | grep -c ' /run '"
+    )
+    assert result.out.split() == ["node2", "sshd", "eth0", "lo", "rail0", "rail1", "1"]
+
+
+@pytest.mark.parametrize("target", ["node2", "rail0"])
+def test_a_cut_is_found_where_it_is(healed: RunningLab, target: str) -> None:
+    assert healed.fault("cut", target).code == 0
+    cut = (
+        {f"node2/{rail}" for rail in ("rail0", "rail1")} if target == "node2" else {f"node{n}/rail0" for n in (1, 2, 3)}
+    )
+    assert healed.failing("link_up") == {("link_up", subject) for subject in cut}
+    assert [fault["text"] for fault in healed.status()["faults"]] == ["cut"]
+    assert healed.fault("heal", target).code == 0
+    assert healed.failing("link_up", "mtu_path") == set()
+
+
+def test_a_wrong_mtu_is_found_where_it_is(healed: RunningLab) -> None:
+    assert healed.fault("mtu", "node1", "1500").code == 0
+    failing = healed.failing("mtu", "mtu_path")
+    assert {("mtu", "node1/rail0"), ("mtu", "node1/rail1"), ("mtu_path", "node2/rail0")} <= failing
+    assert not any(check == "mtu" and not subject.startswith("node1/") for check, subject in failing)
+
+
+@pytest.mark.parametrize(("fault", "state"), [("freeze", "frozen"), ("kill", "off")])
+def test_a_node_that_does_not_answer_is_one_finding(healed: RunningLab, fault: str, state: str) -> None:
+    assert healed.fault(fault, "node3").code == 0
+    assert healed.status()["states"] == {"node1": "up", "node2": "up", "node3": state}
+    assert healed.failing("reachable", "kernel_equal") == {("reachable", "node3")}
+    assert healed.fault("heal", "node3").code == 0
+    assert healed.failing("reachable") == set()
+
+
+def test_loss_loses_packets(healed: RunningLab) -> None:
+    assert healed.fault("lose", "rail0", "100").code == 0
+    assert "100% packet loss" in healed.shell("node1", "ping -c 2 -i 0.1 -W 1 node2-rail0").out
+    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.1 -W 1 node2-rail1").out
+    assert healed.fault("heal").code == 0
+    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.1 -W 1 node2-rail0").out
+
+
+def test_marks_are_seen_by_the_receiver(healed: RunningLab) -> None:
+    """ECT(0) goes out, and what comes faster than the rate arrives as CE."""
+    receive = (
+        "import socket;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.setsockopt(0,13,1);s.bind(('',4791));"
+        "s.settimeout(5);print(sorted({s.recvmsg(9000,64)[1][0][2][0] for _ in range(400)}))"
+    )
+    send = (
+        "import socket;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.setsockopt(0,1,2);"
+        "[s.sendto(b'x'*8000,('node1-rail0',4791)) for _ in range(400)]"
+    )
+    healed.shell("node2", "ping -c 1 node1-rail0")
+    for faults, seen in (((), "[2]"), (("mark", "rail0", "1M"), "[2, 3]")):
+        if faults:
+            assert healed.fault(*faults).code == 0
+        both = f'python3 -c "{receive}" & sleep 0.5; ssh() {{ :; }}; wait'
+        with subprocess.Popen(
+            [RAILBED, "lab", "shell", "node1", "--name", healed.name, "--", both],
+            env=environment(**{k: v for k, v in os.environ.items() if k == "RAILBED_CACHE"}),
+            stdout=subprocess.PIPE,
+        ) as receiver:
+            time.sleep(1.5)
+            healed.shell("node2", f'python3 -c "{send}"')
+            assert receiver.stdout is not None
+            assert receiver.stdout.read().decode().strip() == seen
+
+
+def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
+    """Ten megabytes take far longer at 10 Mbit/s than without."""
+    assert healed.fault("slow", "rail1", "10M").code == 0
+    server = "import socket;s=socket.create_server(('',5001));c,_=s.accept();\nwhile c.recv(65536): pass"
+    client = (
+        "import socket,time;s=socket.create_connection(('node2-rail1',5001));t=time.time();s.sendall(bytes(3000000));"
+        "s.shutdown(1);s.recv(1);print(time.time()-t)"
+    )
+    assert healed.shell("node2", f'setsid -f python3 -c "{server}" </dev/null >/dev/null 2>&1; sleep 0.5').code == 0
+    seconds = float(healed.shell("node1", f'python3 -c "{client}"').out)
+    assert seconds > 1.5  # 24 Mbit through 10 Mbit/s; without the fault a few milliseconds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["cut", "node9"], "'node9' is no node or rail"),
+        (["slow", "node1", "1G"], "'node1' is no rail"),
+        (["slow", "rail0", "fast"], "'fast' is no rate"),
+        (["lose", "rail0", "101"], "at most 100 percent"),
+        (["lose", "rail0", "many"], "is no percentage"),
+        (["mtu", "node1", "9"], "an MTU is 68 to 65535"),
+        (["freeze", "rail0"], "'rail0' is no node"),
+    ],
+)
+def test_wrong_faults_are_told_in_a_sentence(lab: RunningLab, arguments: list[str], sentence: str) -> None:
+    result = lab.fault(*arguments)
+    assert (result.code, sentence in result.err) == (2, True), result
+    assert lab.status()["faults"] == []
+
+
+def test_a_fault_on_what_is_off_says_so(healed: RunningLab) -> None:
+    assert healed.fault("kill", "node1").code == 0
+    result = healed.fault("freeze", "node1")
+    assert (result.code, "node1 was killed" in result.err) == (2, True)
+
+
+def test_a_name_in_use_is_refused(lab: RunningLab, tmp_path: Path) -> None:
+    result = call(tmp_path, "lab", "up", "--name", lab.name)
+    assert (result.code, "already" in result.err) == (2, True)
+    assert lab.verdicts("reachable")["reachable", "node1"] == "ok"
+
+
+def test_two_labs_live_side_by_side(lab: RunningLab, tmp_path: Path) -> None:
+    with running_lab(tmp_path, "--nodes", "1", "--rate", "10G") as other:
+        assert "10.0" not in other.shell("node1", "true").err
+        assert "rate 10Gbit" in other.shell("node1", "tc qdisc show dev rail0").out
+        assert "100% packet loss" in other.shell("node1", f"ping -c 1 -W 1 {_rail_address(lab)}; true").out
+    assert lab.verdicts("reachable")["reachable", "node1"] == "ok"
+
+
+def _rail_address(lab: RunningLab) -> str:
+    return next(
+        line.split("address: ")[1].rstrip("}") for line in lab.cluster.read_text().splitlines() if "address: " in line
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_an_up_that_is_ended_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("labs need root")
+    before = left_behind()
+    kept = {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
+    for tenths in (4, 6, 7, 8, 9, 11, 13):
+        name = f"ended-{number}-{tenths}"
+        process = subprocess.Popen(
+            [RAILBED, "lab", "up", "--nodes", "6", "--name", name],
+            cwd=tmp_path,
+            env=environment(**kept),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        )
+        time.sleep(tenths / 10)
+        process.send_signal(number)
+        process.wait(timeout=60)
+        if number == signal.SIGKILL or process.returncode == 0:
+            call(tmp_path, "lab", "down", "--name", name)
+        assert left_behind() - before == set(), (tenths, process.returncode)
+        assert name not in call(tmp_path, "lab", "status").out
