@@ -28,6 +28,15 @@ def found(tmp_path: Path, recording: Path) -> Path:
     return tmp_path / "found.yaml"
 
 
+def test_the_login_of_the_recording_stays(tmp_path: Path, recording: Path, found: Path) -> None:
+    login = clusterfile.load(recording / "cluster.yaml").login
+    assert login.key
+    assert clusterfile.load(found).login == login
+    result = railbed(tmp_path, "discover", "--replay", recording, "-c", found, "--json")
+    assert result.code == 0, result
+    assert not [record for record in result.records if record["kind"] == "change"]
+
+
 def rediscover(folder: Path, recording: Path, file: str | Path = "found.yaml") -> str:
     """Make the changes in a file, and return what was said."""
     result = railbed(folder, "discover", "--replay", recording, "-c", file, "--write", COLUMNS="300")

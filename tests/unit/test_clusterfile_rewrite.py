@@ -77,6 +77,63 @@ def test_a_setting_more_in_a_map_of_one_line() -> None:
     assert "policy: {pfc: no, dscp: 0x18, priority: 5}   # by hand\n" in result
 
 
+SPREAD = """\
+name: x
+policy: {
+  pfc: no,   # as the vendor says
+  # ours
+  dscp: 24,
+  priority: 4,  # not 3
+  ecn: no # for now
+}
+nodes: {a: {host: h}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "gone", "new"),
+    [
+        ({"dscp": 30}, ["  dscp: 24,"], ["  dscp: 30,"]),
+        ({"cnp_dscp": 40}, ["  ecn: no # for now"], ["  ecn: no, cnp_dscp: 40 # for now"]),
+    ],
+)
+def test_comments_in_a_map_of_several_lines_stay(change: dict[str, Any], gone: list[str], new: list[str]) -> None:
+    result = changed(SPREAD, lambda values: values["policy"].update(change))
+    assert_lines(SPREAD, result, gone=gone, new=new)
+
+
+LOGIN = "name: x\nlogin: {{{}}}\nnodes: {{a: {{host: h}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "away", "left"),
+    [
+        ("user: u, port: 1, key: k", ["user"], "port: 1, key: k"),
+        ("user: u, port: 1, key: k", ["port"], "user: u, key: k"),
+        ("user: u, port: 1, key: k", ["key"], "user: u, port: 1"),
+        ("user: u, port: 1, key: k", ["port", "key"], "user: u"),
+        ("user: u, port: 1, key: k", ["user", "port"], "key: k"),
+        ("user: u, port: 1, key: k,", ["user", "key"], "port: 1,"),
+        (
+            "\n  user: u, # mine\n  port: 1, # odd\n  key: k # new\n",
+            ["port"],
+            "\n  user: u, # mine\n  # odd\n  key: k # new\n",
+        ),
+        ("\n  user: u, # mine\n  port: 1 # odd\n", ["port"], "\n  user: u, # mine\n   # odd\n"),
+        ("\n  # first\n  user: u,\n  port: 1\n", ["user"], "\n  # first\n  port: 1\n"),
+    ],
+)
+def test_settings_less_in_a_map_of_one_or_several_lines(typed: str, away: list[str], left: str) -> None:
+    result = changed(LOGIN.format(typed), lambda values: [values["login"].pop(key) for key in away])
+    assert result == LOGIN.format(left)
+
+
+def test_other_settings_in_a_map_of_several_lines() -> None:
+    typed = LOGIN.format(" # whose?\n  user: u, # mine\n  port: 1 # odd\n")
+    result = changed(typed, lambda values: values.update(login={"key": "k"}))
+    assert result == LOGIN.format("key: k # whose?\n  # mine\n   # odd\n")
+
+
 def test_a_port_more() -> None:
     port = {"netdev": "eth3", "rail": "rail0", "address": "10.1.0.21"}
     result = changed(TYPED, lambda values: values["nodes"]["n1"]["ports"].append(port))

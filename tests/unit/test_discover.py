@@ -93,6 +93,47 @@ def test_the_same_machine_twice_still_gives_a_file_that_loads() -> None:
     assert any("same machine twice" in notice for notice in notices(twice))
 
 
+def test_one_address_on_two_interfaces_stands_once() -> None:
+    twice = machine(1, port("e1", "10.0.0.7/24", "mlx5_0"), port("e2", "10.0.0.7/24", "mlx5_1"))
+    assert [one.netdev for one in loaded(build("x", [twice])).nodes["gpu1"].ports] == ["e1"]
+    assert list(notices([twice])) == [
+        "192.0.2.1: e2 was left out: 10.0.0.7 is on e1 of 192.0.2.1; do two interfaces have one address?"
+    ]
+
+
+def test_an_address_that_its_wider_network_has_but_the_rail_has_not_is_on_no_rail() -> None:
+    odd = machine(2, port("e1", "10.1.0.127/16"))
+    cluster = loaded(build("x", [machine(1, port("e1", "10.1.0.1/25", "mlx5_0")), odd]))
+    assert cluster.nodes["gpu2"].ports == ()
+
+
+def test_a_cable_has_two_ends_with_an_address_each() -> None:
+    one, other = (machine(n, port("e1", f"10.2.0.{n}/31", "mlx5_0")) for n in (2, 3))
+    assert loaded(build("lab", [one, other])).rails["rail0"].point_to_point
+    same = machine(4, port("e1", "10.2.0.2/31", "mlx5_0"))
+    assert not loaded(build("lab", [one, same])).rails["rail0"].point_to_point
+
+
+def test_the_recorded_login_of_all_stays_in_a_new_file() -> None:
+    common = Login(user="bob", port=2222, key="~/.ssh/id")
+    seen = [replace(one, login=Login(), common_login=common) for one in pair()]
+    assert build("lab", seen).login == common
+    named = [replace(one, login=Login(user="ann")) for one in seen]
+    assert build("lab", named).login == Login(user="ann", port=2222, key="~/.ssh/id")
+    assert {node.login for node in build("lab", named).nodes.values()} == {Login()}
+    mixed = [seen[0], named[1]]
+    assert [node.login.user for node in build("lab", mixed).nodes.values()] == [None, "ann"]
+    assert build("lab", mixed).login == common
+
+
+def test_hosts_count_by_their_numbers() -> None:
+    twins = [machine(n, hostname="ubuntu") for n in (10, 9)]
+    assert {name: node.host for name, node in build("x", twins).nodes.items()} == {
+        "ubuntu-2": "192.0.2.10",
+        "ubuntu": "192.0.2.9",
+    }
+
+
 def test_rdma_without_an_address_is_told() -> None:
     assert list(notices([machine(1, bare_rdma=("mlx5_3",))])) == [
         "192.0.2.1: RDMA device mlx5_3 has no IPv4 address on its interface and was left out"
@@ -109,6 +150,67 @@ def test_lldp_gives_the_switch_and_its_ports() -> None:
     assert list(cluster.switches) == ["leaf1"]
     assert cluster.switches["leaf1"].host == "192.0.2.9"
     assert [(p.name, p.node, p.netdev) for p in cluster.switches["leaf1"].ports] == [("Ethernet1/1", "gpu1", "ens2")]
+
+
+def cabled(*sockets: tuple[str, str] | None) -> list[Sighting]:
+    """Return machines whose ens2 hear a Nexus and its port, or nothing."""
+    heard = [
+        (SeenNeighbour(netdev="ens2", system=one[0], description="NX-OS", port=one[1], addresses=()),) if one else ()
+        for one in sockets
+    ]
+    return [replace(machine, neighbours=told) for machine, told in zip(pair(), heard, strict=True)]
+
+
+def cables(cluster: Cluster) -> dict[str, str]:
+    return {f"{name} {port.name}": port.node for name, switch in cluster.switches.items() for port in switch.ports}
+
+
+ONE, TWO = ("leaf1", "Ethernet1/1"), ("leaf1", "Ethernet1/2")
+
+
+@pytest.mark.parametrize(
+    ("now", "found", "told"),
+    [
+        ((ONE, TWO), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
+        ((None, None), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
+        ((("LEAF1.lab", "Eth1/1"), TWO), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
+        (
+            (("leaf1", "Ethernet1/7"), TWO),
+            {"leaf1 Ethernet1/2": "gpu2", "leaf1 Ethernet1/7": "gpu1"},
+            ["remove switches.leaf1.ports[Ethernet1/1]", "add switches.leaf1.ports[Ethernet1/7]"],
+        ),
+        (
+            (("leaf2", "Ethernet1/1"), TWO),
+            {"leaf1 Ethernet1/2": "gpu2", "leaf2 Ethernet1/1": "gpu1"},
+            ["remove switches.leaf1.ports[Ethernet1/1]", "add switches.leaf2"],
+        ),
+        (
+            (TWO, ONE),
+            {"leaf1 Ethernet1/1": "gpu2", "leaf1 Ethernet1/2": "gpu1"},
+            ["set switches.leaf1.ports[Ethernet1/1].node", "set switches.leaf1.ports[Ethernet1/2].node"],
+        ),
+        (
+            (TWO, None),
+            {"leaf1 Ethernet1/2": "gpu1"},
+            ["remove switches.leaf1.ports[Ethernet1/1]", "set switches.leaf1.ports[Ethernet1/2].node"],
+        ),
+    ],
+)
+def test_a_cable_that_was_moved_is_shown_and_written(
+    now: tuple[tuple[str, str] | None, ...], found: dict[str, str], told: list[str]
+) -> None:
+    text = clusterfile.dumps(build("lab", cabled(ONE, TWO)))
+    existing = clusterfile.loads(text, name="x.yaml")
+    after = build("lab", cabled(*now), existing=existing)
+    assert [f"{change.action} {change.subject}" for change in clusterfile.difference(existing, after)] == told
+    assert cables(clusterfile.loads(clusterfile.rewrite(text, after), name="x.yaml")) == found
+
+
+def test_a_port_of_a_switch_that_two_hear_stays_with_the_first() -> None:
+    both = cabled(ONE, ONE)
+    first = build("lab", both)
+    assert cables(first) == {"leaf1 Ethernet1/1": "gpu1"}
+    assert build("lab", both, existing=first) == first
 
 
 def test_a_switch_that_was_asked_for_is_there_without_lldp() -> None:
@@ -393,6 +495,19 @@ def test_an_interface_with_an_odd_name_is_left_out() -> None:
     sighting = sighted(ip_link=ip_link.Links(links={"a:b": link}), ip_addr=addresses_of("a:b"))
     assert sighting.ports == ()
     assert any("a:b" in told for told in notices([sighting]))
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ({"port": "Ethernet1/1", "port_type": "ifname", "port_description": "to gpu1"}, "Ethernet1/1"),
+        ({"port": "00:11:22:33:44:55", "port_type": "mac", "port_description": "Ethernet1/1"}, "Ethernet1/1"),
+        ({"port": "00:11:22:33:44:55", "port_type": "mac"}, "00:11:22:33:44:55"),
+    ],
+)
+def test_a_port_of_a_switch_goes_by_its_name(told: dict[str, str], name: str) -> None:
+    heard = lldp.Neighbours(interfaces={"ens2": (lldp.Neighbour(system="leaf", **told),)})  # type: ignore[arg-type]
+    assert [neighbour.port for neighbour in sighted(lldp=heard).neighbours] == [name]
 
 
 @pytest.mark.parametrize("port_id", ["", "Eth\x001/1", "a\nb"])

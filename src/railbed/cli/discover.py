@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from railbed import clusterfile
+from railbed.cli.exits import FOUND, OK
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
     ClusterOption,
@@ -24,8 +25,9 @@ from railbed.cli.options import (
     ReplayOption,
     TimeoutOption,
 )
-from railbed.cli.perform import FOUND, OK, perform
+from railbed.cli.perform import perform
 from railbed.cli.site import built_in_local, recorded_cluster_file
+from railbed.clusterfile.load import BYTE_ORDER_MARK
 from railbed.discover.names import free_name, name_from
 from railbed.discover.run import discover
 from railbed.discover.sighting import Place, place_of
@@ -37,7 +39,6 @@ from railbed.model.record import Event, Record
 from railbed.store import write_atomically
 
 HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
-BYTE_ORDER_MARK = "\ufeff"
 
 HostsArgument = Annotated[
     list[str] | None,
@@ -86,6 +87,7 @@ def discover_command(
 
 
 async def _noting(found: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+    """Pass the records on, and keep the cluster that goes by among them."""
     async with aclosing(records):
         async for record in records:
             if isinstance(record, Event) and record.name == "cluster":
@@ -94,7 +96,7 @@ async def _noting(found: list[Cluster], records: AsyncGenerator[Record, None]) -
 
 
 def _machines(hosts: Sequence[str], existing: Cluster | None, replay: Path | None) -> Cluster:
-    """Return the machines to read as a cluster of bare nodes."""
+    """Return the machines to read: those named, or those of the recording, of the file, or this one."""
     if hosts:
         return _bare_cluster(hosts, existing)
     recorded = recorded_cluster_file(replay) if replay else None
@@ -110,7 +112,9 @@ def _existing(file: Path) -> Cluster | None:
         there = file.exists()
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"{file} cannot be found: {reason}", hint="is the current folder still there?") from error
+        gone = isinstance(error, FileNotFoundError)
+        hint = "is the current folder still there?" if gone else "give another file with -c"
+        raise UsageError(f"{file} cannot be found: {reason}", hint=hint) from error
     return clusterfile.load(file) if there else None
 
 
@@ -122,15 +126,16 @@ def _switch_host(text: str) -> str:
 
 
 def _bare_cluster(hosts: Sequence[str], existing: Cluster | None) -> Cluster:
+    """Return the machines of the command line; what it does not say of their logins, the file does."""
     common = existing.login if existing else Login()
     nodes: dict[str, Node] = {}
-    places: set[Place] = set()
+    given: dict[Place, str] = {}
     for text in hosts:
         node = _bare_node(text)
         place = place_of(node.host, node.login.over(common))
-        if place in places:
-            raise UsageError(f"{text} is given twice")
-        places.add(place)
+        if place in given:
+            raise UsageError(f"{text} is given twice, first as {given[place]}", hint="leave one of them out")
+        given[place] = text
         nodes[free_name(text, nodes)] = node
     return Cluster(name="machines", nodes=nodes, login=common)
 
@@ -164,7 +169,7 @@ def _keep(file: Path, found: Cluster, existing: Cluster | None, *, write: bool) 
         else:
             write_atomically(target, clusterfile.dumps(found).encode("utf-8"))
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{file} cannot be written: {error.strerror}", hint="give another file with -c") from error
     return True
 
 
@@ -188,5 +193,5 @@ def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool) 
     elif existing == found:
         said = f"as found: {counts}"
     else:
-        said = "not changed; `railbed discover --write` makes these changes in it"
+        said = f"not changed; `railbed discover{option} --write` makes these changes in it"
     console.print(Text(f"{file}: {said}"))

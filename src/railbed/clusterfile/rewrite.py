@@ -7,7 +7,8 @@ cut, it is written from scratch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -20,6 +21,7 @@ from railbed.errors import ClusterFileError
 from railbed.model.cluster import Cluster, Part
 
 Values = Mapping[str, object]
+COMMA = re.compile(r"\s*,\s*")
 
 
 class _CannotCut(Exception):
@@ -85,21 +87,34 @@ class _Editor:
         empty = [key for key in changed if key in required and _is_empty(typed[key][1])]
         gone = [key for key in changed if key not in required and not _is_setting(after.get(key))]
         new = {key: value for key, value in required.items() if key not in typed or key in empty}
-        inside = {key: after[key] for key in changed if key not in gone and key not in empty}
-        if node.flow_style and (new or gone):
-            self._flow_mapping(node, {key: typed[key] for key in typed if key not in {*gone, *empty}}, inside | new)
+        for key in changed:
+            if key not in (*gone, *empty):
+                self.change(typed[key][1], before[key], after[key])
+        if node.flow_style:
+            self._flow_entries(node, [*gone, *empty], new)
             return
-        for key in inside:
-            self.change(typed[key][1], before[key], after[key])
-        for key in {*gone, *empty}:
+        for key in (*gone, *empty):
             self._remove(node, key)
         if new:
             self._add(node, new)
 
-    def _flow_mapping(self, node: MappingNode, kept: dict[str, tuple[ScalarNode, Node]], said: Values) -> None:
-        pieces = {key: self.text[start.start_mark.index : _end(value, start)] for key, (start, value) in kept.items()}
-        pieces |= {key: f"{scalar(key)}: {flow(plain(value))}" for key, value in said.items()}
-        self.cuts.append((node.start_mark.index, node.end_mark.index, "{" + ", ".join(pieces.values()) + "}"))
+    def _flow_entries(self, node: MappingNode, gone: Sequence[str], new: Values) -> None:
+        """Take entries out of `{…}`, each with one comma, and add some behind the last that stays; comments stay."""
+        at, comma = node.start_mark.index + 1, ""
+        end = at
+        for key, (key_node, value) in entries(node).items():
+            start, before, end = key_node.start_mark.index, end, _end(value, key_node)
+            if key not in gone:
+                at, comma = end, ", "
+            elif comma and COMMA.fullmatch(self.text, before, start):
+                self.cuts.append((before, end, ""))
+            else:
+                behind = COMMA.match(self.text, end)
+                end = behind.end() if behind else end
+                self.cuts.append((start, end, ""))
+        if new:
+            said = ", ".join(f"{scalar(key)}: {flow(plain(value))}" for key, value in new.items())
+            self.cuts.append((at, at, comma + said))
 
     def _add(self, node: MappingNode, new: Values) -> None:
         """Add entries below the last one, with the indent of the first; a new section gets a blank line."""

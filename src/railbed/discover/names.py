@@ -21,3 +21,8 @@ def free_name(text: str, taken: Collection[str]) -> str:
         return next(name for name in (f"node{number}" for number in count(1)) if name not in taken)
     ends = chain([""], (f"-{number}" for number in count(2)))
     return next(name for end in ends if (name := wanted[: MAX_LENGTH - len(end)] + end) not in taken)
+
+
+def in_order(text: str) -> str:
+    """Return what a text is sorted by, so that gpu2 comes before gpu10."""
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(MAX_LENGTH), text)

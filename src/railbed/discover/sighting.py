@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -62,6 +62,7 @@ class SeenNeighbour:
     system: str
     description: str
     port: str
+    """Its port, by name where it tells one."""
     addresses: tuple[str, ...]
 
 
@@ -90,6 +91,12 @@ class Sighting:
     def place(self) -> Place:
         """Return where the machine is."""
         return place_of(self.host, self.login.over(self.common_login))
+
+
+def is_host_of(address: IPv4Address, network: IPv4Network | IPv6Network) -> bool:
+    """Say whether a network has an address, and a machine can have it."""
+    ends = (network.network_address, network.broadcast_address)
+    return address in network and (network.num_addresses <= 2 or address not in ends)
 
 
 def sighting_of(host: str, login: Login, facts: DeviceFacts, *, common_login: Login | None = None) -> Sighting:
@@ -200,8 +207,7 @@ def _fits_the_file(netdev: str, device: str | None, number: int, address: IPv4In
         Port(netdev=netdev, rdma=device, rdma_port=number, rail="any", address=address.ip)
     except ValidationError:
         return False
-    network = address.network
-    return network.num_addresses <= 2 or address.ip not in (network.network_address, network.broadcast_address)
+    return is_host_of(address.ip, address.network)
 
 
 def _shown(*names: str | None) -> str:
@@ -231,14 +237,15 @@ def _neighbours(facts: DeviceFacts, left_out: list[str]) -> Iterator[SeenNeighbo
     found = _facts(facts, lldp.PROBE)
     for netdev, neighbours in found.interfaces.items() if found else ():
         for one in neighbours:
-            if not _is_text(one.port):
-                left_out.append(f"LLDP neighbour of {_shown(netdev)} with port '{_shown(one.port)}'")
+            port = one.port_description if one.port_type == "mac" and one.port_description else one.port
+            if not _is_text(port):
+                left_out.append(f"LLDP neighbour of {_shown(netdev)} with port '{_shown(port)}'")
                 continue
             yield SeenNeighbour(
                 netdev=netdev,
                 system=one.system or "",
                 description=one.system_description or "",
-                port=one.port,
+                port=port,
                 addresses=one.addresses,
             )
 

@@ -1,0 +1,101 @@
+"""Which port gets an address that several claim: in the cluster file an address stands once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from ipaddress import IPv4Address, IPv6Address
+
+from railbed.discover.machine import Machine
+from railbed.discover.sighting import SeenPort, is_host_of
+from railbed.model.cluster import Cluster, Port, Rail
+
+End = tuple[str, str]
+"""A node and its interface: one end of a cable."""
+
+
+class Rank(IntEnum):
+    """Who comes first."""
+
+    STANDS = 0
+    """The file has it, and nothing speaks against it."""
+    MOVED = 1
+    """A cable's end with a new address; a cable cannot do without it."""
+    NEW = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A port that would stand in the file."""
+
+    node: str
+    forms: tuple[Port, ...]
+    """How it could stand there, best first."""
+    rank: Rank
+
+    @property
+    def end(self) -> End:
+        """Return the node and the interface."""
+        return self.node, self.forms[0].netdev
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How claims ended."""
+
+    ports: dict[End, Port] = field(default_factory=dict)
+    """The ports that stand in the file."""
+    lost: dict[End, tuple[Port, End]] = field(default_factory=dict)
+    """Those that do not, as they would have stood, with the ports that have their address."""
+
+
+def settle(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Settled:
+    """Give each address to one port: by rank, then to the machine that comes first."""
+    settled = Settled()
+    owners: dict[IPv4Address | IPv6Address, End] = {}
+    for claim in sorted(_claims(machines, rails, existing), key=lambda claim: claim.rank):
+        free = [port for port in claim.forms if claim.rank is Rank.STANDS or port.address not in owners]
+        if free:
+            settled.ports[claim.end] = free[0]
+            owners[free[0].address] = claim.end
+        else:
+            settled.lost[claim.end] = (claim.forms[0], owners[claim.forms[0].address])
+    return settled
+
+
+def _claims(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Iterator[Claim]:
+    read = {machine.name for machine in machines}
+    for name, port in existing.ports() if existing else ():
+        if name not in read:
+            yield Claim(node=name, forms=(port,), rank=Rank.STANDS)
+    for machine in machines:
+        yield from (Claim(node=machine.name, forms=(port,), rank=Rank.STANDS) for port in machine.kept)
+        yield from _seen(machine, rails)
+
+
+def _seen(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Claim]:
+    filed = {port.netdev: port for port in machine.filed.ports} if machine.filed else {}
+    used = {(port.rdma, port.rdma_port) for port in machine.kept}
+    for seen in machine.ports:
+        rail = rail_of(seen, rails)
+        if rail is None:
+            continue
+        rdma, number = (seen.rdma, seen.rdma_port) if (seen.rdma, seen.rdma_port) not in used else (None, 1)
+        port = Port(netdev=seen.netdev, rdma=rdma, rdma_port=number, rail=rail, address=seen.interface.ip)
+        if seen.rail is None:
+            yield Claim(node=machine.name, forms=(port,), rank=Rank.NEW)
+        elif port.address == filed[port.netdev].address:
+            yield Claim(node=machine.name, forms=(port,), rank=Rank.STANDS)
+        else:
+            old = port.model_copy(update={"address": filed[port.netdev].address})
+            yield Claim(node=machine.name, forms=(port, old), rank=Rank.MOVED)
+
+
+def rail_of(port: SeenPort, rails: Mapping[str, Rail]) -> str | None:
+    """Return the rail of a port: the file's, or the one of its subnet, or one that has room for its address."""
+    if port.rail:
+        return port.rail
+    exact = (name for name, rail in rails.items() if rail.subnet == port.interface.network)
+    around = (name for name, rail in rails.items() if rail.subnet and is_host_of(port.interface.ip, rail.subnet))
+    return next(exact, None) or next(around, None)

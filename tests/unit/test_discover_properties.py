@@ -1,0 +1,95 @@
+"""What must hold for any machines, however odd: the file loads, and says the same when nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from railbed.clusterfile import difference, dumps, loads, rewrite
+from railbed.discover.build import build, notices
+from railbed.discover.sighting import Sighting, sighting_of
+from railbed.model.cluster import Cluster, Login
+from railbed.model.reading import DeviceFacts
+from tests.support.machines import sites
+
+SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEWER = settings(SETTINGS, max_examples=40)
+Site = Mapping[str, DeviceFacts]
+BY_HAND = """
+name: x
+rails:
+  cable: {point_to_point: true}
+  six: {subnet: "fd00:1::/64"}
+  wide: {subnet: 10.0.0.0/8}
+nodes:
+  a:
+    host: 192.0.2.1
+    ports:
+      - {netdev: e2, rail: six, address: "fd00:1::1", rdma: mlx5_0}
+      - {netdev: e1, rail: cable, address: 10.1.0.1, rdma: mlx5_1}
+  b:
+    host: 192.0.2.2
+    ports:
+      - {netdev: e1, rail: cable, address: 10.1.0.2}
+      - {netdev: e2, rail: wide, address: 10.1.0.4, rdma: mlx5_0, rdma_port: 2}
+switches:
+  nexus: {host: 192.0.2.8, ports: [{name: Eth1/1, node: a, netdev: e1}, {name: Eth1/2, node: b, netdev: e2}]}
+"""
+
+
+def seen(site: Site, existing: Cluster | None = None) -> list[Sighting]:
+    """Return the machines as the file reaches them, or as hosts on the command line."""
+    if existing is None:
+        return [sighting_of(host, Login(user="ann"), facts) for host, facts in site.items()]
+    return [
+        sighting_of(node.host, node.login, site[node.host], common_login=existing.login)
+        for node in existing.nodes.values()
+        if node.host in site
+    ]
+
+
+def read(text: str) -> Cluster:
+    return loads(text, name="x.yaml")
+
+
+def assert_says_the_same(file: Cluster, site: Site) -> None:
+    for sightings in (seen(site, file), seen(site)):
+        assert difference(file, build("x", sightings, existing=file)) == []
+
+
+@SETTINGS
+@given(sites())
+def test_unchanged_machines_make_no_difference(site: Site) -> None:
+    found = build("x", seen(site))
+    text = dumps(found)
+    file = read(text)
+    assert file == found
+    assert_says_the_same(file, site)
+    assert rewrite(text, build("x", seen(site), existing=file)) == text
+
+
+@FEWER
+@given(
+    st.one_of(st.just(BY_HAND), sites().map(lambda site: dumps(build("x", seen(site))))),
+    st.lists(sites(), min_size=1, max_size=3),
+)
+def test_a_file_with_the_changes_made_makes_no_difference(text: str, later: list[Site]) -> None:
+    for site in later:
+        found = build("x", seen(site), existing=read(text))
+        text = rewrite(text, found)
+        file = read(text)
+        assert file == found
+        assert_says_the_same(file, site)
+
+
+@SETTINGS
+@given(sites(min_size=2).flatmap(lambda site: st.tuples(st.just(site), st.permutations(list(site)))))
+def test_the_order_of_the_hosts_changes_nothing_but_order(given_in: tuple[Site, list[str]]) -> None:
+    site, order = given_in
+    shuffled = {host: site[host] for host in order}
+    one, other = build("x", seen(site)), build("x", seen(shuffled))
+    assert [node.host for node in other.nodes.values()] == order
+    assert one == other
+    assert list(notices(seen(site))) == list(notices(seen(shuffled)))
