@@ -23,19 +23,19 @@ from railbed.transport.base import MAX_OUTPUT_BYTES, Command
 GREETING_SECONDS = 15.0
 CHUNK = 64 * 1024
 
-PROLOGUE = """\
-PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
+PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
+watch='exec 3<&0 </dev/null; (trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
 as_root() {
   if [ "$(id -u)" = 0 ]; then eval "$1"
-  elif command -v sudo >/dev/null 2>&1; then exec sudo -n sh -c "$1"
+  elif command -v sudo >/dev/null 2>&1; then
+    exec sudo -n sh -c "$watch; (eval \"\$1\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code" sh "$1" <&3
   else echo 'sudo: not installed' >&2; exit 1; fi
 }
-exec 3<&0 </dev/null
-( trap '' TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0 ) >/dev/null 2>&1 & watcher=$!
-exec 3<&-
+eval "$watch"
 """
 """Our end of standard input stays open as long as we want the shell. When it closes, because we end the shell or we or
-the connection are gone, the watcher ends the shell and all it started: sshd does not pass signals on for root."""
+the connection are gone, the watcher ends the shell and all it started: sshd does not pass signals on for root. What
+runs through sudo has a watcher of its own, since only root may end it."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
@@ -83,7 +83,7 @@ def render_script(commands: Sequence[Command], marker: str) -> str:
 
 def _render_command(command: Command, marker: str) -> str:
     guard = f"command -v {command.tool} >/dev/null 2>&1 || exit 127; " if command.tool else ""
-    run = "as_root" if command.as_root else "eval"
+    run = "as_root" if command.as_root else "exec 3<&-; eval"
     return (
         f"( {guard}{run} {shlex.quote(command.script)} ) </dev/null; code=$?\n"
         f"printf '\\n%s %s\\n' {marker} $code; printf '\\n%s\\n' {marker} >&2\n"
