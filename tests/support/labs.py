@@ -55,13 +55,17 @@ class RunningLab:
         return data
 
 
+def kept() -> dict[str, str]:
+    """Return what of the environment says where labs and images lie."""
+    return {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
+
+
 def call(folder: Path, *arguments: str | Path) -> Result:
     """Run `railbed` with the cache of whoever runs the tests: labs share a machine, and images are made once."""
-    kept = {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
     done = subprocess.run(
         [RAILBED, *map(str, arguments)],
         cwd=folder,
-        env=environment(**kept),
+        env=environment(**kept()),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=UP_SECONDS,

@@ -18,7 +18,7 @@ from railbed.lab.down import clear_broken, take_down
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab, Spec, rail_subnet
-from railbed.model.cluster import Cluster, Login, Rail
+from railbed.model.cluster import Cluster, Login, Rail, Training
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
@@ -76,6 +76,7 @@ def describe(lab: Lab) -> Cluster:
         login=Login(user="root", key=str(lab.key), known_hosts=str(lab.known_hosts)),
         rails={name: Rail(subnet=rail_subnet(lab.number, rail)) for name, rail in lab.rails.items()},
         nodes={node.name: KINDS[lab.spec.kind].describe(lab, node) for node in lab.nodes},
+        training=Training(min_disk_gb=1.0),
     )
 
 
