@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tools.reference import FOLDER, pages
 
-from railbed.cli.main import make_app
+from railbed.cli.main import VERBS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -31,8 +31,8 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_the_readme_names_every_verb_and_every_package() -> None:
-    for command in make_app().registered_commands:
-        assert f"`railbed {command.name}" in README
+    for verb in VERBS:
+        assert f"`railbed {verb}" in README
     for path in (ROOT / "src" / "railbed").iterdir():
         if path.is_dir() and not path.name.startswith("__"):
             assert f"  {path.name}/ " in README

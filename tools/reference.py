@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from typer.main import get_command
 
@@ -35,14 +36,15 @@ def pages() -> Mapping[str, str]:
 
 def commands_page() -> str:
     """Return the help of every command, as `--help` prints it."""
-    group = get_command(make_app())
-    root = group.make_context("railbed", [], resilient_parsing=True, terminal_width=WIDTH)
-    parts = ["# Commands\n", _help("railbed", group.get_help(root))]
-    for name in group.list_commands(root):  # type: ignore[attr-defined]
-        command = group.get_command(root, name)  # type: ignore[attr-defined]
-        context = command.make_context(f"railbed {name}", [], resilient_parsing=True, terminal_width=WIDTH)
-        parts.append(_help(f"railbed {name}", command.get_help(context)))
-    return "\n".join(parts)
+    return "\n".join(["# Commands\n", *_pages_of(get_command(make_app()), "railbed")])
+
+
+def _pages_of(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401  (typer hides what a group is)
+    """Yield the help of a command, and of those below it where it is a group."""
+    context = command.make_context(name, [], resilient_parsing=True, terminal_width=WIDTH)
+    yield _help(name, command.get_help(context))
+    for below in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from _pages_of(command.get_command(context, below), f"{name} {below}")
 
 
 def _help(title: str, text: str) -> str:

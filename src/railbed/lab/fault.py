@@ -44,7 +44,7 @@ def describe(fault: Fault) -> str:
     """Return a fault in the words of the command line, without its target."""
     match fault:
         case Fault("slow" | "mark", _, float(rate)):
-            return f"{fault.fault} {rate / 1e9:g}G" if rate >= 1e9 else f"{fault.fault} {rate / 1e6:g}M"  # noqa: PLR2004
+            return f"{fault.fault} {rate / 1e9:g}G" if rate >= 1e9 else f"{fault.fault} {rate / 1e6:g}M"
         case Fault("lose", _, float(percent)):
             return f"lose {percent:g}%"
         case Fault("mtu", _, float(value)):
@@ -73,7 +73,7 @@ def _check(lab: Lab, fault: Fault) -> None:
     value = fault.value or 0
     if fault.fault == "mtu" and int(value) not in MTU_RANGE:
         raise UsageError(f"an MTU is {MTU_RANGE.start} to {MTU_RANGE.stop - 1} bytes, not {value:g}")
-    if fault.fault == "lose" and not 0 < value <= 100:  # noqa: PLR2004  (percent)
+    if fault.fault == "lose" and not 0 < value <= 100:
         raise UsageError(f"loss is more than 0 and at most 100 percent, not {value:g}")
     if fault.fault in ("slow", "mark") and fault.value is not None and value < SLOWEST:
         raise UsageError("a rate is at least 100k bit/s")

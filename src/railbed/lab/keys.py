@@ -23,7 +23,7 @@ def write_known_hosts(lab: Lab, doors: Mapping[LabNode, tuple[str, int]]) -> Non
     lines = []
     for node, (host, port) in doors.items():
         kind, key, *_ = lab.host_key(node).with_suffix(".host_key.pub").read_text(encoding="ascii").split()
-        lines.append(f"{host if port == 22 else f'[{host}]:{port}'} {kind} {key}\n")  # noqa: PLR2004  (SSH's own port)
+        lines.append(f"{host if port == 22 else f'[{host}]:{port}'} {kind} {key}\n")
     lab.known_hosts.write_text("".join(lines), encoding="ascii")
 
 

@@ -87,7 +87,7 @@ async def _until_all_answer(cluster: Cluster) -> AsyncGenerator[Event, None]:
     async with live_reach() as reach:
         while missing:
             async with Fleet(targets_of(cluster), reach, timeout=ASK_SECONDS) as fleet:
-                async for answer in fleet.run({name: () for name in missing}):
+                async for answer in fleet.run(dict.fromkeys(missing, ())):
                     if answer.failure is None:
                         del missing[answer.device]
                         yield Event(name="lab_node_up", subject=answer.device, message="answers")

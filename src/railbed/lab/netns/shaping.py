@@ -98,13 +98,14 @@ def _filter(lab: Lab) -> str:
         of_rail = f"iifname {{ {', '.join(switch_port(node, number) for node in lab.nodes)} }}"
         if fault := lab.of("lose", rail):
             percent = fault.value or 0
-            chance = "" if percent >= 100 else f"numgen random mod 100000 < {round(percent * 1000)} "  # noqa: PLR2004
+            chance = "" if percent >= 100 else f"numgen random mod 100000 < {round(percent * 1000)} "
             rules.append(f"{of_rail} {chance}counter drop")
         if fault := lab.of("mark", rail):
             over = f"limit rate over {int((fault.value or MARK_RATE) / 8)} bytes/second burst {SMALLEST_BURST} bytes"
             rules.append(f"{of_rail} ether type ip ip ecn != not-ect {over} ip ecn set ce counter")
     body = "".join(f"  {rule}\n" for rule in rules)
-    return f"flush ruleset\ntable bridge railbed {{\n chain forward {{\n  type filter hook forward priority 0\n{body} }}\n}}\n"
+    chain = f" chain forward {{\n  type filter hook forward priority 0\n{body} }}\n"
+    return f"flush ruleset\ntable bridge railbed {{\n{chain}}}\n"
 
 
 async def _tc(lines: list[str], namespace: str) -> None:

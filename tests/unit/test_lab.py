@@ -1,0 +1,114 @@
+"""What of a lab needs no machine: numbers, names, units, folders and locks."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railbed.errors import RailbedError, UsageError
+from railbed.lab import folder
+from railbed.lab.fault import describe
+from railbed.lab.model import Fault, Lab, Spec
+from railbed.lab.netns.cabling import numbers_in_use
+from railbed.lab.units import parse_delay, parse_percent, parse_rate
+
+SPEC = Spec(name="x", kind="netns", nodes=2)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("10G", 10e9), ("500M", 5e8), ("1.5Gbit", 1.5e9), ("100 Mb/s", 1e8), ("40g", 4e10), ("64k", 64e3)],
+)
+def test_rates_as_people_write_them(text: str, rate: float) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "10", "-1G", "0M", "1e9", "401G", "10GB", "١G"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no rate"):
+        parse_rate(text)
+
+
+@given(st.text())
+def test_units_raise_only_our_own_error(text: str) -> None:
+    for parse in (parse_rate, parse_delay, parse_percent):
+        try:
+            assert parse(text) >= 0
+        except RailbedError:
+            continue
+
+
+@given(st.integers(1, 400_000).map(lambda number: number * 1e6))
+def test_a_rate_is_told_as_it_is_read(rate: float) -> None:
+    assert parse_rate(describe(Fault("slow", "rail0", rate)).split()[1]) == pytest.approx(rate, rel=1e-5)
+
+
+def test_a_lab_is_kept_whole_and_its_name_is_its_own() -> None:
+    with folder.created(SPEC, {1, 2}) as lab:
+        assert lab.number == 3
+        assert folder.load_labs() == [lab]
+        with pytest.raises(UsageError, match="already"), folder.created(SPEC, set()):
+            pass
+    folder.remove(lab)
+    assert folder.load_labs() == []
+    assert not folder.cache_folder().exists()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 33, "a b", "-x", "ä"])
+def test_names_that_cannot_be(name: str) -> None:
+    with pytest.raises(UsageError, match="is no name"):
+        folder.load_lab(name)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"spec": {}}', '{"spec": 1, "number": 1, "id": "x", "faults": []}'])
+def test_a_broken_record_is_told_with_its_file(text: str) -> None:
+    path = folder.labs_folder() / "broken"
+    path.mkdir(parents=True)
+    (path / "lab.json").write_text(text)
+    with pytest.raises(UsageError, match=r"lab\.json cannot be read"):
+        folder.load_labs()
+
+
+def _hold(ready: multiprocessing.synchronize.Event, done: multiprocessing.synchronize.Event) -> None:
+    with folder.created(SPEC, set()):
+        ready.set()
+        done.wait(20)
+
+
+def test_a_lab_that_somebody_works_on_is_busy_until_they_are_gone() -> None:
+    context = multiprocessing.get_context("fork")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(ready, done))
+    other.start()
+    assert ready.wait(20)
+    (lab,) = folder.load_labs()
+    assert folder.is_busy(lab)
+    assert other.pid is not None
+    other.kill()
+    other.join(20)
+    assert not folder.is_busy(lab)
+
+
+def test_numbers_whose_network_this_machine_uses_are_taken() -> None:
+    addresses = json.dumps([{"ifname": "eth0", "addr_info": [{"local": "10.77.1.9", "prefixlen": 24}]}])
+    routes = json.dumps([{"dst": "default"}, {"dst": "10.77.4.0/23"}, {"dst": "192.168.0.0/16"}])
+    assert list(numbers_in_use(addresses, routes)) == [1, 4, 5]
+    assert list(numbers_in_use("[]", json.dumps([{"dst": "10.0.0.0/8"}]))) == list(range(1, 255))
+
+
+def test_addresses_follow_from_the_numbers(tmp_path: Path) -> None:
+    lab = Lab(spec=Spec(name="x", kind="netns", nodes=2, rails=2), number=7, id="ab12", folder=tmp_path)
+    assert [str(node.rail_address(rail)) for node, rail in lab.ports()] == [
+        "10.100.7.1", "10.101.7.1", "10.100.7.2", "10.101.7.2"
+    ]  # fmt: skip
