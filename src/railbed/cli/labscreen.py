@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -64,7 +64,7 @@ async def _tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> list
     return told
 
 
-def _lab_text(name: str, state: str, data: Any) -> str:
+def _lab_text(name: str, state: str, data: Mapping[str, Any]) -> str:
     lines = [
         f"{name}  {data['kind']}, {_counted(data['nodes'], 'node')}, {_counted(data['rails'], 'rail')}, {state}",
         f"  cluster file  {data['cluster']}",

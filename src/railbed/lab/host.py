@@ -53,7 +53,14 @@ def available_megabytes() -> int:
     return 0
 
 
-async def run(command: Sequence[str], *, stdin: str = "", check: bool = True, seconds: float = COMMAND_SECONDS) -> str:
+async def run(
+    command: Sequence[str],
+    *,
+    stdin: str = "",
+    check: bool = True,
+    seconds: float = COMMAND_SECONDS,
+    cwd: Path | None = None,
+) -> str:
     """Run a program to its end and return what it printed; a failure is told with its own words."""
     program = program_path(command[0])
     if not program:
@@ -64,6 +71,7 @@ async def run(command: Sequence[str], *, stdin: str = "", check: bool = True, se
         stdin=PIPE if stdin else DEVNULL,
         stdout=PIPE,
         stderr=PIPE,
+        cwd=cwd,
         start_new_session=True,
         preexec_fn=_end_with_railbed,
     )
@@ -108,7 +116,7 @@ async def end(pids: Sequence[int], *, seconds: float = 10.0) -> None:
     send(pids, signal.SIGKILL)
     try:
         async with asyncio.timeout(seconds):
-            while any(map(is_alive, pids)):
+            while any(map(is_alive, pids)):  # noqa: ASYNC110  (a process that is not our child tells nobody)
                 await asyncio.sleep(0.01)
     except TimeoutError as error:
         left = ", ".join(str(pid) for pid in pids if is_alive(pid))
