@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
 from railbed.errors import DeviceError
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFailure
-from railbed.transport.base import Command, Reach, Target, Transport
+from railbed.transport.base import Command, Program, Reach, Target, Transport
 
 DEVICE_SECONDS = 60.0
 AT_ONCE = 32
@@ -47,7 +47,7 @@ class Fleet:
     async def __aexit__(self, *_: object) -> None:
         async with asyncio.TaskGroup() as group:
             for device in list(self._open):
-                group.create_task(self._hang_up(device))
+                group.create_task(self.hang_up(device))
 
     async def run(self, commands: Mapping[str, Sequence[Command]]) -> AsyncGenerator[Answer, None]:
         """Run each device's commands and yield its answer when it is complete, the quickest device first.
@@ -64,6 +64,18 @@ class Fleet:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @asynccontextmanager
+    async def open(self, device: str, command: str) -> AsyncIterator[Program]:
+        """Start a program on a device, over its one connection; a connection that broke before is made anew."""
+        target = next(target for target in self.targets if target.name == device)
+        try:
+            transport = await self._transport(target)
+            async with transport.open(command) as program:
+                yield program
+        except DeviceError:
+            await self.hang_up(device)
+            raise
+
     async def _ask(self, target: Target, commands: Sequence[Command]) -> Answer:
         outputs: list[Output] = []
         failure: DeviceFailure | None = None
@@ -77,7 +89,7 @@ class Fleet:
             except DeviceError as error:
                 failure = self._failure(target.name, outputs, commands, error.message, error.hint)
             if failure:
-                await self._hang_up(target.name)
+                await self.hang_up(target.name)
         seconds = time.monotonic() - start
         return Answer(device=target.name, outputs=tuple(outputs), failure=failure, seconds=seconds)
 
@@ -107,7 +119,8 @@ class Fleet:
             reason = f"stopped answering after {len(outputs)} of {len(commands)} commands, at {last}: {reason}"
         return DeviceFailure(reason=reason, remedy=remedy, connected=connected)
 
-    async def _hang_up(self, device: str) -> None:
+    async def hang_up(self, device: str) -> None:
+        """Close the connection to a device; the next use makes a new one."""
         _, stack = self._open.pop(device, (None, None))
         if stack:
             # A connection that cannot be closed is gone all the same.

@@ -34,11 +34,27 @@ class Target:
     login: Login = field(default_factory=Login)
 
 
+class Program(Protocol):
+    """A program that runs on a device, with its input open; it is ended by ending its input."""
+
+    async def write(self, data: bytes) -> None:
+        """Give it input; nothing is said when it is gone, since reading tells."""
+        ...
+
+    async def read(self, stream: int) -> bytes:
+        """Return the next bytes of standard output (1) or standard error (2); empty at the end."""
+        ...
+
+
 class Transport(Protocol):
     """A connection to one device."""
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands one after another and yield each output as it ends; always one output per command."""
+        ...
+
+    def open(self, command: str) -> AbstractAsyncContextManager[Program]:
+        """Start a program that goes on until its input ends, which it does with the context at the latest."""
         ...
 
 

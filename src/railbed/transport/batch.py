@@ -14,17 +14,17 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from railbed.errors import Unreachable
 from railbed.model.output import Output
-from railbed.transport.base import MAX_OUTPUT_BYTES, Command
+from railbed.transport.base import MAX_OUTPUT_BYTES, Command, Program
 
 GREETING_SECONDS = 15.0
 CHUNK = 64 * 1024
 
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
-watch='exec 3<&0 </dev/null; (trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
+watch='exec 3<&0 </dev/null
+(trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
 as_root() {
   if [ "$(id -u)" = 0 ]; then eval "$1"
   elif command -v sudo >/dev/null 2>&1; then
@@ -39,19 +39,7 @@ runs through sudo has a watcher of its own, since only root may end it."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
-class Shell(Protocol):
-    """A running shell on a device; its input stays open until it is ended."""
-
-    async def write(self, script: bytes) -> None:
-        """Give the shell its script."""
-        ...
-
-    async def read(self, stream: int) -> bytes:
-        """Return the next bytes of standard output (1) or standard error (2); empty at the end."""
-        ...
-
-
-OpenShell = Callable[[str], AbstractAsyncContextManager[Shell]]
+OpenShell = Callable[[str], AbstractAsyncContextManager[Program]]
 """Starts the shell that a command line, as `shell_command` gives it, describes."""
 
 
@@ -145,7 +133,7 @@ class _Frame:
 class _Frames:
     """Cuts one stream at the markers, keeping no more of a frame than MAX_OUTPUT_BYTES."""
 
-    shell: Shell
+    shell: Program
     stream: int
     marker: str
     buffer: bytearray = field(default_factory=bytearray)

@@ -8,11 +8,11 @@ import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from railbed.model.output import Output
-from railbed.transport.base import Command, Target, Transport
-from railbed.transport.batch import CHUNK, Shell, run_batch
+from railbed.transport.base import Command, Program, Target, Transport
+from railbed.transport.batch import CHUNK, run_batch
 
 ENDING_SECONDS = 2.0
 
@@ -31,18 +31,22 @@ class LocalTransport:
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on this machine."""
-        return run_batch(self._device, _open_shell, commands)
+        return run_batch(self._device, self.open, commands)
+
+    def open(self, command: str) -> AbstractAsyncContextManager[Program]:
+        """Start a program on this machine."""
+        return _open(command)
 
 
-class _LocalShell:
+class _LocalProgram:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    async def write(self, script: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.write(script)
+            stdin.write(data)
             await stdin.drain()
 
     async def read(self, stream: int) -> bytes:
@@ -52,13 +56,13 @@ class _LocalShell:
 
 
 @asynccontextmanager
-async def _open_shell(command: str) -> AsyncIterator[Shell]:
+async def _open(command: str) -> AsyncIterator[Program]:
     # A session of its own: Ctrl-C in the terminal reaches us, and we end the shell in order, with all it started.
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
     try:
-        yield _LocalShell(process)
+        yield _LocalProgram(process)
     finally:
         await _end(process)
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -19,7 +19,7 @@ from typing import Self
 from railbed.errors import DeviceError, UsageError
 from railbed.model.output import Output
 from railbed.model.scrub import scrub
-from railbed.transport.base import Command, Reach, Target, Transport
+from railbed.transport.base import Command, Program, Reach, Target, Transport
 
 INDEX = "index.jsonl"
 
@@ -119,6 +119,10 @@ class _RecordingTransport:
         self._device = device
         self._transport = transport
         self._recorders = recorders
+
+    def open(self, command: str) -> AbstractAsyncContextManager[Program]:
+        """Start a program; what it says is its own affair and is not kept here."""
+        return self._transport.open(command)
 
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         done = 0

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from railbed import errors
 from railbed.errors import DeviceError, Unreachable, UsageError
 from railbed.model.output import Output
-from railbed.transport.base import Command, Reach, Target, Transport
+from railbed.transport.base import Command, Program, Reach, Target, Transport
 from railbed.transport.record import INDEX
 
 
@@ -82,6 +82,12 @@ class ReplayTransport:
                 raise _error(self._broken)
             else:
                 yield self._not_recorded(command)
+
+    def open(self, command: str) -> AbstractAsyncContextManager[Program]:
+        """Refuse: a recording answers, it does nothing."""
+        raise UsageError(
+            f"{self._device} is a recording, which cannot run {command.partition(' ')[0]}", hint="leave out --replay"
+        )
 
     def _output(self, line: _Kept) -> Output:
         return Output(

@@ -16,8 +16,8 @@ import asyncssh
 from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
-from railbed.transport.base import Command, Target, Transport
-from railbed.transport.batch import CHUNK, Shell, run_batch
+from railbed.transport.base import Command, Program, Target, Transport
+from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
 
 CONNECT_SECONDS = 10.0
@@ -82,28 +82,29 @@ class SshTransport:
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on the machine."""
-        return run_batch(self._device, self._open_shell, commands)
+        return run_batch(self._device, self.open, commands)
 
     @asynccontextmanager
-    async def _open_shell(self, command: str) -> AsyncIterator[Shell]:
+    async def open(self, command: str) -> AsyncIterator[Program]:
+        """Start a program on the machine."""
         try:
             process: asyncssh.SSHClientProcess[bytes] = await self._connection.create_process(command, encoding=None)
         except (asyncssh.Error, OSError) as error:
-            raise Unreachable(f"no shell could be started: {error}") from error
+            raise Unreachable(f"no program could be started: {error}") from error
         try:
-            yield _SshShell(process)
+            yield _SshProgram(process)
         finally:
-            # Ends its input, and with that the shell and all it started.
+            # Ends its input, and with that the program and all it started.
             process.close()
 
 
-class _SshShell:
+class _SshProgram:
     def __init__(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
         self._process = process
 
-    async def write(self, script: bytes) -> None:
+    async def write(self, data: bytes) -> None:
         with contextlib.suppress(OSError, asyncssh.Error):
-            self._process.stdin.write(script)
+            self._process.stdin.write(data)
             await self._process.stdin.drain()
 
     async def read(self, stream: int) -> bytes:
