@@ -1,0 +1,127 @@
+"""Our end of an agent: started over the node's connection, spoken and listened to, taken for dead when silent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+
+from railbed.errors import DeviceError
+from railbed.fleet import Fleet
+from railbed.launch.protocol import BEAT_SECONDS, SILENCE_SECONDS, Message, decode, encode
+from railbed.transport.base import Program
+
+HELLO_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something that a node said, or that became of it: kinds `up` and `lost` are ours."""
+
+    node: str
+    message: Message
+
+
+@dataclass
+class Link:
+    """A node's agent, kept alive: where it is lost it is started again."""
+
+    node: str
+    command: str
+    inbox: asyncio.Queue[Heard]
+    retry_seconds: float = 2.0
+    _program: Program | None = None
+    _outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    _heard: float = 0.0
+
+    def send(self, message: Message) -> None:
+        """Send a message, where there is anybody to send it to."""
+        if self._program:
+            self._outbox.put_nowait(message)
+
+    async def keep(self, fleet: Fleet) -> None:
+        """Keep an agent running on the node, until this is cancelled."""
+        while True:
+            try:
+                await self._serve(fleet)
+                why = "its agent ended"
+            except TimeoutError:
+                why = f"no word for {SILENCE_SECONDS:g} s"
+            except DeviceError as error:
+                why = error.message
+            finally:
+                self._program = None
+                # Bounded: a frozen node does not say goodbye.
+                with contextlib.suppress(TimeoutError, DeviceError):
+                    async with asyncio.timeout(1.0):
+                        await fleet.hang_up(self.node)
+            self.inbox.put_nowait(Heard(self.node, {"kind": "lost", "why": why}))
+            await asyncio.sleep(self.retry_seconds)
+
+    async def _serve(self, fleet: Fleet) -> None:
+        async with asyncio.timeout(HELLO_SECONDS) as limit, fleet.open(self.node, self.command) as program:
+            self._outbox = asyncio.Queue()
+            lines = _Lines(program)
+            hello = await self._await_hello(lines)
+            limit.reschedule(None)
+            self._program, self._heard = program, time.monotonic()
+            self.inbox.put_nowait(Heard(self.node, {**hello, "kind": "up"}))
+            tasks = [asyncio.create_task(work) for work in (self._listen(lines), self._talk(program), self._watch())]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _await_hello(self, lines: _Lines) -> Message:
+        """Return the agent's first word; what comes before is a login's banner, what comes instead is the reason."""
+        said = b""
+        while (line := await lines.next()) is not None:
+            message = decode(line)
+            if message and message.get("kind") == "hello":
+                return message
+            said = line or said
+        complaint = (await lines.program.read(2)).decode(errors="replace").strip().splitlines()
+        raise DeviceError(f"its agent did not start: {complaint[-1] if complaint else said.decode(errors='replace')}")
+
+    async def _listen(self, lines: _Lines) -> None:
+        while (line := await lines.next()) is not None:
+            self._heard = time.monotonic()
+            message = decode(line)
+            if message and message.get("kind") != "beat":
+                self.inbox.put_nowait(Heard(self.node, message))
+
+    async def _talk(self, program: Program) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(BEAT_SECONDS):
+                    message = await self._outbox.get()
+            except TimeoutError:
+                message = {"do": "beat"}
+            await program.write(encode(message))
+
+    async def _watch(self) -> None:
+        while time.monotonic() - self._heard < SILENCE_SECONDS:  # noqa: ASYNC110  (silence is no event)
+            await asyncio.sleep(BEAT_SECONDS / 4)
+        raise TimeoutError
+
+
+class _Lines:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._buffer = bytearray()
+
+    async def next(self) -> bytes | None:
+        """Return the next line, or None at the end."""
+        while (at := self._buffer.find(b"\n")) < 0:
+            chunk = await self.program.read(1)
+            if not chunk:
+                return None
+            self._buffer += chunk
+        line = bytes(self._buffer[:at])
+        del self._buffer[: at + 1]
+        return line

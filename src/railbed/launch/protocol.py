@@ -1,0 +1,35 @@
+"""What control and agent say to each other: JSON lines, one object each. Only the standard library: it runs on nodes.
+
+To the agent (`do`): start, stop, write, reach, beat. From it (`kind`): hello, beat, message (of a rank), log, exit,
+stopped, reach. A rank says what it has to say as JSON lines on the file descriptor in `MESSAGES`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Message = dict[str, Any]
+
+MESSAGES = "RAILBED_MESSAGES"
+"""Environment variable with the file descriptor that a rank's messages go to."""
+BEAT_SECONDS = 1.0
+SILENCE_SECONDS = 4.0
+"""Without a word for so long, the other end is taken for dead."""
+LINE_LIMIT = 2**20
+LOST_PEERS = 75
+"""What a rank ends with that could not go on because of the others: it is not to blame."""
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as a line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message | None:
+    """Return the message of a line, or None where it is none (a banner, a torn line)."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None

@@ -1,0 +1,86 @@
+"""What is known of a generation's ranks from what they say: which are done, silent, or hold up the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from railbed.launch.protocol import SILENCE_SECONDS, Message
+
+START_SECONDS = 120.0
+"""How long ranks may take to say their first word: loading torch on a busy machine."""
+RANK_SECONDS = SILENCE_SECONDS + 0.75
+"""A rank may be silent for longer than a node, so that of a silent node the node is blamed."""
+STALL_SECONDS = 4.0
+STALL_STEPS = 6.0
+"""A step may take this many times as long as the last ones, and at least STALL_SECONDS, before it counts as hung."""
+
+
+@dataclass(slots=True)
+class _Rank:
+    heard: float
+    moved: float
+    """When it last made a step."""
+    spoke: bool = False
+    step: int = -1
+    pace: float = 0.0
+    """Seconds that a step takes, by the slower of the last ones."""
+    waits: bool = False
+    """It waits for others, so it is not what holds things up."""
+    done: bool = False
+
+
+class RankWatch:
+    """Watches one generation."""
+
+    def __init__(self, nodes: Mapping[int, str]) -> None:
+        self.nodes = dict(nodes)
+        """Where each rank runs."""
+        now = time.monotonic()
+        self._ranks = {number: _Rank(heard=now, moved=now) for number in nodes}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every rank said that it is done."""
+        return bool(self._ranks) and all(rank.done for rank in self._ranks.values())
+
+    def has_done(self, number: int) -> bool:
+        """Whether a rank said that it is done, or is none of ours."""
+        return number not in self._ranks or self._ranks[number].done
+
+    def excuse(self, number: int, seconds: float) -> None:
+        """Expect nothing of a rank for a while."""
+        if number in self._ranks:
+            self._ranks[number].heard = self._ranks[number].moved = time.monotonic() + seconds
+
+    def note(self, number: int, said: Message) -> None:
+        """Note what a rank said."""
+        rank = self._ranks.get(number)
+        if rank is None:
+            return
+        now = time.monotonic()
+        rank.heard, rank.spoke = now, True
+        rank.waits = bool(said.get("waits", rank.waits))
+        step = said.get("step")
+        if isinstance(step, int) and step > rank.step:
+            if rank.step >= 0:
+                rank.pace = max((now - rank.moved) / (step - rank.step), 0.7 * rank.pace)
+            rank.step, rank.moved = step, now
+        rank.done = rank.done or said.get("kind") == "done"
+
+    def stall(self) -> tuple[str, str] | None:
+        """Return the node that holds things up, and how, where a rank is silent or none makes a step."""
+        now = time.monotonic()
+        running = {number: rank for number, rank in self._ranks.items() if not rank.done}
+        for number, rank in running.items():
+            limit = RANK_SECONDS if rank.spoke else START_SECONDS
+            if now - rank.heard > limit:
+                return self.nodes[number], f"rank {number} said nothing for {limit:g} s"
+        if not running or not all(rank.pace for rank in running.values()):
+            return None
+        limit = max(STALL_SECONDS, STALL_STEPS * max(rank.pace for rank in running.values()))
+        if any(now - rank.moved <= limit for rank in running.values()):
+            return None
+        number = min(running, key=lambda one: (running[one].waits, running[one].step))
+        return self.nodes[number], f"no step for {limit:.0f} s; rank {number} holds up the others"

@@ -1,0 +1,309 @@
+"""Generations of ranks: one runs until it is done or something fails, then the next starts with who is left.
+
+Noticed are a rank that ends, a rank that says nothing, ranks that say they live and make no step, and a node that is
+silent. What failed is told in words; the job says what the next generation starts from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from railbed.errors import DeviceError
+from railbed.fleet import Fleet
+from railbed.launch.link import Heard, Link
+from railbed.launch.members import Member, Roster
+from railbed.launch.protocol import LOST_PEERS, SILENCE_SECONDS, Message
+from railbed.launch.ranks import RankWatch
+from railbed.model.record import Event, Record
+
+TICK_SECONDS = 0.25
+GATHER_SECONDS = 30.0
+STOP_SECONDS = 6.0
+VICTIM_SECONDS = SILENCE_SECONDS + 1.5
+"""How long to look for who is at fault when a rank only lost the others."""
+CUT_SECONDS = 2.0
+RETURN_SECONDS = 300.0
+"""How long to wait for nodes to come back when too few are left."""
+SETTLE_SECONDS = 1.5
+"""A node that came back is taken back once it has been up for so long."""
+
+
+class GaveUp(DeviceError):
+    """Too few nodes are left to go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStart:
+    """One rank of a generation."""
+
+    rank: int
+    command: Sequence[str]
+    """`{job}` stands for the file with the job."""
+    job: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Job(Protocol):
+    """What is run. It is told everything that its ranks say, and says when it is done."""
+
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+        """Return the ranks of a generation, by node."""
+        ...
+
+    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        """Take what a rank said, and return what of it is to be kept."""
+        ...
+
+    @property
+    def may_regroup(self) -> bool:
+        """Whether now is a good moment to start anew with a node that came back: nothing is lost by it."""
+        ...
+
+
+class Supervisor:
+    """Runs one job on a fleet."""
+
+    def __init__(
+        self, fleet: Fleet, job: Job, members: Sequence[Member], commands: Mapping[str, str], minimum: int
+    ) -> None:
+        self._fleet = fleet
+        self._job = job
+        self._minimum = minimum
+        self._roster = Roster({member.name: member for member in members})
+        self._inbox: asyncio.Queue[Heard] = asyncio.Queue()
+        self._links = {name: Link(name, command, self._inbox) for name, command in commands.items()}
+        self._ranks = RankWatch({})
+        self._number = 0
+        self._came_back: dict[str, float] = {}
+        self._suspect: tuple[str, str] | None = None
+        self._victim: tuple[str, float] | None = None
+        self._asked = 0.0
+
+    async def run(self) -> AsyncGenerator[Record, None]:
+        """Run generations until the job is done; ends every rank on every node, however this ends."""
+        keepers = [asyncio.create_task(link.keep(self._fleet)) for link in self._links.values()]
+        try:
+            async for record in self._gather():
+                yield record
+            while True:
+                yield self._start()
+                async for record in self._watch():
+                    yield record
+                if self._ranks.is_done:
+                    return
+                async for record in self._regroup():
+                    yield record
+        finally:
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+
+    async def _gather(self) -> AsyncGenerator[Record, None]:
+        """Wait for the nodes: for all of them at first, and for enough of them in the end."""
+        deadline = time.monotonic() + GATHER_SECONDS
+        wanted = len(self._links)
+        while sum(port != 0 for port in self._roster.up.values()) < wanted and time.monotonic() < deadline:
+            for record in self._told(await self._hear()):
+                yield record
+            if self._roster.failures and len(self._roster.up) >= self._minimum:
+                wanted = len(self._roster.up)
+        async for record in self._await_enough(0.0):
+            yield record
+
+    async def _await_enough(self, seconds: float) -> AsyncGenerator[Record, None]:
+        """Wait for enough nodes, and give up where they do not come."""
+        deadline = time.monotonic() + seconds
+        if len(self._roster.usable) < self._minimum and seconds:
+            missing = self._minimum - len(self._roster.usable)
+            yield Event(name="notice", message=f"waiting up to {seconds:g} s for {missing} more nodes")
+        while len(self._roster.usable) < self._minimum:
+            if time.monotonic() >= deadline:
+                raise self._too_few()
+            for record in self._told(await self._hear()):
+                yield record
+            self._try_cut_nodes()
+
+    def _too_few(self) -> GaveUp:
+        reasons = {**{node: told[-1] for node, told in self._roster.failures.items()}, **self._roster.cut}
+        why = "; ".join(f"{node}: {reason}" for node, reason in reasons.items()) or "the others did not answer"
+        left = f"{len(self._roster.usable)} of {len(self._links)} nodes are left and {self._minimum} are needed"
+        return GaveUp(
+            f"{left} ({why})", hint="the checkpoints are kept: `railbed train --resume RUN` goes on from them"
+        )
+
+    def _start(self) -> Event:
+        self._number += 1
+        members = self._roster.usable
+        plan = self._job.generation(self._number, members)
+        self._ranks = RankWatch({start.rank: node for node, starts in plan.items() for start in starts})
+        for node, starts in plan.items():
+            self._links[node].send(
+                {"do": "start", "generation": self._number, "ranks": [_as_message(s) for s in starts]}
+            )
+        self._came_back = {}
+        names = ", ".join(member.name for member in members)
+        return Event(
+            name="generation",
+            subject=f"generation {self._number}",
+            message=f"{len(self._ranks.nodes)} ranks on {names}",
+            data={"generation": self._number, "nodes": [member.name for member in members]},
+        )
+
+    async def _watch(self) -> AsyncGenerator[Record, None]:
+        """Yield what the generation says, and as the last of it the event `done` or `restart`."""
+        self._suspect, self._victim = None, None
+        while True:
+            heard = await self._hear()
+            for record in self._told(heard):
+                yield record
+            self._try_cut_nodes()
+            if self._ranks.is_done:
+                yield Event(name="done", message="every rank is done", data={"generation": self._number})
+                return
+            why = self._end_of_generation(heard)
+            if why:
+                yield Event(name="restart", subject=why[0], message=why[1], data={"generation": self._number})
+                return
+
+    def _end_of_generation(self, heard: Heard | None) -> tuple[str, str] | None:
+        """Return the node and the words for why this generation must end."""
+        self._suspect = self._failure(heard) or self._ranks.stall()
+        if self._suspect:
+            return self._suspect[0], f"{self._suspect[0]}: {self._suspect[1]}"
+        if self._victim and time.monotonic() > self._victim[1]:
+            return self._victim[0], f"{self._victim[0]}: a rank lost the others, and none of them failed"
+        returned = self._returned()
+        return (returned[0], f"{' and '.join(returned)} came back") if returned else None
+
+    def _try_cut_nodes(self) -> None:
+        """Ask from time to time whether nodes that were cut off can be reached again."""
+        now = time.monotonic()
+        doors = {node: [self._roster.members[node].address, self._roster.up.get(node)] for node in self._roster.cut}
+        doors = {node: door for node, door in doors.items() if door[1]}
+        if doors and self._roster.usable and now - self._asked > CUT_SECONDS:
+            self._asked = now
+            self._links[self._roster.usable[0].name].send({"do": "reach", "doors": doors})
+
+    async def _hear(self) -> Heard | None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TICK_SECONDS):
+                return await self._inbox.get()
+        return None
+
+    def _told(self, heard: Heard | None) -> list[Record]:  # noqa: PLR0911  (one for each thing heard)
+        """Note what was heard of a node or rank, and return what is to be kept of it."""
+        match heard:
+            case Heard(node, {"kind": "up"}):
+                self._roster.up[node] = 0
+                self._links[node].send({"do": "door", "address": self._roster.members[node].address})
+                if self._number:
+                    self._came_back[node] = time.monotonic()
+                return [Event(name="node_up", subject=node, message="its agent answers")]
+            case Heard(node, {"kind": "lost", "why": str(why)}):
+                was_up = self._roster.up.pop(node, None) is not None
+                self._came_back.pop(node, None)
+                if not was_up and node not in self._roster.failures:
+                    self._roster.blame(node, why)
+                return [Event(name="node_lost", subject=node, message=why)] if was_up or not self._number else []
+            case Heard(node, {"kind": "door", "port": port}):
+                self._roster.up[node] = int(port or 0)
+                return []
+            case Heard(_, {"kind": "reach", "unreached": dict(unreached)}):
+                for node in [node for node in self._roster.cut if node not in unreached]:
+                    del self._roster.cut[node]
+                    self._came_back[node] = time.monotonic()
+                return []
+            case Heard(node, {"kind": "message", "generation": self._number, "rank": int(rank), "message": dict(said)}):
+                self._ranks.note(rank, said)
+                return list(self._job.hear(node, rank, said))
+            case Heard(node, {"kind": "log", "rank": int(rank), "text": str(text)}):
+                return [Event(name="log", subject=f"{node}/rank{rank}", message=text)]
+            case _:
+                return []
+
+    def _failure(self, heard: Heard | None) -> tuple[str, str] | None:
+        """Return the node that failed, and how."""
+        match heard:
+            case Heard(node, {"kind": "lost", "why": str(why)}) if node in self._ranks.nodes.values():
+                return node, why
+            case Heard(node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)}):
+                if code == LOST_PEERS:
+                    # Somebody else is at fault, who may take a while to be noticed.
+                    self._ranks.excuse(number, VICTIM_SECONDS)
+                    self._victim = self._victim or (node, time.monotonic() + VICTIM_SECONDS)
+                elif code or not self._ranks.has_done(number):
+                    return node, f"rank {number} {_ending(code)}"
+        return None
+
+    def _returned(self) -> list[str]:
+        """Return the nodes that can be taken back, where now is a good moment for it."""
+        now = time.monotonic()
+        back = [
+            node
+            for node, since in self._came_back.items()
+            if now - since > SETTLE_SECONDS and node not in self._roster.out and self._roster.up.get(node)
+        ]
+        return back if back and self._job.may_regroup else []
+
+    async def _regroup(self) -> AsyncGenerator[Record, None]:
+        """End what is left of a generation, and find out who reaches whom."""
+        waiting = set(self._roster.up)
+        for node in waiting:
+            self._links[node].send({"do": "stop", "generation": self._number, "grace": 0.0})
+        deadline = time.monotonic() + STOP_SECONDS
+        while waiting and time.monotonic() < deadline:
+            heard = await self._hear()
+            for record in self._told(heard):
+                yield record
+            match heard:
+                case Heard(node, {"kind": "stopped" | "lost"}):
+                    waiting.discard(node)
+        for node in waiting:
+            self._roster.up.pop(node, None)
+        async for record in self._try_reach():
+            yield record
+        if self._suspect and not self._roster.cut:
+            self._roster.blame(*self._suspect)
+        async for record in self._await_enough(RETURN_SECONDS):
+            yield record
+
+    async def _try_reach(self) -> AsyncGenerator[Record, None]:
+        doors = {node: port for node, port in self._roster.up.items() if port}
+        for node in doors:
+            others = {one: [self._roster.members[one].address, port] for one, port in doors.items() if one != node}
+            self._links[node].send({"do": "reach", "doors": others})
+        answers: dict[str, Mapping[str, str]] = {}
+        deadline = time.monotonic() + STOP_SECONDS
+        while len(answers) < len(doors) and time.monotonic() < deadline:
+            match heard := await self._hear():
+                case Heard(node, {"kind": "reach", "unreached": dict(unreached)}):
+                    answers[node] = unreached
+                    continue
+                case Heard(node, {"kind": "lost"}):
+                    doors.pop(node, None)
+            for record in self._told(heard):
+                yield record
+        before = dict(self._roster.cut)
+        self._roster.judge_reach(answers)
+        for node, why in self._roster.cut.items():
+            if node not in before:
+                yield Event(name="node_cut", subject=node, message=why)
+
+
+def _as_message(start: RankStart) -> dict[str, Any]:
+    return {"rank": start.rank, "command": list(start.command), "job": start.job, "env": dict(start.env)}
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        try:
+            return f"was ended by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was ended by signal {-code}"
+    return f"ended with {code}"

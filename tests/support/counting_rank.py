@@ -1,0 +1,33 @@
+"""A rank that only counts steps: what launching needs to be tried, without torch. Run with a job file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+JOB = json.loads(Path(sys.argv[1]).read_text())
+OUT = int(os.environ["RAILBED_MESSAGES"])
+STEP = [JOB["from"]]
+
+
+def say(**message: object) -> None:
+    os.write(OUT, json.dumps(message).encode() + b"\n")
+
+
+def beat() -> None:
+    while True:
+        say(kind="alive", step=STEP[0])
+        time.sleep(0.5)
+
+
+print(f"rank {JOB['rank']} of {JOB['world']} begins at {STEP[0]}", flush=True)
+threading.Thread(target=beat, daemon=True).start()
+while STEP[0] < JOB["to"]:
+    time.sleep(JOB["pace"])
+    STEP[0] += 1
+    say(kind="progress", step=STEP[0])
+say(kind="done", step=STEP[0])

@@ -1,0 +1,157 @@
+"""Launching on a lab: ranks on every node, failures noticed and told, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from railbed import clusterfile
+from railbed.fleet import Fleet
+from railbed.launch.members import Member
+from railbed.launch.protocol import Message
+from railbed.launch.ship import own_code, parcel, ship
+from railbed.launch.supervise import GaveUp, RankStart, Supervisor
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event, Record
+from railbed.transport.base import targets_of
+from railbed.transport.reach import live_reach
+from tests.support.labs import RunningLab, running_lab
+
+pytestmark = pytest.mark.netns
+RANK = Path(__file__).parent / "support" / "counting_rank.py"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    with running_lab(tmp_path_factory.mktemp("lab"), "--nodes", "3") as lab:
+        yield lab
+
+
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    yield lab
+    assert lab.fault("heal").code == 0
+
+
+class Counting:
+    """A job of ranks that count; it goes on from the lowest step that was reached."""
+
+    def __init__(self, steps: int, pace: float = 0.1) -> None:
+        self._steps = steps
+        self._pace = pace
+        self.reached: dict[int, int] = {}
+
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+        begin = min(self.reached.values(), default=0)
+        self.reached = {}
+        plan: dict[str, list[RankStart]] = {}
+        ranks = [(member, rank) for member in members for rank in range(member.ranks)]
+        for rank, (member, _) in enumerate(ranks):
+            job = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps, "pace": self._pace}
+            start = RankStart(rank=rank, command=["python3", str(RANK), "{job}"], job=json.dumps(job))
+            plan.setdefault(member.name, []).append(start)
+        return plan
+
+    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        self.reached[rank] = max(self.reached.get(rank, 0), message["step"])
+        return [Event(name="step", subject=node, data={"rank": rank, "step": message["step"]})]
+
+    @property
+    def may_regroup(self) -> bool:
+        return True
+
+
+async def launch(cluster: Cluster, job: Counting, faults: Mapping[int, Sequence[str]], lab: RunningLab) -> list[Event]:
+    """Run a job, and put faults in force when their step is reached."""
+    told: list[Event] = []
+    pending = dict(faults)
+    async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=20.0) as fleet:
+        code = own_code()
+        assert set(await ship(fleet, cluster.nodes, "~/.railbed", [code])) <= {"node1"}
+        members = [Member(name=n, address=str(node.ports[0].address), ranks=2) for n, node in cluster.nodes.items()]
+        commands = {
+            name: f"env PYTHONPATH=$HOME/.railbed/{code.name} python3 -m railbed.launch.agent "
+            f"{lab.folder}/{name}-{time.monotonic_ns()}"
+            for name in cluster.nodes
+        }
+        supervisor = Supervisor(fleet, job, members, commands, minimum=2)
+        async with aclosing(supervisor.run()) as records:
+            async for record in records:
+                assert isinstance(record, Event)
+                told.append(record)
+                step = max(job.reached.values(), default=0)
+                for at in [at for at in pending if step >= at]:
+                    await asyncio.to_thread(lab.fault, *pending.pop(at))
+    return told
+
+
+def run(lab: RunningLab, job: Counting, faults: Mapping[int, Sequence[str]] | None = None) -> list[Event]:
+    return asyncio.run(asyncio.wait_for(launch(clusterfile.load(lab.cluster), job, faults or {}, lab), 120))
+
+
+def named(told: Sequence[Event], name: str) -> list[Event]:
+    return [event for event in told if event.name == name]
+
+
+def ranks_left(lab: RunningLab) -> str:
+    return lab.shell("node1", "ps ax -o args | grep -c '[c]ounting_rank\\|[l]aunch.agent'").out.strip()
+
+
+def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
+    told = run(lab, Counting(10))
+    assert named(told, "done")
+    assert {event.subject for event in named(told, "step")} == {"node1", "node2", "node3"}
+    assert {event.data["rank"] for event in named(told, "step")} == set(range(6))
+    assert any("rank 5 of 6 begins at 0" in event.message for event in named(told, "log"))
+    assert ranks_left(lab) == "0"
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (["kill", "node2"], "no word for 4 s"),
+        (["freeze", "node2"], "no word for 4 s"),
+    ],
+)
+def test_a_node_that_goes_silent_is_noticed_and_the_rest_goes_on(
+    healed: RunningLab, fault: list[str], why: str
+) -> None:
+    job = Counting(150)
+    told = run(healed, job, {20: fault})
+    (restart, *_) = named(told, "restart")
+    assert (restart.subject, why in restart.message) == ("node2", True), restart
+    generations = [event.data["nodes"] for event in named(told, "generation")]
+    assert generations[:2] == [["node1", "node2", "node3"], ["node1", "node3"]]
+    assert named(told, "done")
+    begun = [event.message for event in named(told, "log") if "begins at" in event.message]
+    assert not any("begins at 0" in text for text in begun[6:])
+
+
+def test_a_node_that_comes_back_is_taken_back(healed: RunningLab) -> None:
+    told = run(healed, Counting(260), {20: ["kill", "node3"], 100: ["heal", "node3"]})
+    generations = [event.data["nodes"] for event in named(told, "generation")]
+    assert generations[0] == generations[-1] == ["node1", "node2", "node3"]
+    assert ["node1", "node2"] in generations
+    assert any("node3 came back" in event.message for event in named(told, "restart"))
+
+
+def test_too_few_nodes_end_the_job_with_a_sentence(healed: RunningLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railbed.launch.supervise.RETURN_SECONDS", 1.0)
+    healed.fault("kill", "node1")
+    with pytest.raises(GaveUp, match=r"1 of 3 nodes are left and 2 are needed"):
+        run(healed, Counting(200), {20: ["kill", "node2"]})
+
+
+def test_parcels_are_named_by_their_content(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one")
+    first = parcel("files", {"a": tmp_path / "a"})
+    (tmp_path / "a").touch()
+    assert parcel("files", {"a": tmp_path / "a"}) == first
+    (tmp_path / "a").write_text("two")
+    assert parcel("files", {"a": tmp_path / "a"}).name != first.name
