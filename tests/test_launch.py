@@ -47,14 +47,14 @@ class Counting:
         self._pace = pace
         self.reached: dict[int, int] = {}
 
-    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:  # noqa: ARG002
         begin = min(self.reached.values(), default=0)
         self.reached = {}
         plan: dict[str, list[RankStart]] = {}
         ranks = [(member, rank) for member in members for rank in range(member.ranks)]
         for rank, (member, _) in enumerate(ranks):
             job = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps, "pace": self._pace}
-            start = RankStart(rank=rank, command=["python3", str(RANK), "{job}"], job=json.dumps(job))
+            start = RankStart(rank=rank, command=["python3", str(RANK), "{job}", "{messages}"], job=json.dumps(job))
             plan.setdefault(member.name, []).append(start)
         return plan
 
@@ -73,10 +73,11 @@ async def launch(cluster: Cluster, job: Counting, faults: Mapping[int, Sequence[
     pending = dict(faults)
     async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=20.0) as fleet:
         code = own_code()
-        assert set(await ship(fleet, cluster.nodes, "~/.railbed", [code])) <= {"node1"}
+        shipped = await ship(fleet, cluster.nodes, str(lab.folder), [code])
+        assert set(shipped.failed) <= {"node1"}
         members = [Member(name=n, address=str(node.ports[0].address), ranks=2) for n, node in cluster.nodes.items()]
         commands = {
-            name: f"env PYTHONPATH=$HOME/.railbed/{code.name} python3 -m railbed.launch.agent "
+            name: f"env PYTHONPATH={lab.folder}/.railbed/{code.name} python3 -m railbed.launch.agent "
             f"{lab.folder}/{name}-{time.monotonic_ns()}"
             for name in cluster.nodes
         }

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 JOB = json.loads(Path(sys.argv[1]).read_text())
-OUT = int(os.environ["RAILBED_MESSAGES"])
+OUT = int(sys.argv[2])
 STEP = [JOB["from"]]
 
 
@@ -24,7 +24,8 @@ def beat() -> None:
         time.sleep(0.5)
 
 
-print(f"rank {JOB['rank']} of {JOB['world']} begins at {STEP[0]}", flush=True)
+sys.stdout.write(f"rank {JOB['rank']} of {JOB['world']} begins at {STEP[0]}\n")
+sys.stdout.flush()
 threading.Thread(target=beat, daemon=True).start()
 while STEP[0] < JOB["to"]:
     time.sleep(JOB["pace"])

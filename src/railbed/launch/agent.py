@@ -19,7 +19,7 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
 
-from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, MESSAGES, SILENCE_SECONDS, Message, decode, encode
+from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 
 PR_SET_PDEATHSIG = 1
 TERM_SECONDS = 1.0
@@ -102,10 +102,10 @@ class Agent:
         job = self._folder / f"{name}.json"
         _write(job, rank["job"])
         ours, theirs = os.pipe()
-        environment = {**os.environ, **rank.get("env", {}), MESSAGES: str(theirs)}
+        environment = {**os.environ, **rank.get("env", {})}
         try:
             process = await asyncio.create_subprocess_exec(
-                *[part.replace("{job}", str(job)) for part in rank["command"]],
+                *[part.replace("{job}", str(job)).replace("{messages}", str(theirs)) for part in rank["command"]],
                 cwd=self._folder,
                 env=environment,
                 stdin=asyncio.subprocess.DEVNULL,

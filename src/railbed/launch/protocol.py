@@ -1,7 +1,8 @@
 """What control and agent say to each other: JSON lines, one object each. Only the standard library: it runs on nodes.
 
 To the agent (`do`): start, stop, write, reach, beat. From it (`kind`): hello, beat, message (of a rank), log, exit,
-stopped, reach. A rank says what it has to say as JSON lines on the file descriptor in `MESSAGES`.
+stopped, reach. A rank says what it has to say as JSON lines on a file descriptor, which its command line names: `alive`
+every second with its `step`, `done`, and `error` with `peer` where it is well and others are not; more is the job's.
 """
 
 from __future__ import annotations
@@ -11,14 +12,10 @@ from typing import Any
 
 Message = dict[str, Any]
 
-MESSAGES = "RAILBED_MESSAGES"
-"""Environment variable with the file descriptor that a rank's messages go to."""
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 4.0
 """Without a word for so long, the other end is taken for dead."""
 LINE_LIMIT = 2**20
-LOST_PEERS = 75
-"""What a rank ends with that could not go on because of the others: it is not to blame."""
 
 
 def encode(message: Message) -> bytes:

@@ -29,6 +29,8 @@ class _Rank:
     waits: bool = False
     """It waits for others, so it is not what holds things up."""
     done: bool = False
+    lost_peers: bool = False
+    """It ended because of the others."""
 
 
 class RankWatch:
@@ -49,6 +51,10 @@ class RankWatch:
         """Whether a rank said that it is done, or is none of ours."""
         return number not in self._ranks or self._ranks[number].done
 
+    def lost_peers(self, number: int) -> bool:
+        """Whether a rank said that it is well and lost the others."""
+        return number in self._ranks and self._ranks[number].lost_peers
+
     def excuse(self, number: int, seconds: float) -> None:
         """Expect nothing of a rank for a while."""
         if number in self._ranks:
@@ -68,6 +74,7 @@ class RankWatch:
                 rank.pace = max((now - rank.moved) / (step - rank.step), 0.7 * rank.pace)
             rank.step, rank.moved = step, now
         rank.done = rank.done or said.get("kind") == "done"
+        rank.lost_peers = rank.lost_peers or (said.get("kind") == "error" and bool(said.get("peer")))
 
     def stall(self) -> tuple[str, str] | None:
         """Return the node that holds things up, and how, where a rank is silent or none makes a step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shlex
 import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -53,34 +54,48 @@ def parcel(kind: str, files: Mapping[str, Path]) -> Parcel:
     return Parcel(f"{kind}/{hashlib.sha256(data).hexdigest()[:16]}", data)
 
 
-async def ship(fleet: Fleet, nodes: Iterable[str], base: str, parcels: Iterable[Parcel]) -> dict[str, str]:
-    """Put parcels on nodes; returns the nodes where that failed, with the reason."""
+@dataclass(frozen=True)
+class Shipped:
+    """How a shipment ended."""
+
+    bases: dict[str, str]
+    """Where our folder is on each node that has everything, as a path without `~`."""
+    failed: dict[str, str]
+    """The other nodes, and why."""
+
+
+async def ship(fleet: Fleet, nodes: Iterable[str], workdir: str, parcels: Iterable[Parcel]) -> Shipped:
+    """Put parcels on nodes, below a folder of ours in `workdir`, which is quoted for a shell."""
     wanted = list(parcels)
-    look = [
-        Command(key=one.name, script=f"cd {base}/{one.name} 2>/dev/null && echo there; mkdir -p {base}", timeout=20.0)
-        for one in wanted
-    ]
-    failed: dict[str, str] = {}
-    async for answer in fleet.run(dict.fromkeys(nodes, look)):
-        if answer.failure:
-            failed[answer.device] = answer.failure.reason
+    make = f"mkdir -p {workdir}/{BASE} && cd {workdir}/{BASE} && pwd -P"
+    there = "".join(f"; if [ -d {one.name} ]; then echo {one.name}; fi" for one in wanted)
+    shipped = Shipped({}, {})
+    look = Command(key="ship", script=make + there, timeout=20.0)
+    async for answer in fleet.run(dict.fromkeys(nodes, (look,))):
+        node = answer.device
+        lines = answer.outputs[0].stdout.decode(errors="replace").splitlines() if answer.outputs else []
+        if answer.failure or not lines:
+            said = answer.outputs[0].stderr.decode(errors="replace").strip() if answer.outputs else ""
+            shipped.failed[node] = answer.failure.reason if answer.failure else said
             continue
-        missing = [one for one, said in zip(wanted, answer.outputs, strict=True) if said.stdout.strip() != b"there"]
         try:
-            for one in missing:
-                await _send(fleet, answer.device, base, one)
+            for one in wanted:
+                if one.name not in lines[1:]:
+                    await _send(fleet, node, lines[0], one)
+            shipped.bases[node] = lines[0]
         except DeviceError as error:
-            failed[answer.device] = error.message
-    return failed
+            shipped.failed[node] = error.message
+    return shipped
 
 
 async def _send(fleet: Fleet, node: str, base: str, one: Parcel) -> None:
     # Unpacked beside and moved: two that send the same at the same time do not meet, and half of it is never used.
     unpack = (
-        f"new={base}/new.$$; mkdir -p $new $(dirname {base}/{one.name}) && head -c {len(one.data)} | tar -x -C $new && "
-        f"{{ mv -T $new {base}/{one.name} 2>/dev/null || rm -rf $new; }} && echo there"
+        f"cd {shlex.quote(base)} && mkdir -p {one.name.partition('/')[0]} new.$$ && "
+        f"head -c {len(one.data)} | tar -x -C new.$$ && {{ mv -T new.$$ {one.name} 2>/dev/null || rm -rf new.$$; }} && "
+        "echo there"
     )
-    async with fleet.open(node, f"sh -c '{unpack}'") as program:
+    async with fleet.open(node, f"sh -c {shlex.quote(unpack)}") as program:
         for start in range(0, len(one.data), CHUNK):
             await program.write(one.data[start : start + CHUNK])
         said = b""

@@ -18,7 +18,7 @@ from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.link import Heard, Link
 from railbed.launch.members import Member, Roster
-from railbed.launch.protocol import LOST_PEERS, SILENCE_SECONDS, Message
+from railbed.launch.protocol import SILENCE_SECONDS, Message
 from railbed.launch.ranks import RankWatch
 from railbed.model.record import Event, Record
 
@@ -44,7 +44,7 @@ class RankStart:
 
     rank: int
     command: Sequence[str]
-    """`{job}` stands for the file with the job."""
+    """`{job}` stands for the file with the job, `{messages}` for the file descriptor that its messages go to."""
     job: str
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -233,7 +233,7 @@ class Supervisor:
             case Heard(node, {"kind": "lost", "why": str(why)}) if node in self._ranks.nodes.values():
                 return node, why
             case Heard(node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)}):
-                if code == LOST_PEERS:
+                if self._ranks.lost_peers(number):
                     # Somebody else is at fault, who may take a while to be noticed.
                     self._ranks.excuse(number, VICTIM_SECONDS)
                     self._victim = self._victim or (node, time.monotonic() + VICTIM_SECONDS)
