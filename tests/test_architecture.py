@@ -20,6 +20,7 @@ SIDEWAYS = {
     ("configure", "check"),
     ("diagnose", "check"),
     ("fleet", "probes"),
+    ("launch", "fleet"),
     ("model", "errors"),
 }
 SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}

@@ -12,9 +12,9 @@ from railbed.discover.claims import End
 from railbed.discover.names import free_name, name_from
 from railbed.discover.sighting import SeenNeighbour
 from railbed.model.cluster import Switch, SwitchPort
+from railbed.model.switchport import short_name
 
 NEXUS = re.compile(r"NX-OS|Nexus", re.IGNORECASE)
-SHORT_NAME = re.compile(r"^(ethernet|eth|et)(?=\d)")
 
 Heard = Mapping[End, Sequence[SeenNeighbour]]
 Socket = tuple[str, str]
@@ -85,8 +85,7 @@ def _heard_on(
 
 
 def _socket(switch: str, port: str) -> Socket:
-    """`Ethernet1/1` and `Eth1/1` are one port."""
-    return switch, SHORT_NAME.sub("eth", port.strip().lower())
+    return switch, short_name(port)
 
 
 def _cables(

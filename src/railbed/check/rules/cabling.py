@@ -23,16 +23,15 @@ IEEE 802.1AB; lldpctl(8).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.site import PortView
 from railbed.model.cluster import Port, Switch, SwitchPort
+from railbed.model.switchport import short_name
 from railbed.probes import ip_link, lldp
 from railbed.probes.lldp import Neighbour
 
-SHORT_NAME = re.compile(r"^(ethernet|eth|et|hundredgige|twentyfivegige|fortygige)(?=\d)", re.IGNORECASE)
 RIGHT, OTHER_NAME, WRONG = "right", "right port of something with another name", "wrong"
 
 
@@ -79,7 +78,7 @@ def _switch_port(port: PortView) -> tuple[str, Switch, SwitchPort] | None:
 
 
 def _at_switch(neighbour: Neighbour, name: str, switch: Switch, meant: SwitchPort) -> str:
-    if _short(meant.name) not in (_short(neighbour.port), _short(neighbour.port_description or "")):
+    if short_name(meant.name) not in (short_name(neighbour.port), short_name(neighbour.port_description or "")):
         return WRONG
     return RIGHT if _is_called(neighbour, name, switch.host) else OTHER_NAME
 
@@ -102,11 +101,6 @@ def _is_called(neighbour: Neighbour, name: str, host: str) -> bool:
     system = (neighbour.system or "").lower()
     known = {name.lower(), host.lower()}
     return system in known or system.partition(".")[0] in known or host in neighbour.addresses
-
-
-def _short(name: str) -> str:
-    """`Ethernet1/1` and `Eth1/1` are one port."""
-    return SHORT_NAME.sub("eth", name.strip()).lower()
 
 
 def _named(neighbour: Neighbour) -> str:

@@ -26,9 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.congestion import CONGESTION_PROBES, NOT_SHOWN, NOT_SHOWN_REMEDY, Congestion, congestion_of
+from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.shared.card import CARD_PROBES
+from railbed.check.shared.congestion import (
+    CONGESTION_PROBES,
+    NOT_SHOWN,
+    NOT_SHOWN_REMEDY,
+    Congestion,
+    congestion_of,
+    dcqcn_obstacle,
+)
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters
@@ -41,12 +48,8 @@ CNP_COUNTERS = ("np_cnp_sent", "rp_cnp_handled")
 def judge(port: PortView) -> Iterator[Judgement]:
     """Look at both sides of the policy's priority."""
     expected = f"DCQCN on for priority {port.policy.priority}"
-    if not port.policy.ecn:
-        yield skip("the policy has ECN off")
-        return
-    lacking = card_of(port).lacks(Ability.DCQCN)
-    if lacking:
-        yield skip(lacking, expected=expected)
+    if obstacle := dcqcn_obstacle(port, expected):
+        yield obstacle
         return
     shown = congestion_of(port)
     if shown is None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
-from railbed.check.shared.net_counters import FLAPS, moved
+from railbed.check.shared.net_counters import FLAPS, both_links, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
 from railbed.probes import ethtool_stats, ip_link
@@ -38,10 +38,11 @@ EXPECTED = "the link stays up"
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare two readings of what counts link changes; the driver's counters are a help, not a must."""
     netdev = port.port.netdev
-    first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
-    if first is None or second is None:
+    links = both_links(port)
+    if links is None:
         yield no_interface(netdev)
         return
+    first, second = links
     before = _changes(first, port.node.try_read(ethtool_stats.PROBE))
     after = _changes(second, port.node.try_again(ethtool_stats.PROBE))
     growth = moved(before, after)

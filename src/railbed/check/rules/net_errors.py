@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, warn
-from railbed.check.shared.net_counters import is_drop, is_error, moved
+from railbed.check.shared.net_counters import both_links, is_drop, is_error, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
 from railbed.probes import ethtool_stats, ip_link
@@ -41,10 +41,11 @@ DROPS_REMEDY = "packets that nobody here wanted, or longer than this MTU (see mt
 def judge(port: PortView) -> Iterator[Judgement]:
     """Compare two readings of both sources."""
     netdev = port.port.netdev
-    first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
-    if first is None or second is None:
+    links = both_links(port)
+    if links is None:
         yield no_interface(netdev)
         return
+    first, second = links
     before = _kernel(first) | _driver(port.node.try_read(ethtool_stats.PROBE), netdev)
     after = _kernel(second) | _driver(port.node.try_again(ethtool_stats.PROBE), netdev)
     growth = moved(before, after)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from railbed.check.rule import Judgement, skip
+from railbed.check.shared.card import Ability, card_of
 from railbed.check.shared.rdma import rdma_device
 from railbed.check.site import PortView
 from railbed.model.probe import Probe
@@ -31,6 +33,14 @@ class Congestion:
     def cnp_dscp(self) -> int | None:
         """The DSCP of congestion notification packets."""
         return self.ofed.parameters.get("np_cnp_dscp") if self.ofed else self.inbox.get("np_cnp_dscp")
+
+
+def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
+    """Say why congestion control is not judged: the policy does not ask for it, or the card cannot do it."""
+    if not port.policy.ecn:
+        return skip("the policy has ECN off")
+    lacking = card_of(port).lacks(Ability.DCQCN)
+    return skip(lacking, expected=expected) if lacking else None
 
 
 def congestion_of(port: PortView) -> Congestion | None:

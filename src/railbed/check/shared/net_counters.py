@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from railbed.check.site import PortView
+from railbed.probes import ip_link
+from railbed.probes.ip_link import Link
+
 ERRORS = re.compile(
     r"""
       discard                               # mlx5 rx_discards_phy, rx_prio3_discards; bnxt rx_discard_pkts
@@ -36,6 +40,13 @@ def is_error(name: str) -> bool:
 def is_drop(name: str) -> bool:
     """Say whether a counter counts packets that the host dropped."""
     return bool(DROPS.search(name)) and not IGNORED.search(name) and not is_error(name)
+
+
+def both_links(port: PortView) -> tuple[Link, Link] | None:
+    """Return both readings of a port's interface, or None where it is not there."""
+    netdev = port.port.netdev
+    first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
+    return (first, second) if first and second else None
 
 
 def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
