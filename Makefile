@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv
+QEMU_aarch64 := qemu-system-arm
+QEMU_x86_64 := qemu-system-x86
+APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables \
+	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap e2fsprogs debian-archive-keyring
 
 .PHONY: setup run test test-fast lint docs bench clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml tools/setup.sh
+$(STAMP): pyproject.toml Makefile tools/setup.sh
 	@PYTHON="$(PYTHON)" APT_PACKAGES="$(APT_PACKAGES)" sh tools/setup.sh "$(VENV)"
 	@touch $@
 
@@ -17,10 +20,10 @@ run: setup
 	@$(BIN)/railbed check || [ $$? -eq 1 ]
 
 test: setup lint
-	@$(BIN)/pytest -n 2
+	@$(BIN)/pytest -n 2 --dist loadgroup
 
 test-fast: setup
-	@$(BIN)/pytest -n 2 -m "not ssh"
+	@$(BIN)/pytest -n 2 -m "not ssh and not netns and not vm"
 
 lint: setup
 	@$(BIN)/ruff format --check .
@@ -33,6 +36,7 @@ docs: setup
 bench: setup
 	@$(BIN)/pip install --quiet --group bench
 	@$(BIN)/python -m tools.bench_check
+	@$(BIN)/python -m tools.bench_lab
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

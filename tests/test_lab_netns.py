@@ -15,7 +15,8 @@ import pytest
 from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, call, kept, running_lab
 
-pytestmark = pytest.mark.netns
+# One lab serves all tests of this file, so one worker runs them.
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 
 
 @pytest.fixture(scope="module")

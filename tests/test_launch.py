@@ -23,7 +23,7 @@ from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 from tests.support.labs import RunningLab, running_lab
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("launch")]
 RANK = Path(__file__).parent / "support" / "counting_rank.py"
 
 

@@ -9,14 +9,16 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from railbed.errors import DeviceError, ToolMissing
 
 COMMAND_SECONDS = 60.0
 PR_SET_PDEATHSIG = 1
 SBIN = "/usr/sbin:/sbin"
+T = TypeVar("T")
 
 
 class HostFault(DeviceError):
@@ -89,6 +91,16 @@ async def run(
         said = (err or out).decode(errors="replace").strip().splitlines()
         raise HostFault(f"`{' '.join(command[:4])}` failed: {said[0] if said else f'exit {process.returncode}'}")
     return out.decode(errors="replace")
+
+
+async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
+    """Do several things at once; the first that fails ends the others, and is the error."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    return [task.result() for task in tasks]
 
 
 def _end_with_railbed() -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from railbed.lab.host import run
+from railbed.lab.host import run, together
 from railbed.lab.model import Lab, LabNode
 
 
 async def make_keys(lab: Lab) -> None:
     """Make the key that logs in, and a host key for every node."""
-    async with asyncio.TaskGroup() as group:
-        group.create_task(_make_key(lab.key, f"railbed lab {lab.spec.name}"))
-        for node in lab.nodes:
-            group.create_task(_make_key(lab.host_key(node), node.name))
+    names = {lab.key: f"railbed lab {lab.spec.name}"} | {lab.host_key(node): node.name for node in lab.nodes}
+    await together(_make_key(path, name) for path, name in names.items())
 
 
 def write_known_hosts(lab: Lab, doors: Mapping[LabNode, tuple[str, int]]) -> None:

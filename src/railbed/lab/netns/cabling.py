@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from ipaddress import ip_interface, ip_network
 
-from railbed.lab.host import run
+from railbed.lab.host import run, together
 from railbed.lab.model import HOST_MTU, Lab, LabNode, management_address, rail_name
 from railbed.lab.netns.names import (
     BRIDGE,
@@ -42,9 +41,7 @@ async def lay_cables(lab: Lab) -> None:
     """Make the nodes' namespaces and all that connects them."""
     await batch([f"netns add {node_namespace(lab, node)}" for node in lab.nodes])
     await batch(_switch_lines(lab), switch_namespace(lab))
-    async with asyncio.TaskGroup() as group:
-        for node in lab.nodes:
-            group.create_task(batch(_node_lines(lab, node), node_namespace(lab, node)))
+    await together(batch(_node_lines(lab, node), node_namespace(lab, node)) for node in lab.nodes)
 
 
 async def remove_cables(lab: Lab) -> None:

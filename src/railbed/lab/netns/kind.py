@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
 
 from railbed.errors import UsageError
-from railbed.lab.host import end, need_programs, need_root, run
+from railbed.lab.host import end, need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, management_address, rail_name
 from railbed.lab.netns import cabling, machine, shaping
@@ -55,16 +54,12 @@ class NetnsKind:
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make keys, cables and nodes."""
         machine.write_files(lab)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(make_keys(lab))
-            group.create_task(cabling.lay_cables(lab))
+        await together([make_keys(lab), cabling.lay_cables(lab)])
         write_known_hosts(lab, {node: (self._host(node), 22) for node in lab.nodes})
         await shaping.shape_nodes(lab)
         await shaping.settle_rails(lab)
         yield Event(name="lab_cabled", subject=lab.spec.name, message="cables laid, keys made")
-        async with asyncio.TaskGroup() as group:
-            for node in lab.nodes:
-                group.create_task(machine.start(lab, node))
+        await together(machine.start(lab, node) for node in lab.nodes)
 
     async def destroy(self, lab: Lab) -> None:
         """End what runs on the nodes, then remove their networks."""

@@ -2,37 +2,172 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from pathlib import Path
 
 from railbed.errors import UsageError
-from railbed.lab.model import Lab, LabNode, Spec
-from railbed.model.cluster import Node
+from railbed.lab.folder import cache_folder
+from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
+from railbed.lab.keys import make_keys, write_known_hosts
+from railbed.lab.model import Lab, LabNode, Spec, rail_name
+from railbed.lab.vm import cache, faults, machine
+from railbed.lab.vm.hardware import buffer_megabytes
+from railbed.lab.vm.image import NEEDED_MEGABYTES, image_folder
+from railbed.lab.vm.recipe import MEMORY, MOST_RAILS, architecture
+from railbed.lab.vm.state import accelerators, prepare
+from railbed.model.cluster import Login, Node, Port
 from railbed.model.record import Event
+
+MOST_NODES = 16
+LEAST_MEMORY = 256
+DISK_PER_NODE = 256
+CLAIM = 254
+"""The address that keeps a lab's number until its nodes have theirs."""
+LISTENING = "0A"
+BUILD_PACKAGES = {
+    "mmdebstrap": "mmdebstrap",
+    "mkfs.ext4": "e2fsprogs",
+    "tune2fs": "e2fsprogs",
+    "unshare": "util-linux",
+    "chroot": "coreutils",
+}
 
 
 class VmKind:
     """See `railbed.lab.kind.Kind`."""
 
+    def __init__(self) -> None:
+        self._claims: dict[str, socket.socket] = {}
+
     def admit(self, spec: Spec) -> None:
-        raise UsageError("not yet")
+        """Refuse what the machines, or this machine, cannot do."""
+        if spec.nodes > MOST_NODES:
+            raise UsageError(f"a vm lab has at most {MOST_NODES} nodes", hint="ask for fewer, or for --kind netns")
+        if spec.rails > MOST_RAILS:
+            raise UsageError(f"a vm lab has at most {MOST_RAILS} rails", hint="ask for fewer, or for --kind netns")
+        if 0 < spec.memory < LEAST_MEMORY:
+            raise UsageError(f"a node needs at least {LEAST_MEMORY} MB of memory, not {spec.memory}")
+        this = architecture()
+        need_programs({this.qemu: this.package, "qemu-img": "qemu-utils", "ssh-keygen": "openssh-client"})
+        made = cache.is_whole(image_folder())
+        if not made:
+            need_root("making the image of a vm lab, which is done once,")
+            need_programs(BUILD_PACKAGES)
+        _need_memory(spec)
+        _need_space(spec.nodes * DISK_PER_NODE + (0 if made else NEEDED_MEGABYTES))
 
     async def taken_numbers(self) -> set[int]:
-        return set()
+        """Return numbers of which something on this machine listens on an address."""
+        return set(numbers_listening(_connections()))
 
     async def claim(self, lab: Lab) -> None:
-        return None
+        """Listen on an address of the lab's number as long as its nodes do not."""
+        try:
+            self._claims[lab.id] = socket.create_server((f"127.77.{lab.number}.{CLAIM}", machine.PORT))
+        except OSError as error:
+            raise HostFault(
+                f"port {machine.PORT}, which leads to the nodes, cannot be had: {os.strerror(error.errno or 0)}",
+                hint=f"`ss -ltnp sport = :{machine.PORT}` says who has it",
+            ) from error
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
-        yield Event(name="x")
+        """Make the image where it is missing, then the nodes, all at once."""
+        async with aclosing(prepare(lab.folder, lab.spec.memory)) as events:
+            async for event in events:
+                yield event
+        await make_keys(lab)
+        write_known_hosts(lab, {node: (machine.door(node), machine.PORT) for node in lab.nodes})
+        machine.start_hub(lab)
+        starts = {asyncio.create_task(self._start(lab, node)): node for node in lab.nodes}
+        try:
+            for start in asyncio.as_completed(starts):
+                node = await start
+                yield Event(name="lab_node_booted", subject=node.name, message="booted, its rails are up")
+        finally:
+            for task in starts:
+                task.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+        self._let_go(lab)
+        await faults.shape(lab)
 
     async def destroy(self, lab: Lab) -> None:
-        return None
+        """End the machines; and remove what an image left that was never finished."""
+        await machine.end_all(lab)
+        self._let_go(lab)
+        if cache.images_folder().is_dir():
+            with contextlib.suppress(HostFault):
+                cache.clear_unless_busy()
 
     def describe(self, lab: Lab, node: LabNode) -> Node:
-        raise NotImplementedError
+        """Return a node; it trains with its own Python."""
+        ports = (
+            Port(netdev=rail_name(rail), rdma=f"rxe{rail}", rail=rail_name(rail), address=node.rail_address(rail))
+            for rail in range(lab.spec.rails)
+        )
+        return Node(host=machine.door(node), login=Login(port=machine.PORT), ports=tuple(ports), python="python3")
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
-        return None
+        """See `faults`."""
+        await faults.settle(lab, targets)
 
     async def states(self, lab: Lab) -> Mapping[str, str]:
-        return {}
+        """Return how each node is."""
+        states = await asyncio.gather(*(self._state(lab, node) for node in lab.nodes))
+        return dict(zip((node.name for node in lab.nodes), states, strict=True))
+
+    async def _state(self, lab: Lab, node: LabNode) -> str:
+        if not machine.is_running(lab, node):
+            return "off"
+        try:
+            return "frozen" if await machine.is_frozen(lab, node) else "up"
+        except HostFault:
+            return "up" if machine.is_running(lab, node) else "off"
+
+    async def _start(self, lab: Lab, node: LabNode) -> LabNode:
+        await machine.make(lab, node)
+        await machine.resume(lab, node)
+        return node
+
+    def _let_go(self, lab: Lab) -> None:
+        if claim := self._claims.pop(lab.id, None):
+            claim.close()
+
+
+def _need_memory(spec: Spec) -> None:
+    """Refuse more nodes than memory; what QEMU itself takes is counted."""
+    each = (spec.memory or MEMORY) + buffer_megabytes(accelerators()[-1])
+    available = available_megabytes()
+    if spec.nodes * each > available:
+        fit = available // each
+        hint = f"there is room for {fit}" if fit else "--memory gives each less"
+        raise HostFault(
+            f"{spec.nodes} nodes need {spec.nodes * each} MB of memory, and {available} are free", hint=hint
+        )
+
+
+def _need_space(megabytes: int) -> None:
+    folder = next(folder for folder in (cache_folder(), *cache_folder().parents) if folder.is_dir())
+    free = shutil.disk_usage(folder).free >> 20
+    if free < megabytes:
+        hint = "RAILBED_CACHE=FOLDER names another place"
+        raise HostFault(f"the lab needs {megabytes} MB in {folder}, and {free} are free", hint=hint)
+
+
+def _connections() -> str:
+    return Path("/proc/net/tcp").read_text(encoding="ascii")
+
+
+def numbers_listening(table: str) -> Iterator[int]:
+    """Yield N for every 127.77.N.x that something listens on, from the kernel's table."""
+    for line in table.splitlines()[1:]:
+        _, local, _, state, *_ = line.split()
+        address = socket.inet_ntoa(int(local.partition(":")[0], 16).to_bytes(4, sys.byteorder))
+        if state == LISTENING and address.startswith("127.77."):
+            yield int(address.split(".")[2])

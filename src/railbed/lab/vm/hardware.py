@@ -1,0 +1,137 @@
+"""The machines as QEMU's command line. All have the same devices: a saved machine can only go on in its like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from railbed.lab.model import HOST_MTU
+from railbed.lab.vm.image import INITRD, KERNEL
+from railbed.lab.vm.recipe import BOOT_OPTIONS, MOST_RAILS, architecture
+
+Accelerator = Literal["kvm", "tcg"]
+RAM, SAVED, BASE = "ram", "vmstate", "base.qcow2"
+"""Files of a saved machine: its memory, all else, and its disk."""
+SERIAL_LOG, MONITOR, DISK, IDENTITY = "serial.log", "qmp.sock", "disk.qcow2", "identity"
+"""Files of a node."""
+IDENTITY_BYTES = 1 << 20
+SC_LEVEL1_ICACHE_LINESIZE = 187
+"""The C library's number for it; Python has no name."""
+LARGE_CACHE_LINE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What may differ between labs, but not between the nodes of one."""
+
+    accelerator: Accelerator
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """One end of a rail: a socket of our own and that of the other end, both relative to where QEMU runs."""
+
+    own: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine to start."""
+
+    name: str
+    hardware: Hardware
+    image: Path
+    folder: str
+    """Where its own files lie, relative to where QEMU runs."""
+    disk: str = DISK
+    ram: str | None = None
+    """File that holds its memory; without one it starts with none."""
+    ram_is_shared: bool = False
+    """Whether what it writes into memory goes to that file."""
+    door: str | None = None
+    """Address and port of this machine that lead to its SSH."""
+    cables: Sequence[Cable] = ()
+
+    @property
+    def tag(self) -> str:
+        """The argument by which its process is found."""
+        return f"guest={self.name}"
+
+
+def command(machine: Machine) -> list[str]:
+    """Return QEMU's command line."""
+    this, hardware = architecture(), machine.hardware
+    size = f"id=ram,size={hardware.memory}M"
+    sharing = "on" if machine.ram_is_shared else "off"
+    memory = f"memory-backend-ram,{size}"
+    if machine.ram:
+        # QEMU ends an option at a comma; a comma that is meant is written twice.
+        memory = f"memory-backend-file,{size},mem-path={machine.ram.replace(',', ',,')},share={sharing}"
+    return [
+        *(this.qemu, "-name", machine.tag, "-nodefaults", "-no-user-config", "-display", "none"),
+        *(
+            "-machine",
+            f"{this.machine},memory-backend=ram",
+            "-smp",
+            "1",
+            "-m",
+            f"{hardware.memory}M",
+            "-object",
+            memory,
+        ),
+        *_processor(hardware.accelerator),
+        *("-kernel", str(machine.image / KERNEL), "-initrd", str(machine.image / INITRD)),
+        *("-append", f"console={this.console} {BOOT_OPTIONS}"),
+        *("-chardev", f"file,id=console,path={machine.folder}/{SERIAL_LOG},append=on", "-serial", "chardev:console"),
+        *("-chardev", f"socket,id=monitor,path={machine.folder}/{MONITOR},server=on,wait=off"),
+        *("-mon", "chardev=monitor,mode=control"),
+        *("-drive", f"if=none,id=root,file={machine.folder}/{machine.disk},format=qcow2,cache=unsafe,discard=unmap"),
+        *("-device", "virtio-blk-pci,drive=root,addr=0x3"),
+        *("-drive", f"if=none,id=identity,file={machine.folder}/{IDENTITY},format=raw,cache=writeback"),
+        *("-device", "virtio-blk-pci,drive=identity,addr=0x4,serial=identity"),
+        *("-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng,addr=0xa"),
+        *_network(machine),
+    ]
+
+
+def _processor(accelerator: Accelerator) -> list[str]:
+    if accelerator == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    return ["-accel", f"tcg,thread=multi,tb-size={buffer_megabytes(accelerator)}", "-cpu", architecture().emulated]
+
+
+def buffer_megabytes(accelerator: Accelerator) -> int:
+    """Return how much room QEMU has for translated code.
+
+    It puts each piece on a line of the instruction cache of its own. Where the kernel says that a line is a page, as on
+    some Neoverse-N1, a small room is full all the time and translation starts anew.
+    """
+    if accelerator == "kvm":
+        return 0
+    return 1024 if os.sysconf(SC_LEVEL1_ICACHE_LINESIZE) > LARGE_CACHE_LINE else 256
+
+
+def _network(machine: Machine) -> list[str]:
+    door = f",hostfwd=tcp:{machine.door}-:22" if machine.door else ""
+    arguments = ["-netdev", f"user,id=mgmt,restrict=on,ipv6=off{door}"]
+    arguments += ["-device", "virtio-net-pci,netdev=mgmt,addr=0x2,romfile=,mac=52:54:00:00:00:02"]
+    for rail in range(MOST_RAILS):
+        if rail < len(machine.cables):
+            cable = machine.cables[rail]
+            ends = f"local.type=unix,local.path={cable.own},remote.type=unix,remote.path={cable.other}"
+            arguments += ["-netdev", f"dgram,id=rail{rail},{ends}"]
+        else:
+            arguments += ["-netdev", f"hubport,id=rail{rail},hubid={rail + 1}"]
+        card = f"virtio-net-pci,netdev=rail{rail},id={card_name(rail)},addr={5 + rail:#x},romfile=,host_mtu={HOST_MTU}"
+        arguments += ["-device", f"{card},mac=52:54:00:00:01:{rail:02x}"]
+    return arguments
+
+
+def card_name(rail: int) -> str:
+    """Return what QEMU calls the network card of a rail."""
+    return f"card{rail}"

@@ -1,0 +1,128 @@
+"""What the machines are made of. The key of an image is a hash over all of this."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from railbed.errors import UsageError
+
+HERE = Path(__file__).parent
+GUEST = HERE / "guest"
+"""Files that lie in an image as they lie here."""
+SUITE = "bookworm"
+PACKAGES = (
+    *(
+        "systemd",
+        "systemd-sysv",
+        "udev",
+        "dbus",
+        "kmod",
+        "procps",
+        "sudo",
+        "busybox-static",
+        "ca-certificates",
+        "python3",
+    ),
+    *("iproute2", "iputils-ping", "ethtool", "nftables", "tcpdump", "openssh-server", "openssh-client", "pciutils"),
+    *("rdma-core", "ibverbs-providers", "ibverbs-utils", "perftest", "iperf3", "sockperf", "fio"),
+)
+KEPT_MODULES = (
+    "arch/*/crypto/*",
+    "crypto/*",
+    "drivers/block/loop.ko",
+    "drivers/block/null_blk/*",
+    "drivers/block/virtio_blk.ko",
+    "drivers/char/hw_random/virtio-rng.ko",
+    "drivers/infiniband/core/*",
+    "drivers/infiniband/sw/*",
+    "drivers/net/bonding/*",
+    "drivers/net/dummy.ko",
+    "drivers/net/ifb.ko",
+    "drivers/net/macvlan.ko",
+    "drivers/net/net_failover.ko",
+    "drivers/net/tun.ko",
+    "drivers/net/veth.ko",
+    "drivers/net/virtio_net.ko",
+    "drivers/net/vrf.ko",
+    "drivers/net/vxlan/*",
+    "drivers/rtc/rtc-pl031.ko",
+    "drivers/virtio/*",
+    "fs/configfs/*",
+    "fs/ext4/*",
+    "fs/fuse/*",
+    "fs/nfs/*",
+    "fs/overlayfs/*",
+    "lib/*",
+    "net/802/*",
+    "net/8021q/*",
+    "net/bridge/*",
+    "net/core/*",
+    "net/ipv4/*",
+    "net/ipv6/*",
+    "net/netfilter/*",
+    "net/sched/*",
+    "net/sunrpc/*",
+)
+"""Modules that stay, and what they depend on; a `*` also stands for folders."""
+BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "crc32c_generic")
+"""What it takes to reach the root disk."""
+BOOT_OPTIONS = (
+    "root=/dev/vda rw quiet loglevel=4 systemd.show_status=0 audit=0 selinux=0 apparmor=0 mitigations=off nokaslr "
+    "SYSTEMD_SECCOMP=0 random.trust_cpu=on random.trust_bootloader=on panic=5"
+)
+DISK_MEGABYTES = 4096
+JOURNAL_MEGABYTES = 16
+MEMORY = 1536
+"""Megabytes of a machine where nothing else is said; it costs only what the machine touches."""
+MOST_RAILS = 2
+"""Network cards of every machine; a saved machine cannot be given more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What differs between processors."""
+
+    debian: str
+    qemu: str
+    package: str
+    machine: str
+    console: str
+    emulated: str
+    """Processor under software emulation."""
+
+
+ARCHITECTURES = {
+    "aarch64": Architecture("arm64", "qemu-system-aarch64", "qemu-system-arm", "virt", "ttyAMA0", "neoverse-n1"),
+    "x86_64": Architecture("amd64", "qemu-system-x86_64", "qemu-system-x86", "q35", "ttyS0", "max"),
+}
+
+
+def architecture() -> Architecture:
+    """Return this machine's, which is also that of the nodes."""
+    try:
+        return ARCHITECTURES[platform.machine()]
+    except KeyError:
+        raise UsageError(
+            f"there are no virtual machines for {platform.machine()} yet", hint="`--kind netns` works everywhere"
+        ) from None
+
+
+def image_key(guest: Path = GUEST) -> str:
+    """Return the name of the image that this recipe makes."""
+    text = json.dumps([asdict(architecture()), SUITE, PACKAGES, KEPT_MODULES, BOOT_MODULES, DISK_MEGABYTES])
+    digest = hashlib.sha256(text.encode())
+    for path in _sources(guest):
+        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _sources(guest: Path) -> Iterator[Path]:
+    """Yield all that says what is in an image, also the code that makes it."""
+    yield from (HERE / name for name in ("masked-units", "initrd-init", "unpack-kernel.sh"))
+    yield from (HERE / name for name in ("rootfs.py", "initrd.py", "image.py"))
+    yield from sorted(path for path in guest.rglob("*") if path.is_file() and path.suffix != ".pyc")

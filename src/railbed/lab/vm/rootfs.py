@@ -1,0 +1,152 @@
+"""The files of a node: Debian's packages, with what a lab does not need taken out and our own put in."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+from pathlib import Path
+
+from railbed.lab.host import HostFault, run
+from railbed.lab.vm.recipe import GUEST, HERE, KEPT_MODULES, PACKAGES, SUITE, architecture
+
+INSTALL_SECONDS = 900.0
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+WITHOUT = ("doc", "man", "locale", "info", "lintian")
+UDEV_RULES = (
+    "50-udev-default.rules",
+    "60-persistent-storage.rules",
+    "73-special-net-names.rules",
+    "75-net-description.rules",
+    "80-drivers.rules",
+    "80-net-setup-link.rules",
+    "99-systemd.rules",
+)
+STARTED = ("railbed-identity.service", "railbed-rails.service")
+
+
+async def install(root: Path) -> None:
+    """Install the packages and unpack the kernel.
+
+    Mounts and processes are in namespaces of their own: however this ends, none is left.
+    """
+    log = root.with_suffix(".log")
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
+    script = 'log=$1; shift; exec "$@" >"$log" 2>&1'
+    try:
+        await run([*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root)], seconds=INSTALL_SECONDS)
+    except HostFault as error:
+        words = complaint(log)
+        raise HostFault(
+            f"Debian could not be installed into the image: {words or error.message}",
+            hint="RAILBED_MIRROR=URL names another mirror than Debian's own",
+        ) from error
+
+
+def _mmdebstrap(root: Path) -> list[str]:
+    options = [
+        'Apt::Install-Recommends "false"',
+        'Acquire::Languages "none"',
+        'Acquire::Retries "2"',
+        'Acquire::http::Timeout "20"',
+    ]
+    mirror = os.environ.get("RAILBED_MIRROR")
+    kernel = f"linux-image-{architecture().debian}"
+    return [
+        *("mmdebstrap", "--verbose", "--variant=minbase", "--mode=root", f"--architectures={architecture().debian}"),
+        *([f"--keyring={KEYRING}"] if KEYRING.exists() else []),
+        f"--include={','.join(PACKAGES)}",
+        *(f"--aptopt={option}" for option in options),
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in WITHOUT),
+        "--dpkgopt=force-unsafe-io",
+        f"--customize-hook=sh '{HERE / 'unpack-kernel.sh'}' \"$1\" {kernel}",
+        *(SUITE, str(root), *([mirror] if mirror else [])),
+    ]
+
+
+def complaint(log: Path) -> str:
+    """Return the line of a log that says most."""
+    try:
+        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except FileNotFoundError:
+        return ""
+    wanted = (
+        line for start in ("E: Failed", "W: Failed", "E:", "") for line in reversed(lines) if line.startswith(start)
+    )
+    return next(wanted, "").removeprefix("E: ")
+
+
+def kernel_release(root: Path) -> str:
+    """Return the version of the kernel that was unpacked."""
+    return next(path.name for path in sorted((root / "usr/lib/modules").iterdir()))
+
+
+async def slim_modules(root: Path) -> None:
+    """Remove the modules that no lab needs: nine tenths of all."""
+    release = kernel_release(root)
+    await run(["chroot", str(root), "depmod", release])
+    modules = root / "usr/lib/modules" / release
+    needs = dependencies(modules)
+    kept = {name for name in needs if any(fnmatch.fnmatch(name, f"kernel/{pattern}") for pattern in KEPT_MODULES)}
+    kept |= {need for name in kept for need in needs[name]}
+    for name in needs.keys() - kept:
+        (modules / name).unlink()
+    await run(["chroot", str(root), "depmod", release])
+
+
+def dependencies(modules: Path) -> dict[str, list[str]]:
+    """Return what each module needs, in the order to remove them in."""
+    lines = (modules / "modules.dep").read_text(encoding="utf-8").splitlines()
+    return {name: needs.split() for name, _, needs in (line.partition(":") for line in lines)}
+
+
+def configure(root: Path) -> None:
+    """Put our own files in, switch off what a node does not need, and remove what this machine left."""
+    for source in GUEST.rglob("*"):
+        if source.is_file() and source.suffix != ".pyc":
+            target = root / source.relative_to(GUEST)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+            target.chmod(0o644)
+    units = root / "etc/systemd/system"
+    for name in (HERE / "masked-units").read_text(encoding="utf-8").split():
+        _link(units / name, "/dev/null")
+    _link(root / "etc/udev/rules.d/60-rdma-persistent-naming.rules", "/dev/null")
+    for name in STARTED:
+        _link(units / "multi-user.target.wants" / name, f"../{name}")
+    _link(units / "multi-user.target.wants/systemd-networkd.service", "/lib/systemd/system/systemd-networkd.service")
+    _link(units / "default.target", "/lib/systemd/system/multi-user.target")
+    _remove_extras(root)
+    shadow = root / "etc/shadow"
+    lines = shadow.read_text(encoding="utf-8").splitlines(keepends=True)
+    shadow.write_text(
+        "".join("root:*" + line[line.index(":", 5) :] if line.startswith("root:") else line for line in lines)
+    )
+
+
+def _remove_extras(root: Path) -> None:
+    for rule in (root / "usr/lib/udev/rules.d").iterdir():
+        if rule.name not in UDEV_RULES:
+            rule.unlink()
+    globs = [
+        "boot/*",
+        "etc/hostname",
+        "etc/rdma/modules/*",
+        "etc/resolv.conf",
+        "etc/ssh/ssh_host_*",
+        "usr/lib/systemd/system-generators/*",
+        "usr/lib/udev/hwdb.bin",
+        "var/cache/apt/*",
+        "var/lib/apt/lists/*",
+        "var/lib/dbus/machine-id",
+        *(f"usr/share/{name}/*" for name in WITHOUT),
+    ]
+    for pattern in globs:
+        for path in root.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)

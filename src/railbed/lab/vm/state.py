@@ -1,0 +1,187 @@
+"""A machine that has booted and waits to be told who it is, saved to be gone on from by every node.
+
+Its memory is a file that nodes map privately: what they do not change is shared by all of them. Therefore it is never
+written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+from railbed.errors import DeviceError
+from railbed.lab.host import HostFault, run
+from railbed.lab.vm import cache, qmp
+from railbed.lab.vm.hardware import (
+    BASE,
+    IDENTITY,
+    IDENTITY_BYTES,
+    MONITOR,
+    RAM,
+    SAVED,
+    SERIAL_LOG,
+    Accelerator,
+    Hardware,
+    Machine,
+    command,
+)
+from railbed.lab.vm.image import DISK, Timer, image_folder, make_image
+from railbed.lab.vm.recipe import MEMORY, architecture
+from railbed.model.record import Event
+
+OLDEST_QEMU = (7, 2)
+WAITING = "railbed: waiting for an identity"
+BOOT_SECONDS = {"kvm": 60.0, "tcg": 400.0}
+SETTLE_SECONDS = 2.0
+SAVE_SECONDS = 60.0
+IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
+"""Memory that lies in a file is not saved once more."""
+
+
+async def prepare(lab_folder: Path, memory: int) -> AsyncGenerator[Event, None]:
+    """Choose the saved machine that a lab goes on from, and make what is missing for it."""
+    version = await qemu_version()
+    if cache.is_busy():
+        yield Event(name="lab_image", subject="image", message="another railbed works on it: waiting")
+    async with cache.locked():
+        made = not cache.is_whole(image_folder())
+        if made:
+            cache.clear()
+            async with aclosing(make_image()) as events:
+                async for event in events:
+                    yield event
+        for accelerator in accelerators():
+            hardware = Hardware(accelerator, memory or MEMORY)
+            state = state_folder(version, hardware)
+            if not cache.is_whole(state):
+                made = True
+                async with aclosing(_make_state(state, hardware)) as events:
+                    async for event in events:
+                        yield event
+            if cache.is_whole(state):
+                cache.choose(lab_folder, state)
+                break
+        if made:
+            cache.clear(keep=cache.chosen(lab_folder))
+
+
+def accelerators() -> list[Accelerator]:
+    """Return what may run machines here, the faster first."""
+    with suppress(OSError):
+        os.close(os.open("/dev/kvm", os.O_RDWR | os.O_CLOEXEC))
+        return ["kvm", "tcg"]
+    return ["tcg"]
+
+
+def hardware_of(state: Path) -> Hardware:
+    """Return the hardware that a saved machine is of."""
+    accelerator, memory, _ = state.name.split("-")
+    return Hardware("kvm" if accelerator == "kvm" else "tcg", int(memory))
+
+
+async def qemu_version() -> str:
+    """Return what QEMU says of itself; one that cannot connect machines by datagrams is refused."""
+    version = (await run([architecture().qemu, "--version"])).partition("\n")[0]
+    found = re.search(r"version (\d+)\.(\d+)", version)
+    if found and (int(found[1]), int(found[2])) < OLDEST_QEMU:
+        raise HostFault(
+            f"QEMU {found[1]}.{found[2]} is too old for a vm lab: it takes 7.2", hint="--kind netns needs none"
+        )
+    return version
+
+
+def state_folder(version: str, hardware: Hardware) -> Path:
+    """Return where the machine saved by this QEMU, of this hardware, lies or will lie."""
+    text = json.dumps([version, command(_machine(Path("image"), hardware))])
+    key = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return image_folder() / "states" / f"{hardware.accelerator}-{hardware.memory}-{key}"
+
+
+async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:
+    """Boot a machine and save it; KVM that is there but does not boot is remembered and done without."""
+    bad = state.with_suffix(".bad")
+    if bad.exists():
+        return
+    timer = Timer()
+    try:
+        with cache.making(state, (RAM, SAVED, BASE)) as new:
+            await _boot_and_save(new, hardware)
+    except HostFault as error:
+        if hardware.accelerator != "kvm":
+            raise
+        bad.write_text(f"{error.message}\n", encoding="utf-8")
+        yield timer.event("image", "KVM does not boot here, software emulation is used")
+        return
+    yield timer.event("image", "booted and saved")
+
+
+def _machine(image: Path, hardware: Hardware) -> Machine:
+    return Machine(
+        name="railbed-image", hardware=hardware, image=image, folder=".", disk=BASE, ram=RAM, ram_is_shared=True
+    )
+
+
+async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
+    image = image_folder()
+    seconds = BOOT_SECONDS[hardware.accelerator]
+    with (folder / IDENTITY).open("wb") as file:
+        os.truncate(file.fileno(), IDENTITY_BYTES)
+    # Named relative to the overlay, which moves.
+    backing = f"../../{DISK}"
+    await run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", str(folder / BASE)])
+    machine = asyncio.create_task(run(command(_machine(image, hardware)), cwd=folder, seconds=seconds + 60))
+    try:
+        async with qmp.connected(folder / MONITOR, ended=machine.done) as monitor:
+            await _until_waiting(machine, folder / SERIAL_LOG, seconds)
+            await asyncio.sleep(SETTLE_SECONDS)
+            await monitor.execute("stop")
+            await monitor.execute("migrate-set-capabilities", capabilities=IGNORE_SHARED)
+            await monitor.execute("migrate", uri=f"exec:cat >{SAVED}")
+            await _until_saved(monitor)
+            await monitor.execute("quit")
+            await machine
+    except HostFault:
+        if machine.done() and machine.exception():
+            # What QEMU said itself is worth more than that it is gone.
+            await machine
+        raise
+    finally:
+        machine.cancel()
+        with suppress(asyncio.CancelledError, DeviceError):
+            await machine
+
+
+async def _until_waiting(machine: asyncio.Task[str], log: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not machine.done():
+        said = _text(log)
+        if WAITING in said:
+            return
+        if time.monotonic() > deadline:
+            last = next((line for line in reversed(said.splitlines()) if line.strip()), "nothing")
+            raise HostFault(f"the image did not boot within {seconds:g} s; the last it said: {last.strip()}")
+        await asyncio.sleep(0.1)
+    await machine
+    raise HostFault("the image switched itself off while it booted")
+
+
+async def _until_saved(monitor: qmp.Qmp) -> None:
+    deadline = time.monotonic() + SAVE_SECONDS
+    while (status := (await monitor.execute("query-migrate")).get("status")) != "completed":
+        if status == "failed" or time.monotonic() > deadline:
+            raise HostFault("QEMU could not save the machine")
+        await asyncio.sleep(0.02)
+
+
+def _text(log: Path) -> str:
+    try:
+        return log.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""

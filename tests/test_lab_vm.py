@@ -1,0 +1,303 @@
+"""A lab of virtual machines: real RoCEv2 between nodes, the verbs on it, its faults, and that nothing is left."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import RAILBED, environment
+from tests.support.labs import RunningLab, call, kept, running_lab
+
+pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
+ON_RAIL = "-d rxe0 -x 1 -F"
+"""Options of perftest: Soft-RoCE, RoCEv2 over IPv4, whatever the clock of the processor does."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    folder = tmp_path_factory.mktemp("lab")
+    with running_lab(folder, "--kind", "vm", "--nodes", "2", "--rails", "2") as lab:
+        yield lab
+
+
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    yield lab
+    assert lab.fault("heal").code == 0
+    assert lab.status()["faults"] == []
+    assert set(lab.status()["states"].values()) == {"up"}
+
+
+@contextmanager
+def in_background(lab: RunningLab, node: str, command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command on a node, once it is there."""
+    process = subprocess.Popen(
+        [RAILBED, "lab", "shell", node, "--name", lab.name, "--", f"echo started; exec timeout 90 {command}"],
+        env=environment(**kept()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        time.sleep(1.5)
+        yield process
+
+
+def between(lab: RunningLab, server: str, client: str) -> str:
+    """Run a client on node2 against a server on node1; returns what the client said."""
+    with in_background(lab, "node1", server):
+        result = lab.shell("node2", f"timeout 90 {client}")
+    assert result.code == 0, result
+    return result.out
+
+
+def counters(lab: RunningLab, node: str) -> dict[str, int]:
+    words = lab.shell(node, "rdma statistic show link rxe0/1").out.split()[2:]
+    return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def processes(text: str) -> set[str]:
+    """Return the command lines of machines and hubs whose arguments hold a text."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if arguments[0].startswith("qemu-system") or "railbed.lab.vm.hub" in arguments:
+            found |= {" ".join(arguments)} if any(text in argument for argument in arguments) else set()
+    return found
+
+
+def test_check_finds_rdma_and_says_what_soft_roce_cannot_do(lab: RunningLab) -> None:
+    right = ("rdma_device", "rdma_port_active", "gid_rocev2", "mtu", "mtu_path", "rdma_mtu", "link_up")
+    result = lab.railbed("check", *right, "pfc", "dcqcn", "hostname_unique", "--json", "--timeout", "60")
+    verdicts = {(one["check"], one["subject"]): one["verdict"] for one in result.findings}
+    assert {key for key, verdict in verdicts.items() if verdict == "fail"} == set()
+    for rule in right:
+        assert verdicts[rule, "node1/rail0"] == verdicts[rule, "node2/rail1"] == "ok", rule
+    assert verdicts["pfc", "node1/rail0"] == verdicts["dcqcn", "node1/rail0"] == "skipped"
+    assert verdicts["hostname_unique", "cluster"] == "ok"
+
+
+def test_discover_finds_devices_and_rails(lab: RunningLab, tmp_path: Path) -> None:
+    text = lab.cluster.read_text()
+    hosts = re.findall(r"host: (\S+?)[,}\n]", text)
+    files = lab.cluster.parent
+    login = f"login: {{user: root, port: 2222, key: {files}/key, known_hosts: {files}/known_hosts}}\n"
+    seed = tmp_path / "seed.yaml"
+    seed.write_text(f"name: seed\n{login}nodes:\n" + "".join(f"  x{n}: {{host: {h}}}\n" for n, h in enumerate(hosts)))
+    result = call(tmp_path, "discover", "--cluster", seed, "--json")
+    assert result.code == 1, result
+    added = " ".join(str(record.get("after", "")) for record in result.records if record["kind"] == "change")
+    for word in ("rxe0", "rxe1", "rail0", "rail1"):
+        assert word in added, result.out
+
+
+def test_rdma_runs_between_nodes_and_is_counted(lab: RunningLab) -> None:
+    before = counters(lab, "node2")
+    written = between(lab, f"ib_write_bw {ON_RAIL} -n 100", f"ib_write_bw {ON_RAIL} -n 100 node1")
+    assert re.search(r"^ 65536 +100 ", written, re.MULTILINE), written
+    # 100 writes of 64 KiB, in packets of 4096 bytes.
+    assert counters(lab, "node2")["sent_pkts"] - before["sent_pkts"] >= 100 * 16
+    write = between(lab, f"ib_write_lat {ON_RAIL} -n 100", f"ib_write_lat {ON_RAIL} -n 100 node1")
+    assert re.search(r"^ 2 +100 ", write, re.MULTILINE), write
+    sent = between(lab, f"ib_send_lat -c UD {ON_RAIL} -n 100", f"ib_send_lat -c UD {ON_RAIL} -n 100 node1")
+    assert re.search(r"^ 2 +100 ", sent, re.MULTILINE), sent
+
+
+def test_tcp_runs_between_nodes(lab: RunningLab) -> None:
+    assert "receiver" in between(lab, "iperf3 -s -1", "iperf3 -c node1-rail1 -t 2 -f m")
+
+
+def test_nodes_are_themselves_and_reach_nothing_else(lab: RunningLab) -> None:
+    look = (
+        "hostname; cat /etc/machine-id /proc/sys/kernel/random/uuid; ls /sys/class/net | xargs;"
+        " systemctl --failed --no-legend | wc -l;"
+        ' for a in 1.1.1.1 10.0.2.2; do timeout 5 bash -c "echo > /dev/tcp/$a/22" 2>/dev/null && echo out; done; true'
+    )
+    said = [lab.shell(f"node{number}", look).out.splitlines() for number in (1, 2)]
+    assert [one[0] for one in said] == ["node1", "node2"]
+    assert said[0][1] != said[1][1]
+    assert said[0][2] != said[1][2]
+    assert [one[3:] for one in said] == [["lo mgmt0 rail0 rail1", "0"]] * 2
+
+
+def test_clocks_are_right(lab: RunningLab) -> None:
+    for node in ("node1", "node2"):
+        before = time.time()
+        now = float(lab.shell(node, "date +%s.%N").out)
+        assert before - 0.5 < now < time.time() + 0.5
+
+
+@pytest.mark.parametrize("target", ["node2", "rail0"])
+def test_a_cut_is_found_where_it_is(healed: RunningLab, target: str) -> None:
+    assert healed.fault("cut", target).code == 0
+    rails = [f"node2/{rail}" for rail in ("rail0", "rail1")]
+    cut = rails if target == "node2" else [f"node{number}/rail0" for number in (1, 2)]
+    assert healed.failing("link_up") == {("link_up", subject) for subject in cut}
+    assert "state DOWN" in healed.shell("node2", "rdma link show rxe0/1").out
+    assert healed.fault("heal", target).code == 0
+    assert "state ACTIVE" in healed.shell("node2", "rdma link show rxe0/1").out
+
+
+def test_a_wrong_mtu_is_found_where_it_is(healed: RunningLab) -> None:
+    assert healed.fault("mtu", "node1", "1500").code == 0
+    assert healed.failing("mtu") == {("mtu", "node1/rail0"), ("mtu", "node1/rail1")}
+    refused = healed.fault("mtu", "node2", "9500")
+    assert (refused.code, "greater than device maximum" in refused.err) == (3, True), refused
+    assert [fault["target"] for fault in healed.status()["faults"]] == ["node1"]
+
+
+def test_loss_loses_packets(healed: RunningLab) -> None:
+    assert healed.fault("lose", "rail0", "100").code == 0
+    ping = "ping -c 2 -i 0.2 -W 2"
+    look = healed.shell("node1", f"{ping} node2-rail0; {ping} node2-rail1; true").out
+    assert ("100% packet loss" in look, " 0% packet loss" in look) == (True, True), look
+
+
+def test_marks_are_made_by_a_queue_and_seen_by_the_receiver(healed: RunningLab) -> None:
+    """RoCEv2 goes out as ECT(0), and CE arrives; the queue counts what it marked."""
+    assert healed.fault("mark", "rail0").code == 0
+    dump = "tcpdump -i rail0 -nn -v -c 200 'udp port 4791' 2>/dev/null | grep -o 'tos 0x[0-9a-f]*' | sort | uniq -c"
+    with in_background(healed, "node1", f'sh -c "{dump}"') as captured:
+        options = f"{ON_RAIL} --tclass=106 -n 60"
+        between(healed, f"ib_write_bw {options}", f"ib_write_bw {options} node1")
+        assert captured.stdout is not None
+        seen = captured.stdout.read()
+    assert "tos 0x6b" in seen, seen
+    queue = healed.shell("node2", "tc -s qdisc show dev rail0").out
+    marked = re.search(r"marked (\d+)", queue)
+    assert marked, queue
+    assert int(marked[1]) > 0
+
+
+def test_a_frozen_node_goes_on_with_the_right_time(healed: RunningLab) -> None:
+    assert healed.fault("freeze", "node2").code == 0
+    assert healed.status()["states"] == {"node1": "up", "node2": "frozen"}
+    assert "100% packet loss" in healed.shell("node1", "ping -c 2 -i 0.2 -W 1 node2; true").out
+    assert healed.fault("lose", "rail1", "1").code == 0
+    time.sleep(2)
+    assert healed.fault("heal", "node2").code == 0
+    now = float(healed.shell("node2", "date +%s.%N").out)
+    assert abs(time.time() - now) < 0.5
+    assert "loss 1%" in healed.shell("node2", "tc qdisc show dev rail1").out
+    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
+
+
+def test_a_killed_node_and_one_that_reboots_come_back_as_they_were(healed: RunningLab) -> None:
+    """Both at once, since each takes a while; a fault that came meanwhile is in force on the one that was killed."""
+    configured = (
+        "hostname; cat /etc/machine-id; ip -br addr show rail0; ibv_devinfo -d rxe0 | grep -E 'guid|active_mtu'"
+    )
+    before = healed.shell("node1", configured).out
+    boot = healed.shell("node1", "cat /proc/sys/kernel/random/boot_id").out
+    assert healed.shell("node2", "touch /root/kept && sync").code == 0
+    assert healed.fault("kill", "node2").code == 0
+    assert healed.status()["states"] == {"node1": "up", "node2": "off"}
+    refused = healed.fault("freeze", "node2")
+    assert (refused.code, "node2 was killed" in refused.err) == (2, True)
+    assert healed.fault("cut", "rail1").code == 0
+    healed.shell("node1", "systemctl reboot")
+    assert healed.fault("heal", "node2").code == 0
+    look = healed.shell("node2", "ls /root/kept; rdma link").out
+    assert ["/root/kept" in look, "rxe0/1 state ACTIVE" in look, "rxe1/1 state DOWN" in look] == [True] * 3, look
+    deadline = time.monotonic() + 150
+    while (now := healed.shell("node1", "cat /proc/sys/kernel/random/boot_id")).code or now.out == boot:
+        assert time.monotonic() < deadline, now
+        time.sleep(1)
+    healed.shell("node1", "systemctl is-system-running --wait >/dev/null")
+    assert healed.shell("node1", configured).out == before
+    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
+
+
+def test_three_nodes_share_a_rail_through_a_hub(tmp_path: Path) -> None:
+    with running_lab(tmp_path, "--kind", "vm", "--nodes", "3", "--rate", "1G", "--delay", "1ms") as lab:
+        said = lab.shell(
+            "node3",
+            "for n in node1 node2; do ping -c 3 -i 0.2 -W 2 -M do -s 8000 $n; done; tc qdisc; ls /sys/class/net",
+        )
+        assert said.out.count(" 0% packet loss") == 2, said
+        assert ("delay 1ms" in said.out, "rate 1Gbit" in said.out, "rail1" in said.out) == (True, True, False), said
+        between(lab, f"ib_send_bw {ON_RAIL} -n 50", f"ib_send_bw {ON_RAIL} -n 50 node1")
+        assert lab.fault("cut", "node3").code == 0
+        assert lab.failing("link_up") == {("link_up", "node3/rail0")}
+        assert " 0% packet loss" in lab.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["--nodes", "17"], 2, "at most 16 nodes"),
+        (["--rails", "3"], 2, "at most 2 rails"),
+        (["--nodes", "16", "--memory", "900000"], 3, "MB of memory"),
+        (["--memory", "8"], 2, "at least 256 MB"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_a_sentence(
+    lab: RunningLab, tmp_path: Path, options: list[str], code: int, sentence: str
+) -> None:
+    result = call(tmp_path, "lab", "up", "--kind", "vm", "--name", "toomuch", *options)
+    assert (result.code, sentence in result.err) == (code, True), result
+    assert "toomuch" not in call(tmp_path, "lab", "status").out
+    assert lab.status()["faults"] == []
+
+
+@pytest.mark.parametrize(("number", "moments"), [(signal.SIGKILL, (0.9, 1.5, 4.0)), (signal.SIGINT, (1.2, 3.0))])
+def test_an_up_that_is_ended_at_any_moment_leaves_nothing(
+    lab: RunningLab, tmp_path: Path, number: signal.Signals, moments: tuple[float, ...]
+) -> None:
+    before = processes("railbed-")
+    assert len(before) >= 2, lab
+    for seconds in moments:
+        name = f"ended-{number}-{int(seconds * 10)}"
+        process = subprocess.Popen(
+            [RAILBED, "lab", "up", "--kind", "vm", "--nodes", "3", "--name", name],
+            cwd=tmp_path,
+            env=environment(**kept()),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        )
+        time.sleep(seconds)
+        process.send_signal(number)
+        process.wait(timeout=60)
+        if number == signal.SIGKILL:
+            call(tmp_path, "lab", "down", "--name", name)
+        assert processes("railbed-") - before == set(), seconds
+        assert name not in call(tmp_path, "lab", "status").out
+
+
+def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Path) -> None:
+    """A login that is not root, a root probe that hangs, and a railbed that is killed: nothing is left on the node."""
+    prepare = (
+        "id ops >/dev/null 2>&1 || useradd -m -s /bin/bash ops; usermod -p '*' ops; install -d -o ops ~ops/.ssh; "
+        "install -o ops ~/.ssh/authorized_keys ~ops/.ssh/; echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops; "
+        r"printf '#!/bin/sh\nsleep 300\n' >/usr/local/sbin/nft; chmod +x /usr/local/sbin/nft"
+    )
+    assert lab.shell("node1", prepare).code == 0
+    cluster = tmp_path / "ops.yaml"
+    cluster.write_text(lab.cluster.read_text().replace("user: root", "user: ops"))
+    hanging = "ps ax -o args | grep -c '^[s]leep 300'"
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            command = [RAILBED, "check", "firewall", "--cluster", str(cluster), "--json"]
+            with subprocess.Popen(command, cwd=tmp_path, env=environment(**kept()), stdout=subprocess.DEVNULL) as check:
+                deadline = time.monotonic() + 60
+                while lab.shell("node1", hanging).out.strip() == "0" and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                check.send_signal(number)
+            time.sleep(4)
+            assert lab.shell("node1", hanging).out.strip() == "0"
+    finally:
+        lab.shell("node1", "rm /usr/local/sbin/nft")
