@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from railbed.clusterfile import load, loads
-from railbed.clusterfile.document import MAX_CHARACTERS
 from railbed.errors import ClusterFileError
+from railbed.yamlfile.document import MAX_CHARACTERS
 
 SMALL = "name: x\nnodes: {a: {host: local}}\n"
 

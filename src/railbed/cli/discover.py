@@ -27,7 +27,6 @@ from railbed.cli.options import (
 )
 from railbed.cli.perform import perform
 from railbed.cli.site import built_in_local, recorded_cluster_file
-from railbed.clusterfile.load import BYTE_ORDER_MARK
 from railbed.discover.names import free_name, name_from
 from railbed.discover.run import discover
 from railbed.discover.sighting import Place, place_of
@@ -37,6 +36,7 @@ from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.record import Event, Record
 from railbed.store import write_atomically
+from railbed.yamlfile.read import BYTE_ORDER_MARK
 
 HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
 

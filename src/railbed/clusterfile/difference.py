@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.clusterfile.mistakes import shortened
 from railbed.clusterfile.plain import item_keys, plain
 from railbed.clusterfile.write import flow
 from railbed.model.cluster import Cluster, Part
 from railbed.model.record import Change
+from railbed.yamlfile.mistakes import shortened
 
 TEXT_LENGTH = 100
 

@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from railbed.clusterfile.mistakes import KeyPath
 from railbed.model.cluster import Login, Part, Port, Rail, SwitchPort
+from railbed.yamlfile.mistakes import KeyPath
 
 P = TypeVar("P", bound=Part)
 Values = Mapping[str, object]

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from railbed.clusterfile.document import compose, entries
-from railbed.clusterfile.load import BYTE_ORDER_MARK, loads
+from railbed.clusterfile.kind import CLUSTER_FILE
+from railbed.clusterfile.load import loads
 from railbed.clusterfile.plain import item_keys, needed, plain
 from railbed.clusterfile.write import block, dumps, flow, scalar
 from railbed.errors import ClusterFileError
 from railbed.model.cluster import Cluster, Part
+from railbed.yamlfile.document import compose, entries
+from railbed.yamlfile.read import BYTE_ORDER_MARK
 
 Values = Mapping[str, object]
 COMMA = re.compile(r"\s*,\s*")
@@ -41,7 +43,7 @@ def rewrite(text: str, after: Cluster, *, name: str = "cluster.yaml") -> str:
 
 def _cut(text: str, before: Cluster, after: Cluster, name: str) -> str | None:
     """Return the text with the changes cut into it, None where it would not say `after`."""
-    root = compose(text, name)
+    root = compose(text, name, CLUSTER_FILE)
     assert root is not None
     editor = _Editor(text)
     try:

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 
 from railbed.clusterfile.draft import Draft, Placed, Values, draft
-from railbed.clusterfile.mistakes import KeyPath, did_you_mean, key_text, path_text
 from railbed.model.cluster import Port, Rail
+from railbed.yamlfile.mistakes import KeyPath, did_you_mean, key_text, path_text
 
 Told = Iterator[tuple[KeyPath, str]]
 

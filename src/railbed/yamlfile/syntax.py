@@ -5,15 +5,15 @@ from __future__ import annotations
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from railbed.clusterfile.mistakes import Mistake
+from railbed.yamlfile.mistakes import Mistake
 
 SENTENCES = (
     ("maximum depth", "nested too deeply"),
     ("found character '\\t'", "a tab; YAML wants spaces"),
     ("cannot start any token", "a value that begins with this character needs quotes"),
-    ("but found another document", "a second document begins here; a cluster file is one"),
+    ("but found another document", "a second document begins here; {noun} is one"),
     ("undefined alias", "a value that begins with * is taken for an alias; put it in quotes"),
-    ("duplicate anchor", "anchors (&) are not used in a cluster file; write the value out"),
+    ("duplicate anchor", "anchors (&) are not used in {noun}; write the value out"),
     ("mapping values are not allowed here", "a key is not allowed here: look at the indentation, and at : in values"),
     ("sequence entries are not allowed here", "a list entry is not allowed here: look at the indentation"),
     ("unknown escape character", "a backslash in double quotes stands before a character that it cannot; use '…'"),
@@ -33,11 +33,11 @@ OPENED_EARLIER = ("end of stream", "expected ',' or", "could not find expected '
 """Problems that are seen late; where they began is the better line."""
 
 
-def syntax_mistake(text: str, error: YAMLError) -> Mistake:
-    """Return what the parser stumbled over."""
+def syntax_mistake(text: str, error: YAMLError, noun: str) -> Mistake:
+    """Return what the parser stumbled over in such a file."""
     if isinstance(error, ReaderError):
         line = text.count("\n", 0, error.position) + 1
-        return Mistake("a control character; a cluster file is plain text", line)
+        return Mistake(f"a control character; {noun} is plain text", line)
     if not isinstance(error, MarkedYAMLError):
         return Mistake("not YAML")
     words = f"{error.problem or ''} {error.context or ''}"
@@ -46,4 +46,4 @@ def syntax_mistake(text: str, error: YAMLError) -> Mistake:
     )
     earlier = any(piece in words for piece in OPENED_EARLIER)
     marks = [error.context_mark, error.problem_mark] if earlier else [error.problem_mark, error.context_mark]
-    return Mistake(sentence, next((mark.line + 1 for mark in marks if mark is not None), 0))
+    return Mistake(sentence.replace("{noun}", noun), next((mark.line + 1 for mark in marks if mark is not None), 0))

@@ -14,12 +14,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from railbed.clusterfile.mistakes import KeyPath, Mistake, refusal
-from railbed.clusterfile.syntax import syntax_mistake
+from railbed.yamlfile.kind import FileKind
+from railbed.yamlfile.mistakes import KeyPath, Mistake, refusal
+from railbed.yamlfile.syntax import syntax_mistake
 
 MAX_CHARACTERS = 1024 * 1024
 MAX_DEPTH = 50
-DISCOVER_HINT = "`railbed discover HOST…` writes one"
 
 YAML_TAG = "tag:yaml.org,2002:"
 INTEGER = re.compile(r"[+-]?[0-9][0-9_]{0,99}")
@@ -48,6 +48,7 @@ class Document:
     """A file's values, where each stands, and the mistakes met on the way."""
 
     root: Node
+    noun: str
     value: object = None
     places: dict[KeyPath, Place] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -105,7 +106,7 @@ class Document:
         return None
 
     def _refuse_tag(self, path: KeyPath, line: int) -> None:
-        sentence = "tags (!) are not used in a cluster file; a value that begins with ! needs quotes"
+        sentence = f"tags (!) are not used in {self.noun}; a value that begins with ! needs quotes"
         self.mistakes.append(Mistake(sentence, line, path))
 
 
@@ -124,41 +125,42 @@ def decimal(text: str) -> float | str:
         return text
 
 
-def parse(text: str, name: str) -> Document:
-    """Return the document of a file's text; raise ClusterFileError where it is not YAML or not a map at the top."""
-    root = compose(text, name)
+def parse(text: str, name: str, kind: FileKind) -> Document:
+    """Return the document of a file's text; raise the kind's error where it is not YAML or not a map at the top."""
+    root = compose(text, name, kind)
     if root is None:
-        raise refusal(name, [Mistake("the file is empty")], hint=DISCOVER_HINT)
-    document = Document(root)
+        raise refusal(kind, name, [Mistake("the file is empty")], hint=kind.hint)
+    document = Document(root, kind.noun)
     try:
         document.value = document.read(root, (), root.start_mark.line + 1)
     except _Aliased as alias:
-        sentence = "aliases (*) are not used in a cluster file; write the value out"
-        raise refusal(name, [Mistake(sentence, alias.line, alias.path)]) from None
+        sentence = f"aliases (*) are not used in {kind.noun}; write the value out"
+        raise refusal(kind, name, [Mistake(sentence, alias.line, alias.path)]) from None
     if not isinstance(document.value, dict):
         found = "a list" if isinstance(root, SequenceNode) else "one value"
-        sentence = f"expected keys such as name and nodes at the top, found {found}"
-        raise refusal(name, [Mistake(sentence, document.line(())), *document.mistakes])
+        sentence = f"expected keys such as {kind.keys} at the top, found {found}"
+        raise refusal(kind, name, [Mistake(sentence, document.line(())), *document.mistakes])
     return document
 
 
-def compose(text: str, name: str) -> Node | None:
+def compose(text: str, name: str, kind: FileKind) -> Node | None:
     """Return YAML's own nodes, None for a file without any."""
     if len(text) > MAX_CHARACTERS:
-        raise refusal(name, [Mistake("larger than 1 MiB; a cluster file is not")])
+        raise refusal(kind, name, [Mistake(f"larger than 1 MiB; {kind.noun} is not")])
     if "\0" in text:
-        raise refusal(
-            name, [Mistake("a NUL byte; a cluster file is plain text", text.count("\n", 0, text.index("\0")) + 1)]
-        )
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise refusal(kind, name, [Mistake(f"a NUL byte; {kind.noun} is plain text", line)])
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False
     try:
         node: Node | None = yaml.compose(text)
     except YAMLError as error:
-        raise refusal(name, [syntax_mistake(text, error)]) from None
+        raise refusal(kind, name, [syntax_mistake(text, error, kind.noun)]) from None
     except (ValueError, OverflowError):
-        raise refusal(name, [Mistake("not YAML: a number in an escape or a %YAML line is out of bounds")]) from None
+        raise refusal(
+            kind, name, [Mistake("not YAML: a number in an escape or a %YAML line is out of bounds")]
+        ) from None
     return node
 
 

@@ -1,34 +1,20 @@
-"""A mistake in a cluster file: where it is, and one sentence about it."""
+"""A mistake in a file: where it is, and one sentence about it."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from railbed.errors import ClusterFileError
+from railbed.errors import UserError
+from railbed.yamlfile.kind import FileKind
 
 Key = str | int
 KeyPath = tuple[Key, ...]
 
 SHOWN = 50
 """A file with more mistakes than this is some other kind of file; the rest is counted."""
-
-HABITS = {
-    "device": "rdma",
-    "gateway": "jump",
-    "hca": "rdma",
-    "iface": "netdev",
-    "interface": "netdev",
-    "ip": "address",
-    "mtu": "host_mtu",
-    "network": "subnet",
-    "nic": "netdev",
-    "username": "user",
-}
-"""Words that other tools use, with ours."""
-
 
 SECRETS = {"password", "passphrase"}
 PLACES_OF_SECRETS = {"env", "keyring"}
@@ -50,12 +36,12 @@ class Mistake:
         return ": ".join(part for part in (place, path_text(self.path), self.sentence) if part)
 
 
-def refusal(name: str, mistakes: Iterable[Mistake], *, hint: str = "") -> ClusterFileError:
+def refusal(kind: FileKind, name: str, mistakes: Iterable[Mistake], *, hint: str = "") -> UserError:
     """Return the error that tells all mistakes at once, in the order of the file."""
     lines = [mistake.told(name) for mistake in sorted(mistakes, key=lambda mistake: mistake.line)]
     lines = list(dict.fromkeys(lines))
     more = [f"{name}: and {len(lines) - SHOWN} more mistakes"] if len(lines) > SHOWN else []
-    return ClusterFileError("\n".join(lines[:SHOWN] + more), hint=hint)
+    return kind.error("\n".join(lines[:SHOWN] + more), hint=hint)
 
 
 def path_text(path: KeyPath) -> str:
@@ -84,16 +70,17 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def did_you_mean(word: str, choices: Sequence[str]) -> str:
+def did_you_mean(word: str, choices: Sequence[str], habits: Mapping[str, str] | None = None) -> str:
     """Return `; did you mean X?` where one of the choices is near, otherwise nothing."""
-    best = nearest(word, choices)
+    best = nearest(word, choices, habits)
     return f"; did you mean {key_text(best)}?" if best else ""
 
 
-def nearest(word: str, choices: Sequence[str]) -> str:
+def nearest(word: str, choices: Sequence[str], habits: Mapping[str, str] | None = None) -> str:
     """Return the choice that was probably meant, or an empty text."""
     folded = {choice.lower(): choice for choice in choices}
-    if HABITS.get(word.lower()) in choices:
-        return HABITS[word.lower()]
+    habit = (habits or {}).get(word.lower(), "")
+    if habit in choices:
+        return habit
     best = difflib.get_close_matches(word[:64].lower(), list(folded), n=1, cutoff=0.6)
     return folded[best[0]] if best else ""

@@ -1,0 +1,26 @@
+"""What has to be known of a kind of file that people write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from railbed.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """A kind of file."""
+
+    noun: str
+    """With its article: `a cluster file`."""
+    model: type[BaseModel]
+    error: type[UserError]
+    keys: str
+    """Some keys that stand at the top, as the middle of a sentence: `name and nodes`."""
+    hint: str = ""
+    """What to do where there is none."""
+    habits: Mapping[str, str] = field(default_factory=dict)
+    """Words that other tools use, with ours."""
