@@ -134,29 +134,52 @@ def list_runs() -> list[RunSummary]:
     except OSError as error:
         raise UsageError(f"{_named(folder)} cannot be read: {error.strerror}") from error
     names = sorted(filter(RUN_NAME.fullmatch, found), reverse=True)
-    return [summary for name in names if (summary := _try_read_run(name)) is not None]
+    return [summary for name in names if (summary := read_run_in(folder / name)) is not None]
 
 
 def read_run(name: str) -> RunSummary:
     """Return one run by name."""
-    summary = _try_read_run(name) if RUN_NAME.fullmatch(name) else None
+    summary = read_run_in(runs_folder() / name) if RUN_NAME.fullmatch(name) else None
     if summary is None:
         raise UsageError(f"there is no run {name} in {runs_folder()}", hint="`railbed runs` lists them")
     return summary
 
 
+def find_run(given: str | None) -> Path:
+    """Return the folder of a run: by its name, by a path to its folder, or with nothing given the newest."""
+    if given is None:
+        for run in list_runs():
+            return runs_folder() / run.id
+        raise UsageError(f"there is no run in {runs_folder()} yet", hint="`railbed check` makes one")
+    if RUN_NAME.fullmatch(given) and read_run_in(runs_folder() / given):
+        return runs_folder() / given
+    path = Path(given)
+    if given and read_run_in(path):
+        return path
+    if given and os.path.lexists(path):
+        raise UsageError(f"{path} is no run: it has no {ABOUT} that can be read", hint="`railbed runs` lists runs")
+    raise UsageError(f"there is no run {given!r} in {runs_folder()}", hint="`railbed runs` lists them")
+
+
 def read_records(name: str) -> Iterator[dict[str, Any]]:
     """Yield the records of a run as they stand in its file; a torn last line is passed over."""
     read_run(name)
-    with (runs_folder() / name / RECORDS).open("rb") as file:
+    for line in record_lines(runs_folder() / name):
+        yield json.loads(line)
+
+
+def record_lines(folder: Path) -> Iterator[bytes]:
+    """Yield the lines of a run's records; a torn last line is passed over."""
+    with (folder / RECORDS).open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):
-                yield json.loads(line)
+                yield line
 
 
-def _try_read_run(name: str) -> RunSummary | None:
-    folder = runs_folder() / name
+def read_run_in(folder: Path) -> RunSummary | None:
+    """Return the run in a folder; None where there is none that can be read."""
     try:
+        name = folder.name if RUN_NAME.fullmatch(folder.name) else folder.resolve().name
         summary = replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
     except (OSError, ValueError):
         return None

@@ -1,0 +1,132 @@
+"""What a section is made of. Blocks hold plain text and numbers: the templates make HTML of them and escape it all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any, ClassVar, Literal
+
+Tone = Literal["good", "notice", "bad", "quiet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A word with a tone, such as a verdict."""
+
+    text: str
+    tone: Tone = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Something to type or a name from a machine, in a fixed-width face."""
+
+    text: str
+
+
+Cell = str | Mark | Code
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph."""
+
+    template: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading inside a section."""
+
+    template: ClassVar[str] = "heading"
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and their values."""
+
+    template: ClassVar[str] = "facts"
+    items: Sequence[tuple[str, Cell]]
+    large: bool = False
+    """As a row of numbers that stand out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; on a narrow screen it scrolls inside itself."""
+
+    template: ClassVar[str] = "table"
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    numbers: Sequence[str] = ()
+    """Columns that are set to the right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing that was found or that happened."""
+
+    mark: Mark
+    title: str
+    text: str = ""
+    detail: str = ""
+    advice: str = ""
+    """What to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A list of such things."""
+
+    template: ClassVar[str] = "entries"
+    items: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Text as it is, line by line."""
+
+    template: ClassVar[str] = "listing"
+    text: str
+    wrapped: bool = False
+    """Prose rather than a file: long lines are folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Blocks that are shown on demand; on paper they are always shown."""
+
+    template: ClassVar[str] = "fold"
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A plot: traces and layout as Plotly takes them.
+
+    The value of a key that ends in `color` may be `$name`: a colour of the style sheet, which differs in the dark.
+    """
+
+    template: ClassVar[str] = "figure"
+    title: str
+    traces: Sequence[Mapping[str, Any]]
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    height: int = 300
+    half: bool = False
+    """Two of these stand side by side where there is room."""
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The names of the lines and their colours in the style sheet; none where there is one line only."""
+        named = [trace for trace in self.traces if trace.get("name") and trace.get("showlegend") is not False]
+        keys = [(unescape(trace["name"]), (trace.get("line") or trace["marker"])["color"][1:]) for trace in named]
+        return keys if len(keys) > 1 else []
+
+
+Block = Text | Heading | Facts | Table | Entries | Listing | Fold | Figure

@@ -1,0 +1,16 @@
+"""The sections there are."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from railbed import catalog
+from railbed.report import sections
+from railbed.report.section import Section
+
+
+@cache
+def all_sections() -> tuple[Section, ...]:
+    """Return every section, in the order of the page."""
+    found = catalog.collect(sections, Section, "SECTION").values()
+    return tuple(sorted(found, key=lambda section: (section.order, section.name)))

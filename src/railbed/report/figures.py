@@ -1,0 +1,171 @@
+"""Figures as plain dicts for Plotly. Colours are names of the style sheet: see `Figure`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isfinite
+from typing import Any
+
+from railbed.report.blocks import Figure
+from railbed.report.series import Points
+from railbed.report.thin import thin
+from railbed.report.words import clean
+
+COLOURS = ("$c1", "$c2", "$c3", "$c4", "$c5", "$c6")
+MOST_MARKS = 200
+MOST_MARK_WORDS = 4
+FEW_POINTS = 60
+SECONDS = ((1.0, " s"), (1e-3, " ms"), (1e-6, " µs"))
+BYTES = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B"))
+"""Units from the largest on; a figure uses the first that its values reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a figure."""
+
+    name: str
+    points: Points
+    colour: str = COLOURS[0]
+    dash: str = "solid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar, with how far above it the whisker reaches."""
+
+    name: str
+    value: float
+    upper: float | None = None
+
+
+def label(text: str) -> str:
+    """Return text that Plotly shows as it is: it reads tags and entities in every text."""
+    return escape(clean(text), quote=False)
+
+
+def plain(value: float) -> float | None:
+    """Return a value as JSON knows it, with as many digits as can be seen."""
+    return float(f"{value:.6g}") if isfinite(value) else None
+
+
+def over_steps(
+    title: str,
+    lines: Sequence[Line],
+    *,
+    marks: Iterable[tuple[float, str]] = (),
+    note: str = "",
+    tick: str = "",
+    half: bool = False,
+    from_zero: bool = False,
+) -> Figure:
+    """Return lines over steps, with marks (such as restarts) as upright lines."""
+    shapes, words = _marks(list(marks))
+    axis: dict[str, Any] = {"rangemode": "tozero" if from_zero else "normal"}
+    if tick:
+        axis["tickformat"] = tick
+    layout = {"xaxis": {"title": {"text": "step"}}, "yaxis": axis, "shapes": shapes}
+    if not half:
+        layout["annotations"] = words
+    return Figure(
+        title=title,
+        traces=[_trace(line) for line in lines],
+        layout=layout,
+        note=note,
+        half=half,
+        height=240 if half else 300,
+    )
+
+
+def stacked(title: str, total: Points, parts: Sequence[Line], *, note: str = "") -> Figure:
+    """Return areas on top of each other; all are drawn at the same steps, those where the total is extreme."""
+    shown = thin(total.values)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": label(part.name),
+            "stackgroup": "parts",
+            "x": [total.steps[index] for index in shown],
+            "y": [plain(part.points.values[index]) for index in shown],
+            "line": {"width": 0, "color": part.colour},
+            "fillcolor": part.colour,
+        }
+        for part in parts
+    ]
+    layout = {
+        "xaxis": {"title": {"text": "step"}},
+        "yaxis": {"rangemode": "tozero", "ticksuffix": " s"},
+    }
+    return Figure(title=title, traces=traces, layout=layout, note=note, height=340)
+
+
+def bars(
+    title: str,
+    values: Sequence[Bar],
+    *,
+    scales: Sequence[tuple[float, str]],
+    note: str = "",
+    colour: str = COLOURS[0],
+) -> Figure:
+    """Return one bar each; whiskers where there are."""
+    most = max((bar.value for bar in values if isfinite(bar.value)), default=0.0)
+    unit, suffix = next((scale for scale in scales if most >= scale[0]), scales[-1])
+    trace: dict[str, Any] = {
+        "type": "bar",
+        "x": [label(bar.name) for bar in values],
+        "y": [plain(bar.value / unit) for bar in values],
+        "marker": {"color": colour},
+        "hovertemplate": f"%{{x}}: %{{y}}{suffix}<extra></extra>",
+    }
+    if any(bar.upper is not None for bar in values):
+        reach = [max(0.0, bar.upper - bar.value) if bar.upper is not None else 0.0 for bar in values]
+        trace["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [plain(one / unit) for one in reach],
+            "arrayminus": [0] * len(reach),
+            "color": "$ink",
+            "thickness": 1,
+        }
+    layout = {
+        "xaxis": {"type": "category", "title": {"text": "rank"}},
+        "yaxis": {"rangemode": "tozero", "ticksuffix": suffix},
+        "bargap": 0.35,
+    }
+    return Figure(title=title, traces=[trace], layout=layout, note=note, half=True, height=220)
+
+
+def _trace(line: Line) -> dict[str, Any]:
+    shown = thin(line.points.values)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(shown) <= FEW_POINTS else "lines",
+        "name": label(line.name),
+        "x": [line.points.steps[index] for index in shown],
+        "y": [plain(line.points.values[index]) for index in shown],
+        "line": {"color": line.colour, "width": 1.6, "dash": line.dash},
+        "marker": {"size": 5, "color": line.colour},
+    }
+
+
+def _marks(marks: list[tuple[float, str]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    shapes = [
+        {
+            "type": "line",
+            "x0": at,
+            "x1": at,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": "$muted", "width": 1, "dash": "dot"},
+        }
+        for at, _ in marks[:MOST_MARKS]
+    ]
+    words = [
+        {"x": at, "yref": "paper", "y": 1, "text": label(word), "showarrow": False, "xanchor": "left", "yanchor": "top"}
+        for at, word in (marks if len(marks) <= MOST_MARK_WORDS else [])
+    ]
+    return shapes, words

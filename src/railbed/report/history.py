@@ -1,0 +1,106 @@
+"""What a training run was asked, and its generations: who took part, from which step to which, why each ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from railbed.model.record import Event
+from railbed.report.data import RunData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """From one start of all ranks to its end."""
+
+    number: int
+    nodes: Sequence[str]
+    start: float
+    end: float | None
+    steps: tuple[int, int] | None
+    """The first and the last step that it told of."""
+    why: str = ""
+    """Why it ended early."""
+    who: str = ""
+    done: bool = False
+    resumed_from: int | None = None
+    resumed_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """The end of one generation and the start of the next."""
+
+    who: str
+    why: str
+    time: float
+    before: Generation
+    after: Generation | None
+
+    @property
+    def seconds(self) -> float | None:
+        """From the moment it was noticed until the state was loaded again, or the ranks were started if not told."""
+        if self.after is None:
+            return None
+        return max(0.0, (self.after.resumed_at or self.after.start) - self.time)
+
+    @property
+    def steps_again(self) -> int | None:
+        """How many steps were done again."""
+        if self.after is None or self.before.steps is None or self.after.steps is None:
+            return None
+        return max(0, self.before.steps[1] - self.after.steps[0] + 1)
+
+
+def recipe(run: RunData) -> Mapping[str, Any]:
+    """Return the recipe that was trained, with every setting; empty where none was told."""
+    for event in run.told("training"):
+        found = event.data.get("recipe")
+        if isinstance(found, Mapping):
+            return found
+    return {}
+
+
+def generations(run: RunData) -> list[Generation]:
+    """Return the generations in their order."""
+    spans: list[list[Event]] = []
+    for event in run.told("generation", "restart", "done", "resumed"):
+        if event.name == "generation":
+            spans.append([event])
+        elif spans:
+            spans[-1].append(event)
+    series = run.series.get("step_seconds") or run.series.get("loss")
+    steps = series.last_steps() if series else {}
+    return [_generation(run, number, span, steps.get(number)) for number, span in enumerate(spans, start=1)]
+
+
+def restarts(run: RunData) -> list[Restart]:
+    """Return what happened between the generations."""
+    found = generations(run)
+    return [
+        Restart(who=one.who, why=one.why, time=one.end, before=one, after=following)
+        for one, following in zip_longest(found, found[1:])
+        if one.why and one.end is not None
+    ]
+
+
+def _generation(run: RunData, number: int, span: Sequence[Event], steps: tuple[int, int] | None) -> Generation:
+    nodes = span[0].data.get("nodes")
+    ending = next((event for event in span if event.name in ("restart", "done")), None)
+    resumed = next((event for event in span if event.name == "resumed"), None)
+    step = resumed.data.get("step") if resumed else None
+    restart = ending is not None and ending.name == "restart"
+    return Generation(
+        number=number,
+        nodes=[str(node) for node in nodes] if isinstance(nodes, Sequence) and not isinstance(nodes, str) else [],
+        start=span[0].time,
+        end=ending.time if ending else run.summary.ended or run.last_time,
+        steps=steps,
+        why=(ending.message or "no reason was told") if ending and restart else "",
+        who=ending.subject if ending and restart else "",
+        done=ending is not None and not restart,
+        resumed_from=step if isinstance(step, int) else None,
+        resumed_at=resumed.time if resumed else None,
+    )

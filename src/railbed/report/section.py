@@ -1,0 +1,35 @@
+"""The form of a section: a pure function from a run's data to blocks, in a file of its own.
+
+A section's file has a `show` function and one `SECTION`. `show` returns None where the run has nothing to say about it.
+`headline` adds a clause to the verdict's sentence. `methods` says, for each measure that the section shows, how it was
+got; they come together in the section `method`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from railbed.report.blocks import Block, Tone
+from railbed.report.data import RunData
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A clause of the verdict: without a capital and without a full stop."""
+
+    text: str
+    tone: Tone = "good"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One section of the page."""
+
+    name: str
+    """As its file, and the anchor on the page."""
+    title: str
+    order: int
+    show: Callable[[RunData], Sequence[Block] | None]
+    headline: Callable[[RunData], Headline | None] = lambda _: None
+    methods: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""One file per section, each with a `SECTION`; found by folder."""

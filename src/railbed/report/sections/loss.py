@@ -1,0 +1,89 @@
+"""Did it learn? The loss over steps, with restarts as marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from railbed.report.blocks import Block, Figure, Text
+from railbed.report.data import RunData
+from railbed.report.figures import COLOURS, Line, over_steps
+from railbed.report.history import recipe, restarts
+from railbed.report.section import Headline, Section
+from railbed.report.series import ends
+from railbed.report.words import number, plural
+
+FALLEN = 0.98
+"""Less than this share of the first loss counts as fallen."""
+
+
+def headline(run: RunData) -> Headline | None:
+    """Say from where to where the loss went."""
+    if "loss" not in run.series:
+        return None
+    points = run.series["loss"].mean()
+    first, last = ends(points.values)
+    asked = recipe(run).get("steps")
+    made = points.steps[-1]
+    whole = not isinstance(asked, int) or made >= asked
+    steps = plural(made, "step") if whole else f"{made:,} of {asked:,} steps"
+    if _missing(run) or not (isfinite(first) and isfinite(last)):
+        return Headline(f"the loss was not a number at times, in {steps}", "bad")
+    way = f"from {number(first)} to {number(last)} in {steps}"
+    if last < first * FALLEN:
+        return Headline(f"the loss fell {way}", "good" if whole else "notice")
+    return Headline(f"the loss went {way}, so it did not fall", "notice")
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show training and validation, then what steers them."""
+    if "loss" not in run.series:
+        return None
+    marks = [(one.before.steps[1], "restart") for one in restarts(run) if one.before.steps]
+    lines = [Line(name="training", points=run.series["loss"].mean(), colour=COLOURS[0])]
+    if "validation_loss" in run.series:
+        lines.append(Line(name="validation", points=run.series["validation_loss"].mean(), colour=COLOURS[1]))
+    blocks: list[Block] = [over_steps("Loss, nat per token", lines, marks=marks, note=_note(run))]
+    if missing := _missing(run):
+        blocks.insert(0, Text(f"{plural(missing, 'step')} told no loss: it was not a finite number there."))
+    for name, title in (("learning_rate", "Learning rate"), ("gradient_norm", "Gradient norm, before clipping")):
+        if name in run.series:
+            blocks.append(_small(run, name, title))
+    return blocks
+
+
+def _small(run: RunData, name: str, title: str) -> Figure:
+    line = Line(name=title, points=run.series[name].mean(), colour=COLOURS[2])
+    return over_steps(title, [line], half=True, from_zero=True)
+
+
+def _note(run: RunData) -> str:
+    again = sum(one.steps_again or 0 for one in restarts(run))
+    return (
+        f"{plural(again, 'step was', 'steps were')} done again after restarts; what was done last is drawn."
+        if again
+        else ""
+    )
+
+
+def _missing(run: RunData) -> int:
+    """Return how many steps told their time and no loss."""
+    if "step_seconds" not in run.series:
+        return 0
+    return len(run.series["step_seconds"].kept().keys() - run.series["loss"].kept().keys())
+
+
+SECTION = Section(
+    name="loss",
+    title="Loss",
+    order=20,
+    show=show,
+    headline=headline,
+    methods={
+        "loss": "cross-entropy of the step's global batch, summed over all ranks by the same collective as the "
+        "gradients; before the step's update",
+        "validation_loss": "cross-entropy on text that is not trained on, over the same windows every time",
+        "learning_rate": "as the schedule gave it to the optimiser",
+        "gradient_norm": "of the summed gradient of all ranks, before clipping",
+    },
+)

@@ -1,0 +1,70 @@
+"""How fast? Tokens per second, and how much of the devices' peak that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from railbed.report.blocks import Block, Cell, Facts
+from railbed.report.data import RunData
+from railbed.report.figures import COLOURS, Line, over_steps
+from railbed.report.history import restarts
+from railbed.report.section import Section
+from railbed.report.series import empty, median, quantile
+from railbed.report.words import JOIN, NOT_KNOWN, number, percent
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show tokens per second and MFU."""
+    if empty(run.series, "tokens_per_second", "mfu"):
+        return None
+    facts: list[tuple[str, Cell]] = []
+    figures: list[Block] = []
+    marks = [(one.before.steps[1], "restart") for one in restarts(run) if one.before.steps]
+    if "tokens_per_second" in run.series:
+        series = run.series["tokens_per_second"]
+        low, middle, high = _spread(series.values())
+        facts.append(("tokens/s", f"{number(middle)} in the median; {number(low)} to {number(high)} in 9 of 10 steps"))
+        line = Line(name="tokens/s", points=series.mean(), colour=COLOURS[0])
+        figures.append(over_steps("Tokens per second", [line], half=True, from_zero=True, marks=marks))
+    if "mfu" in run.series:
+        series = run.series["mfu"]
+        low, middle, high = _spread(series.values())
+        facts.append(("MFU", f"{percent(middle)} in the median; {percent(low)} to {percent(high)} in 9 of 10 steps"))
+        facts.append(("counted against", _peaks(run)))
+        line = Line(name="MFU", points=series.mean(), colour=COLOURS[2])
+        figures.append(
+            over_steps("Share of the device's peak (MFU)", [line], half=True, from_zero=True, tick="~%", marks=marks)
+        )
+    return [Facts(facts), *figures]
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float]:
+    return quantile(values, 0.05), median(values), quantile(values, 0.95)
+
+
+def _peaks(run: RunData) -> str:
+    peaks: dict[str, list[float]] = {}
+    for event in run.told("chosen"):
+        peak = event.data.get("peak_flops")
+        if isinstance(peak, int | float) and peak:
+            peaks.setdefault(str(event.data.get("peak_source", "")), []).append(peak)
+    return "; ".join(f"{_flops(values)} ({source})" for source, values in peaks.items()) or NOT_KNOWN
+
+
+def _flops(values: Sequence[float]) -> str:
+    scale, unit = (1e12, "TFLOP/s") if max(values) >= 1e12 else (1e9, "GFLOP/s")
+    ends = dict.fromkeys(number(value / scale, 3) for value in (min(values), max(values)))
+    return f"{' to '.join(ends)}{JOIN}{unit}"
+
+
+SECTION = Section(
+    name="speed",
+    title="Speed",
+    order=30,
+    show=show,
+    methods={
+        "tokens_per_second": "tokens of the whole global batch divided by the time of the step",
+        "mfu": "tokens/s times floating-point operations per token (forward and backward, without recomputation), "
+        "divided by the peak named under Speed",
+    },
+)

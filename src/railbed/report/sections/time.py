@@ -1,0 +1,88 @@
+"""Where a step's time goes: data, forward, backward, waiting for the network, optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from railbed.report.blocks import Block, Table, Text
+from railbed.report.data import RunData
+from railbed.report.figures import Line, stacked
+from railbed.report.section import Section
+from railbed.report.series import Points, median
+from railbed.report.words import percent, seconds
+
+PARTS = {
+    "data_seconds": ("data", "$c4"),
+    "forward_seconds": ("forward", "$c1"),
+    "backward_seconds": ("backward", "$c3"),
+    "allreduce_exposed_seconds": ("exposed all-reduce", "$c5"),
+    "optimiser_seconds": ("optimiser", "$c2"),
+    "other_seconds": ("other", "$c6"),
+}
+REST = ("not accounted for", "$muted")
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show the parts as stacked areas and as shares."""
+    parts = {name: told for name, told in PARTS.items() if name in run.series}
+    if not parts or "step_seconds" not in run.series:
+        return None
+    total = run.series["step_seconds"].mean()
+    lines = [
+        Line(name=title, colour=colour, points=_at(run.series[name].mean(), total.steps))
+        for name, (title, colour) in parts.items()
+    ]
+    lines = [line for line in lines if any(line.points.values)]
+    rest = _rest(total, lines)
+    whole = sum(total.values)
+    if whole and sum(rest.values) > 0.005 * whole:
+        lines.append(Line(name=REST[0], colour=REST[1], points=rest))
+    rows = [
+        (line.name, seconds(median(line.points.values)), percent(sum(line.points.values) / whole if whole else 0.0))
+        for line in lines
+    ]
+    rows.append(("whole step", seconds(median(total.values)), percent(1.0)))
+    columns = ("part", "median", "share")
+    return [
+        *_in_words(lines, whole),
+        stacked("Seconds of a step, mean over its ranks", total, lines),
+        Table(columns, rows, numbers=columns[1:]),
+    ]
+
+
+def _in_words(lines: Sequence[Line], whole: float) -> list[Block]:
+    for line in lines:
+        if line.name == PARTS["allreduce_exposed_seconds"][0] and whole:
+            share = percent(sum(line.points.values) / whole)
+            return [Text(f"For {share} of the time the ranks had nothing to do but wait for the sum of the gradients.")]
+    return []
+
+
+def _at(points: Points, steps: Sequence[int]) -> Points:
+    """Return the values at these steps; a part that was not told there took no time."""
+    known = dict(zip(points.steps, points.values, strict=True))
+    return Points(steps, [known.get(step, 0.0) for step in steps])
+
+
+def _rest(total: Points, lines: Sequence[Line]) -> Points:
+    sums = [sum(line.points.values[index] for line in lines) for index in range(len(total.values))]
+    return Points(total.steps, [max(0.0, whole - told) for whole, told in zip(total.values, sums, strict=True)])
+
+
+SECTION = Section(
+    name="time",
+    title="Where the time goes",
+    order=40,
+    show=show,
+    methods={
+        "step_seconds": "on each rank, from the end of the step before to the end of this one; on a GPU by events on "
+        "its stream",
+        "data_seconds": "building the micro-batches and handing them to the device",
+        "forward_seconds": "forward passes of all micro-batches",
+        "backward_seconds": "backward passes, until the last bucket of gradients was full; sums that run meanwhile are "
+        "hidden in it",
+        "allreduce_exposed_seconds": "from the last full bucket until all sums were there: nothing hides the network",
+        "optimiser_seconds": "clipping and the optimiser's update",
+        "other_seconds": "between two steps: accounting, copying the state for a checkpoint",
+    },
+)

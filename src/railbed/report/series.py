@@ -1,0 +1,112 @@
+"""One measure over steps, as its records told it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from statistics import fmean
+from typing import NamedTuple
+
+ENDS, MOST_AT_ENDS = 0.02, 10
+"""The share of the steps that the beginning, and the end, of a measure is taken from, and how many at most."""
+
+
+class Source(NamedTuple):
+    """Who measured."""
+
+    rank: int
+    node: str
+
+
+class Points(NamedTuple):
+    """Values at steps, in the order of the steps."""
+
+    steps: Sequence[int]
+    values: Sequence[float]
+
+
+@dataclass(slots=True)
+class Series:
+    """Rows in the order of the file. A step that was done again after a restart stands in it twice."""
+
+    unit: str
+    simulated: bool = False
+    sources: list[Source] = field(default_factory=list)
+    _number: dict[Source, int] = field(default_factory=dict)
+    _steps: array[int] = field(default_factory=lambda: array("q"))
+    _values: array[float] = field(default_factory=lambda: array("d"))
+    _from: array[int] = field(default_factory=lambda: array("L"))
+    _generations: array[int] = field(default_factory=lambda: array("L"))
+
+    def add(self, step: int, value: float, source: Source, generation: int) -> None:
+        """Add a row."""
+        if source not in self._number:
+            self._number[source] = len(self.sources)
+            self.sources.append(source)
+        self._steps.append(step)
+        self._values.append(value)
+        self._from.append(self._number[source])
+        self._generations.append(generation)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def kept(self) -> dict[int, dict[Source, float]]:
+        """Return what stands: of a step that was done again, the last time, by those who took part in it."""
+        last = dict(zip(self._steps, self._generations, strict=True))
+        found: dict[int, dict[Source, float]] = {step: {} for step in sorted(last)}
+        for step, value, number, generation in zip(
+            self._steps, self._values, self._from, self._generations, strict=True
+        ):
+            if generation == last[step]:
+                found[step][self.sources[number]] = value
+        return found
+
+    def mean(self) -> Points:
+        """Return the mean over the ranks that took a step; what only one rank tells is its own value."""
+        rows = self.kept()
+        return Points(list(rows), [fmean(by.values()) for by in rows.values()])
+
+    def by_source(self) -> dict[Source, list[float]]:
+        """Return all values of each rank, also those of steps that were done again: the time was spent."""
+        found: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
+        for value, number in zip(self._values, self._from, strict=True):
+            found[self.sources[number]].append(value)
+        return found
+
+    def last_steps(self) -> dict[int, tuple[int, int]]:
+        """Return the first and the last step of each generation."""
+        found: dict[int, tuple[int, int]] = {}
+        for step, generation in zip(self._steps, self._generations, strict=True):
+            first, last = found.get(generation, (step, step))
+            found[generation] = min(first, step), max(last, step)
+        return found
+
+    def values(self) -> list[float]:
+        """Return every value that is a number."""
+        return [value for value in self._values if isfinite(value)]
+
+
+def quantile(values: Iterable[float], share: float) -> float:
+    """Return the value below which this share of the values lies (the nearest of them); NaN where there are none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the middle value, the lower one of two; NaN where there is none."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2] if ordered else float("nan")
+
+
+def ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return how a measure began and how it ended: medians over the first and last steps, for one batch says little."""
+    width = max(1, min(MOST_AT_ENDS, round(len(values) * ENDS)))
+    return median(values[:width]), median(values[-width:])
+
+
+def empty(series: Mapping[str, Series], *names: str) -> bool:
+    """Say that none of these was measured."""
+    return not any(name in series and len(series[name]) for name in names)

@@ -1,0 +1,25 @@
+"""Fewer points, the same picture: of each stretch of a line its lowest and its highest point are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+MOST = 2000
+
+
+def thin(values: Sequence[float], most: int = MOST) -> list[int]:
+    """Return which points to draw, at most so many: the ends, extremes, and one of each gap that is no number."""
+    count = len(values)
+    if count <= most:
+        return list(range(count))
+    stretches = (most - 2) // 3
+    kept = {0, count - 1}
+    for number in range(stretches):
+        stretch = range(number * count // stretches, (number + 1) * count // stretches)
+        finite = [index for index in stretch if isfinite(values[index])]
+        if finite:
+            kept |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)}
+        if len(finite) < len(stretch):
+            kept.add(next(index for index in stretch if not isfinite(values[index])))
+    return sorted(kept)

@@ -1,0 +1,98 @@
+"""Numbers with their units, and other words, as people read them."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Iterable
+from math import isfinite
+
+NOT_KNOWN = "unknown"
+JOIN = "\N{NO-BREAK SPACE}"
+"""Stands between a number and its unit, so that no line ends there."""
+_SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_REPLACED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def clean(text: str) -> str:
+    """Return the text with characters that steer (control, direction, half ones) made visible as �."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if char in "\n\t" or unicodedata.category(char) not in _REPLACED else "�" for char in text)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with so many digits that count, and thousands apart."""
+    if not isfinite(value):
+        return "not a number" if value != value else ("−∞" if value < 0 else "∞")  # noqa: PLR0124  (that is NaN)
+    if value == 0:
+        return "0"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}".replace("-", "−")
+    if abs(value) < 1e-3:
+        return f"{value:.{digits - 1}g}".replace("-", "−")
+    return f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
+
+
+def seconds(value: float) -> str:
+    """Return a duration."""
+    if not isfinite(value):
+        return NOT_KNOWN
+    if value < 60:
+        scale, unit = next((scale for scale in _SHORT if value >= scale[0]), _SHORT[0])
+        return f"{number(value / scale, 3)}{JOIN}{unit}"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes}{JOIN}min {rest}{JOIN}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}{JOIN}h {minutes}{JOIN}min"
+    return f"{hours // 24}{JOIN}d {hours % 24}{JOIN}h"
+
+
+def size(value: float) -> str:
+    """Return a number of bytes, in powers of a thousand."""
+    if not isfinite(value):
+        return NOT_KNOWN
+    power = 0
+    while abs(value) >= 999.5 and power < len(_SIZES) - 1:
+        value, power = value / 1000, power + 1
+    return f"{number(value, 3) if power else f'{value:.0f}'}{JOIN}{_SIZES[power]}"
+
+
+def percent(share: float) -> str:
+    """Return a share of one."""
+    return f"{number(share * 100, 3)}{JOIN}%" if isfinite(share) else NOT_KNOWN
+
+
+def with_unit(value: float, unit: str) -> str:
+    """Return a measured value."""
+    match unit:
+        case "s":
+            return seconds(value)
+        case "byte":
+            return size(value)
+        case "1" | "":
+            return number(value)
+        case _:
+            return f"{number(value)}{JOIN}{unit}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return `1 restart`, `2 restarts`."""
+    return f"{count:,}{JOIN}{one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return `a, b and c`."""
+    words = list(names)
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def moment(at: float) -> str:
+    """Return a point in time, in the time zone of where the page is made."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return NOT_KNOWN

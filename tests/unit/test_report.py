@@ -1,0 +1,394 @@
+"""Sections over small runs: what they say, what they leave out, and that nothing a device said becomes markup."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from railbed.errors import UsageError
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.report import Page, build, read
+from railbed.report.blocks import Entries, Facts, Figure, Table
+from railbed.report.catalogue import all_sections
+from railbed.report.history import restarts
+from railbed.report.page import _policy
+from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
+from railbed.report.thin import MOST, thin
+from railbed.report.words import JOIN, clean, listed, number, percent, plural, seconds, size
+from tests.support.runs import STARTED, finding, plain_run, training_run
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"
+DEFAULT_SECTIONS = "verdict loss speed time ranks restarts findings nodes sample setup method".split()  # noqa: SIM905
+
+
+@pytest.fixture(autouse=True)
+def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def measured(name: str, step: int, value: float, rank: int = 0, node: str = "a") -> Measurement:
+    labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
+    return Measurement(name=name, value=value, unit="s", labels=labels, time=STARTED + step)
+
+
+def started(number: int, at: float, *names: str) -> Event:
+    return Event(name="generation", data={"generation": number, "nodes": list(names)}, time=STARTED + at)
+
+
+def said(page: Page) -> str:
+    """The text of a page as a reader has it: without scripts and styles."""
+    text = re.sub(r"<(script|style).*?</\1>", "", page.html, flags=re.DOTALL)
+    return re.sub(r"<[^>]*>", " ", text).replace(JOIN, " ")
+
+
+def page_of(*records: Record) -> Page:
+    return build(read(plain_run(records)))
+
+
+class Tags(HTMLParser):
+    """Collects the tags and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def tags_of(page: Page) -> Tags:
+    tags = Tags()
+    tags.feed(page.html)
+    return tags
+
+
+def test_a_training_run_has_every_section() -> None:
+    page = build(read(training_run()))
+    assert page.sections == DEFAULT_SECTIONS
+    assert page.figures == 9
+    assert page.verdict.startswith("Training took 2 min 29 s: the loss fell from 7.9")
+    assert "it restarted once and lost 6.80 s by it" in page.verdict
+    assert tags_of(page).tags.count("section") == len(page.sections)
+    text = said(page)
+    for words in (
+        "rank 1 was ended by SIGKILL",
+        "the state of step 150",
+        "23 steps were done again",
+        "Soft-RoCE",
+        "tiny",
+    ):
+        assert words in text
+
+
+def test_every_section_has_a_form() -> None:
+    assert [section.name for section in all_sections()] == DEFAULT_SECTIONS
+    assert len({section.order for section in all_sections()}) == len(DEFAULT_SECTIONS)
+
+
+def test_an_empty_run_is_a_page_without_plots() -> None:
+    page = page_of()
+    assert page.sections == ["setup"]
+    assert page.verdict == "Training took 12.5 s."
+    assert "Plotly" not in page.html
+    assert "script-src 'none'" in page.html.replace("&#39;", "'")
+    assert len(page.html) < 30_000
+
+
+def test_a_run_that_died_before_its_first_record() -> None:
+    folder = plain_run(status="running")
+    (folder / "records.jsonl").unlink()
+    (folder / "cluster.yaml").unlink()
+    assert build(read(folder)).verdict.startswith("Training died without a word")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [("failed", "failed"), ("interrupted", "was interrupted"), ("died", "died without a word")],
+)
+def test_the_verdict_says_how_it_ended(status: str, words: str) -> None:
+    folder = plain_run(verb="check", status=status)  # type: ignore[arg-type]
+    assert build(read(folder)).verdict.startswith(f"The check {words}")
+
+
+def test_a_torn_last_line_and_a_damaged_one() -> None:
+    folder = plain_run([measured("loss", 1, 2.0)])
+    whole = build(read(folder))
+    with (folder / "records.jsonl").open("ab") as file:
+        file.write(b'{"kind": "measurement", "na')
+    assert build(read(folder)).verdict == whole.verdict
+    assert read(folder).damaged == 0
+    with (folder / "records.jsonl").open("ab") as file:
+        file.write(b'glued on\n\xff\n[]\n{"kind": "finding"}\n{"kind": "of a later railbed"}\n')
+    assert read(folder).damaged == 4
+    assert "4 lines of records.jsonl cannot be read" in said(build(read(folder)))
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no run"):
+        read(tmp_path)
+
+
+def hostile_records() -> Iterator[Record]:
+    yield Finding(
+        check=HOSTILE,
+        subject=f"{HOSTILE}/{HOSTILE}",
+        verdict=Verdict.FAIL,
+        expected=HOSTILE,
+        observed=HOSTILE,
+        why=HOSTILE,
+        remedy=HOSTILE,
+    )
+    yield finding(Verdict.OK, subject=HOSTILE, observed=HOSTILE)
+    yield Event(name="training", subject=HOSTILE, data={"recipe": {HOSTILE: {HOSTILE: HOSTILE}}})
+    yield Event(name="notice", subject=HOSTILE, message=HOSTILE)
+    yield started(1, 1.0, HOSTILE, "b")
+    for rank, node in enumerate((HOSTILE, "b")):
+        data = {"device_name": HOSTILE, "peak_flops": 1e12, "peak_source": HOSTILE, "transport": HOSTILE, "rank": rank}
+        yield Event(name="chosen", subject=f"{node}/rank{rank}", data={**data, "torch_version": HOSTILE})
+        for name in ("loss", "tokens_per_second", "mfu", "step_seconds", "forward_seconds", "bytes_sent", HOSTILE):
+            yield measured(name, 1, 1.5, rank, node)
+    yield Event(name="checkpoint", subject=HOSTILE, message=HOSTILE)
+    yield Event(name="restart", subject=HOSTILE, message=HOSTILE)
+    yield started(2, 2.0, HOSTILE)
+    yield Event(name="sample", data={"text": HOSTILE})
+    yield Measurement(name=HOSTILE, value=1.0, unit=HOSTILE)
+
+
+def test_what_a_device_says_stays_text() -> None:
+    folder = plain_run(hostile_records())
+    about = json.loads((folder / "run.json").read_text())
+    about |= {"cluster": HOSTILE, "arguments": [HOSTILE], "verb": HOSTILE, "version": HOSTILE}
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "cluster.yaml").write_text(HOSTILE)
+    page = build(read(folder))
+    assert page.sections == DEFAULT_SECTIONS
+    tags = tags_of(page)
+    assert "img" not in tags.tags
+    assert not [name for name, _ in tags.attributes if name.startswith("on")]
+    assert tags.tags.count("script") == page.figures + 2
+    figures = re.findall(r'class="figure">(.*?)</script>', page.html, re.DOTALL)
+    assert len(figures) == page.figures
+    for figure in figures:
+        assert "<" not in figure
+        assert "<script" not in json.dumps(json.loads(figure)), "Plotly reads tags in its texts"
+    assert "\u202e" not in page.html
+    assert "alert(1)" in said(page).replace("&lt;", "<")
+
+
+def test_the_policy_allows_our_scripts_only_and_no_network() -> None:
+    policy = _policy(["one", "two"])
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy
+
+
+def test_what_is_quoted_as_code_is_code_and_still_escaped() -> None:
+    html = page_of(Event(name="notice", message="say `<b>` or a lone ` tick")).html
+    assert "say <code>&lt;b&gt;</code> or a lone ` tick" in html
+
+
+def test_secrets_do_not_reach_the_page() -> None:
+    folder = plain_run()
+    (folder / "cluster.yaml").write_text("name: x\npassword: hunter2\n")
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**about, "arguments": ["train", "--set", "token=hunter2"]}))
+    assert "hunter2" not in build(read(folder)).html
+
+
+def test_ten_thousand_steps_stay_small() -> None:
+    records = [
+        measured(name, step, (1.0 if step != 7777 else 50.0) + step % 7 * 0.123456789, rank, f"n{rank}")
+        for step in range(1, 10_001)
+        for rank in (0, 1)
+        for name in ("loss", "tokens_per_second", "step_seconds", "forward_seconds", "bytes_sent")
+    ]
+    page = page_of(*records)
+    figures = [json.loads(one) for one in re.findall(r'class="figure">(.*?)</script>', page.html, re.DOTALL)]
+    assert all(len(trace["x"]) <= MOST for figure in figures for trace in figure["data"])
+    assert any(max(trace["y"]) >= 50 for trace in figures[0]["data"]), "the extreme is kept"
+    assert sum(map(len, re.findall(r'class="figure">(.*?)</script>', page.html, re.DOTALL))) < 300_000
+
+
+def test_thinning_keeps_ends_extremes_and_gaps() -> None:
+    values = [math.sin(index / 50) for index in range(10_000)]
+    values[4321], values[8765], values[6000] = 99.0, -99.0, math.nan
+    kept = thin(values)
+    assert len(kept) <= MOST
+    assert {0, 4321, 6000, 8765, 9999} <= set(kept)
+    assert kept == sorted(kept)
+    assert thin(values[:MOST]) == list(range(MOST))
+    assert len(thin([math.nan] * 9000)) <= MOST
+
+
+def test_steps_that_were_done_again_count_once() -> None:
+    records: list[Record] = [started(1, 0.0, "a", "b")]
+    records += [measured("loss", step, 9.0) for step in range(1, 11)]
+    records += [measured("step_seconds", step, 4.0, rank, "ab"[rank]) for step in range(1, 11) for rank in (0, 1)]
+    records.append(Event(name="restart", subject="b", message="b: gone", time=STARTED + 20))
+    records.append(started(2, 25.0, "a"))
+    records.append(Event(name="resumed", data={"step": 5}, time=STARTED + 30))
+    records += [measured("loss", step, 1.0) for step in range(6, 21)]
+    records += [measured("step_seconds", step, 2.0) for step in range(6, 21)]
+    run = read(plain_run(records))
+    points = run.series["loss"].mean()
+    assert list(points.steps) == list(range(1, 21))
+    assert list(points.values) == [9.0] * 5 + [1.0] * 15
+    assert list(run.series["step_seconds"].mean().values) == [4.0] * 5 + [2.0] * 15
+    (restart,) = restarts(run)
+    assert (restart.who, restart.why, restart.seconds, restart.steps_again) == ("b", "b: gone", 10.0, 5)
+    assert "Training went on 10.0 s later on a, from the state of step 5; 5 steps were done again." in said(build(run))
+
+
+def test_a_restart_that_nothing_came_after() -> None:
+    run = read(plain_run([started(1, 0.0, "a"), Event(name="restart", subject="a", message="a: gone")]))
+    assert "Nothing went on after this." in said(build(run))
+
+
+def test_findings_stand_by_node_with_the_worst_first() -> None:
+    records = [
+        finding(Verdict.OK, subject="a"),
+        finding(Verdict.WARN, check="governor", subject="b"),
+        finding(Verdict.FAIL, check="mtu", subject="b/eth1", expected="9000", observed="1500", remedy="ip link …"),
+        finding(Verdict.UNKNOWN, subject="c"),
+    ]
+    run = read(plain_run(records, verb="check", code=1))
+    blocks = findings.show(run) or []
+    (entries, *_) = [block for block in blocks if isinstance(block, Entries)]
+    assert [(entry.mark.text, entry.title) for entry in entries.items] == [
+        ("fail", "mtu on eth1"),
+        ("warn", "governor"),
+    ]
+    assert entries.items[0].advice == "ip link …"
+    assert entries.items[0].text == "1500; expected 9000"
+    page = build(run)
+    assert page.verdict == "The check took 12.5 s: 1 finding failed on b."
+    assert 'class="bad"' in page.html
+
+
+@pytest.mark.parametrize(
+    ("values", "words", "tone"),
+    [
+        ([5.0, 4.0, 3.0], "fell from 5.000 to 3.000 in 3 steps", "good"),
+        ([3.0, 3.0, 3.0], "so it did not fall", "notice"),
+        ([3.0, math.nan, math.nan], "not a number", "bad"),
+    ],
+)
+def test_the_verdict_on_the_loss(values: list[float], words: str, tone: str) -> None:
+    run = read(plain_run(measured("loss", step, value) for step, value in enumerate(values, start=1)))
+    told = loss.headline(run)
+    assert told is not None
+    assert words in told.text.replace(JOIN, " ")
+    assert told.tone == tone
+    json.dumps([block.traces for block in loss.show(run) or () if isinstance(block, Figure)], allow_nan=False)
+    assert build(run).verdict
+
+
+def test_a_run_that_stopped_early_says_how_far_it_came() -> None:
+    told = Event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
+    page = page_of(told, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
+    assert "the loss fell from 8.000 to 6.000 in 3 of 1,000 steps" in page.verdict
+    assert "model.layers" in said(page)
+
+
+def test_steps_without_a_loss_are_told() -> None:
+    records = [measured("step_seconds", step, 1.0) for step in (1, 2, 3)]
+    page = page_of(*records, measured("loss", 1, 3.0))
+    assert "2 steps told no loss" in said(page)
+    assert "the loss was not a number at times" in page.verdict
+
+
+def test_time_that_no_part_accounts_for_is_shown() -> None:
+    records = [measured(name, 1, value) for name, value in (("step_seconds", 1.0), ("forward_seconds", 0.4))]
+    table = next(block for block in time.show(read(plain_run(records))) or () if isinstance(block, Table))
+    assert [(row[0], str(row[2]).replace(JOIN, " ")) for row in table.rows] == [
+        ("forward", "40.0 %"),
+        ("not accounted for", "60.0 %"),
+        ("whole step", "100 %"),
+    ]
+
+
+def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
+    run = read(plain_run([measured("step_seconds", 1, 1.0)]))
+    table = next(block for block in ranks.show(run) or () if isinstance(block, Table))
+    assert list(table.rows[0][5:]) == ["unknown"] * 3
+    run = read(plain_run([measured("mfu", 1, 0.4)]))
+    facts = next(block for block in speed.show(run) or () if isinstance(block, Facts))
+    assert ("counted against", "unknown") in facts.items
+
+
+def test_peaks_of_many_ranks_are_one_range() -> None:
+    chosen = [
+        Event(name="chosen", data={"peak_flops": flops, "peak_source": "measured"}) for flops in (3e10, 4e10, 3e10)
+    ]
+    facts = next(block for block in speed.show(read(plain_run([*chosen, measured("mfu", 1, 0.4)]))) or ())
+    assert isinstance(facts, Facts)
+    assert facts.items[-1] == ("counted against", f"30.0 to 40.0{JOIN}GFLOP/s (measured)")
+
+
+def test_many_ranks_are_a_table_of_some() -> None:
+    run = read(plain_run([measured("step_seconds", 1, 1.0, rank, f"n{rank}") for rank in range(100)]))
+    assert "36 more ranks are not in the table" in said(build(run))
+
+
+def test_simulated_numbers_say_so() -> None:
+    run = read(plain_run([Measurement(name="bandwidth", value=5.0, unit="Gbit/s", source="simulated")]))
+    table = next(block for block in method.show(run) or () if isinstance(block, Table))
+    assert table.rows[0][1] == "simulated"
+
+
+def test_sections_with_nothing_to_say_are_left_out() -> None:
+    run = read(plain_run())
+    for section in (findings, loss, speed, time, ranks, nodes, sample, method):
+        assert section.show(run) is None
+    assert setup.show(run)
+
+
+@pytest.mark.parametrize("data", [{}, {"text": ""}, {"text": 5}, {"tokens": "x"}])
+def test_a_sample_without_text(data: dict[str, object]) -> None:
+    assert sample.show(read(plain_run([Event(name="sample", data=data)]))) is None
+
+
+def test_tokens_that_nobody_decoded() -> None:
+    page = page_of(Event(name="sample", data={"tokens": [1, 2], "step": 5}))
+    assert "The model made 2 tokens after step 5" in said(page)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (seconds(0), "0 s"),
+        (seconds(0.0000123), "12.3 µs"),
+        (seconds(0.0421), "42.1 ms"),
+        (seconds(9.5), "9.50 s"),
+        (seconds(59.999), "60.0 s"),
+        (seconds(61), "1 min 1 s"),
+        (seconds(7260), "2 h 1 min"),
+        (seconds(200_000), "2 d 7 h"),
+        (seconds(math.nan), "unknown"),
+        (size(999), "999 B"),
+        (size(25_400_000), "25.4 MB"),
+        (size(999_999), "1.00 MB"),
+        (percent(0.305), "30.5 %"),
+        (number(0), "0"),
+        (number(-1234.5), "−1,234"),
+        (number(0.000012), "1.2e−05"),
+        (number(math.inf), "∞"),
+        (plural(1, "step"), "1 step"),
+        (plural(1200, "step"), "1,200 steps"),
+        (listed(["a", "b", "c"]), "a, b and c"),
+        (listed(["a"]), "a"),
+        (listed([]), ""),
+        (clean("a\tb\x00\ud800"), "a\tb��"),
+    ],
+)
+def test_words(text: str, wanted: str) -> None:
+    assert text.replace(JOIN, " ") == wanted
