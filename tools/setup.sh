@@ -32,4 +32,4 @@ fi
 [ -x "$venv/bin/python" ] || "$PYTHON" -m venv "$venv"
 # --group needs pip 25.1 or newer
 "$venv/bin/pip" install --quiet --disable-pip-version-check --upgrade pip
-"$venv/bin/pip" install --quiet --disable-pip-version-check --editable . --group dev
+"$venv/bin/pip" install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev

@@ -3,12 +3,16 @@
     RailbedError                one sentence, and a hint that says what to do
     ├── UserError               the user's file or arguments                    exit 2
     │   ├── ClusterFileError      file, line and key of each mistake
+    │   ├── RecipeError           the same for a recipe
+    │   ├── DataError             text to train on that is missing, empty, binary or too short
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
     │   ├── Unreachable           no connection
     │   ├── HostKeyUnknown        first contact, or a key that changed
     │   ├── LoginRefused          the machine answered and said no
-    │   └── ToolMissing           a program or library that is needed here
+    │   ├── ToolMissing           a program or library that is needed here
+    │   ├── CheckpointDamaged     a saved state that is not whole
+    │   └── RankFailed            a rank of a training job that cannot start or go on
     └── ParseError              text that a parser does not know; the fleet turns it into `unknown`
 
 A finding that failed is data, not an exception; a failing device inside a fleet becomes a value. What is not in this
@@ -35,6 +39,14 @@ class ClusterFileError(UserError):
     """The cluster file cannot be read or says something that cannot be."""
 
 
+class RecipeError(UserError):
+    """The recipe cannot be read or says something that cannot be."""
+
+
+class DataError(UserError):
+    """The text to train on is missing, empty, not text, or too short."""
+
+
 class UsageError(UserError):
     """Arguments that do not fit together, or name something that is not there."""
 
@@ -57,6 +69,18 @@ class LoginRefused(DeviceError):
 
 class ToolMissing(DeviceError):
     """A program or library that this needs is not installed."""
+
+
+class CheckpointDamaged(DeviceError):
+    """A saved state is missing, half-written or changed."""
+
+
+class RankFailed(DeviceError):
+    """A rank of a training job cannot start or go on; `peer` says that another one is the cause."""
+
+    def __init__(self, message: str, *, hint: str = "", peer: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.peer = peer
 
 
 class ParseError(RailbedError):

@@ -1,0 +1,77 @@
+"""How ranks find each other: a store at rank 0's address, under a name that no other generation uses."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+
+from railbed.errors import RankFailed
+
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """Where and as whom a rank joins."""
+
+    address: str
+    port: int
+    name: str
+    """Of the run and its generation: ranks of another one use other keys, and never meet these."""
+    rank: int
+    world: int
+    interface: str
+    """The interface, or several with commas, that this node talks through."""
+    timeout: float
+
+    @property
+    def span(self) -> timedelta:
+        """Return the time-out as torch takes it."""
+        return timedelta(seconds=self.timeout)
+
+
+def meet(meeting: Meeting) -> Store:
+    """Return a store that all ranks share, once all are there; raise RankFailed that names who is missing."""
+    try:
+        store = TCPStore(
+            meeting.address,
+            meeting.port,
+            meeting.world,
+            is_master=meeting.rank == 0,
+            timeout=meeting.span,
+            wait_for_workers=False,
+        )
+    except (RuntimeError, ValueError) as error:
+        raise RankFailed(_not_reached(meeting, error), peer=meeting.rank != 0) from None
+    named = PrefixStore(meeting.name, store)
+    named.set(f"arrived/{meeting.rank}", "yes")
+    _wait_for_all(meeting, named)
+    return named
+
+
+def _wait_for_all(meeting: Meeting, store: Store) -> None:
+    deadline = time.monotonic() + meeting.timeout
+    missing = list(range(meeting.world))
+    while True:
+        try:
+            missing = [rank for rank in missing if not store.check([f"arrived/{rank}"])]
+        except RuntimeError:
+            raise RankFailed(f"rank 0 at {meeting.address} went away while ranks were joining", peer=True) from None
+        if not missing:
+            return
+        if time.monotonic() > deadline:
+            told = ", ".join(str(rank) for rank in missing)
+            raise RankFailed(f"rank {told} did not come within {meeting.timeout:g} s", peer=True)
+        time.sleep(POLL_SECONDS)
+
+
+def _not_reached(meeting: Meeting, error: Exception) -> str:
+    place = f"{meeting.address}:{meeting.port}"
+    if meeting.rank == 0:
+        in_use = "in use" in str(error).lower()
+        reason = "the port is in use" if in_use else str(error).strip().splitlines()[0][:200]
+        return f"rank 0 cannot listen at {place}: {reason}"
+    return f"rank 0 at {place} did not answer within {meeting.timeout:g} s"

@@ -1,0 +1,52 @@
+"""What the ranks said, as records: measurements under their names, and events in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from railbed.model.record import Event, Measurement, Record
+
+UNITS = {
+    "loss": "nat",
+    "validation_loss": "nat",
+    "learning_rate": "1",
+    "gradient_norm": "1",
+    "tokens_per_second": "token/s",
+    "mfu": "1",
+    "bytes_sent": "byte",
+}
+"""Everything else that a rank measures is in seconds, and its name says so."""
+OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
+"""Equal on all ranks, or of all together: kept once, from rank 0."""
+TOGETHER = "global_tokens_per_second"
+"""The tokens of all ranks, which is what a user means by tokens per second."""
+
+
+def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield what is kept of a rank's message."""
+    match said:
+        case {"kind": "progress" | "evaluation", "step": int(step)}:
+            yield from _measurements(node, rank, step, said)
+        case {"kind": "checkpoint", "step": int(step)}:
+            words = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"
+            yield Event(name="checkpoint", subject=node, message=words, data=_data(said))
+        case {"kind": "checkpoint_failed" | "error", "sentence": str(sentence)}:
+            yield Event(name=said["kind"], subject=f"{node}/rank{rank}", message=sentence, data=_data(said))
+        case {"kind": "resumed", "step": int(step)} if rank == 0:
+            yield Event(name="resumed", subject=node, message=f"goes on after step {step}", data=_data(said))
+        case {"kind": "chosen" | "sample" | "exported" | "done" as kind}:
+            yield Event(name=kind if kind != "done" else "rank_done", subject=f"{node}/rank{rank}", data=_data(said))
+
+
+def _measurements(node: str, rank: int, step: int, said: Mapping[str, Any]) -> Iterator[Measurement]:
+    for name, value in {**said, "tokens_per_second": said.get(TOGETHER)}.items():
+        measured = name in UNITS or name.endswith("_seconds")
+        if measured and isinstance(value, int | float) and (rank == 0 or name not in OF_ALL):
+            labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
+            unit = UNITS.get(name, "s")
+            yield Measurement(name=name, value=float(value), unit=unit, labels=labels, time=float(said.get("time", 0)))
+
+
+def _data(said: Mapping[str, Any]) -> dict[str, object]:
+    return {key: value for key, value in said.items() if key not in ("kind", "time", "sentence")}

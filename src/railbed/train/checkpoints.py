@@ -1,0 +1,200 @@
+"""Saved states on disk: written beside, hashed, synced, renamed, read back, and only then the latest.
+
+    checkpoints/step-00000020/{model.safetensors, optimiser.safetensors, state.json, manifest.json}
+    checkpoints/latest              the name of the newest one that was read back and verified
+
+A folder without a manifest, or with a file that is not what the manifest says, is never loaded: it is named. No torch
+here: an agent looks for good states without loading it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from railbed.errors import CheckpointDamaged
+
+KEPT = 2
+MANIFEST = "manifest.json"
+LATEST = "latest"
+FORMAT = 1
+NAME = re.compile(r"step-(\d{8,})")
+UNFINISHED = re.compile(r"\.step-\d{8,}\.(new|old)")
+PIECE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One file as it was written: what is on the disk must be this."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A state that was read back and is whole."""
+
+    step: int
+    hash: str
+    """Of the manifest, and so of everything in it; equal states on two nodes have equal hashes."""
+    size: int
+    path: Path
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a folder holds: the good states, the newest first, and a sentence for each that is not."""
+
+    good: list[Checkpoint] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+
+def folder_of(checkpoints: Path, step: int) -> Path:
+    """Return where the state of a step stands."""
+    return checkpoints / f"step-{step:08d}"
+
+
+def publish(checkpoints: Path, step: int, write: Callable[[Path], dict[str, Written]]) -> Checkpoint:
+    """Let `write` fill a folder, and make it the latest once it was read back and is whole.
+
+    Raise OSError (a full disk, say) with everything as it was before.
+    """
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    beside, final = checkpoints / f".step-{step:08d}.new", folder_of(checkpoints, step)
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir()
+        files = write(beside)
+        content = {"format": FORMAT, "step": step, "files": {name: [f.sha256, f.size] for name, f in files.items()}}
+        write_synced(beside / MANIFEST, json.dumps(content, indent=1, sort_keys=True).encode())
+        sync_folder(beside)
+        _into_place(beside, final)
+        sync_folder(checkpoints)
+        checkpoint = verified(final)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    _point(checkpoints, final.name)
+    _prune(checkpoints, step)
+    return checkpoint
+
+
+def survey(checkpoints: Path) -> Survey:
+    """Read every state back; the newest good one is the first of the good."""
+    found = Survey()
+    if not checkpoints.is_dir():
+        return found
+    steps = sorted((path for path in checkpoints.iterdir() if NAME.fullmatch(path.name)), key=_step, reverse=True)
+    for path in steps:
+        try:
+            found.good.append(verified(path))
+        except CheckpointDamaged as fault:
+            found.damaged.append(fault.message)
+    return found
+
+
+def verified(path: Path) -> Checkpoint:
+    """Read a state back from the disk; raise CheckpointDamaged that says what is wrong with it."""
+    try:
+        text = (path / MANIFEST).read_bytes()
+    except OSError:
+        raise CheckpointDamaged(f"checkpoint {path} has no {MANIFEST}: it is half-written or half-deleted") from None
+    try:
+        content = json.loads(text)
+        step, files = int(content["step"]), {name: Written(*file) for name, file in content["files"].items()}
+        known = content["format"] == FORMAT
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is damaged") from None
+    if not known or step != _step(path):
+        raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
+    for name, expected in files.items():
+        _compare(path / name, expected)
+    size = sum(file.size for file in files.values())
+    return Checkpoint(step=step, hash=hashlib.sha256(text).hexdigest(), size=size, path=path)
+
+
+def write_synced(path: Path, data: bytes) -> Written:
+    """Write a small file to the disk itself."""
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return Written(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _compare(path: Path, expected: Written) -> None:
+    where = f"checkpoint {path.parent}: {path.name}"
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != expected.size:
+                raise CheckpointDamaged(f"{where} has {size} bytes of {expected.size}")
+            # What was just written comes from the disk again, not from memory.
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while piece := file.read(PIECE):
+                digest.update(piece)
+    except OSError as error:
+        raise CheckpointDamaged(f"{where} cannot be read: {error.strerror}") from None
+    if digest.hexdigest() != expected.sha256:
+        raise CheckpointDamaged(f"{where} is not what was written: its SHA-256 differs")
+
+
+def _into_place(beside: Path, final: Path) -> None:
+    """Rename; what stands there already is of an earlier try of the same step, and gives way."""
+    old = final.with_name(f".{final.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    beside.rename(final)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _point(checkpoints: Path, name: str) -> None:
+    beside = checkpoints / f".{LATEST}.new"
+    beside.unlink(missing_ok=True)
+    write_synced(beside, f"{name}\n".encode())
+    beside.rename(checkpoints / LATEST)
+    sync_folder(checkpoints)
+
+
+def _prune(checkpoints: Path, newest: int) -> None:
+    """Keep the newest and the one before it that is good; states of later steps belong to a future that was undone."""
+    kept = [folder_of(checkpoints, newest)]
+    for path in sorted(checkpoints.iterdir(), key=_step, reverse=True):
+        if UNFINISHED.fullmatch(path.name) or _step(path) > newest:
+            shutil.rmtree(path, ignore_errors=True)
+        elif NAME.fullmatch(path.name) and path not in kept:
+            if len(kept) < KEPT and _whole(path):
+                kept.append(path)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _whole(path: Path) -> bool:
+    try:
+        verified(path)
+    except CheckpointDamaged:
+        return False
+    return True
+
+
+def _step(path: Path) -> int:
+    match = NAME.fullmatch(path.name)
+    return int(match[1]) if match else -1

@@ -1,0 +1,255 @@
+"""From text files to memory-mapped tokens, kept by content: the same text is tokenised once.
+
+    CACHE/tokens-<hash>/{tokens.bin, tokens.json, tokenizer.json, tokenizer_config.json}
+
+The texts stand in the order of their hashes, which is as good as random and the same everywhere; the last part of them
+is for validation.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import os
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railbed.errors import DataError
+from railbed.train import tokens as bpe
+from railbed.train.order import window_count
+from railbed.train.recipe import Data, Recipe
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+FORMAT = 1
+HEAD_BYTES = 64 << 10
+PIECE_CHARACTERS = 1 << 20
+PIECES_AT_ONCE = 8
+NOT_SOURCE = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "ensurepip", "pydoc_data"}
+NOT_SOURCE |= {"encodings"}  # tables of characters, and a fifth of all tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A text as tokens, in a folder that can be copied to the nodes."""
+
+    folder: Path
+    hash: str
+    tokens: int
+    train: int
+    vocabulary: int
+    end_of_text: int
+    dtype: str
+    texts: int
+    skipped: int
+    """Files in the folders that are no text."""
+
+
+def prepare(recipe: Recipe, cache: Path) -> Prepared:
+    """Tokenise a recipe's text, or find it tokenised; raise DataError where it is no use."""
+    texts, skipped = _texts(recipe.data)
+    wanted = recipe.model.vocabulary
+    vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
+    key = _key(texts, recipe.data, vocabulary)
+    folder = cache / f"tokens-{key[:16]}"
+    if not _is_whole(folder):
+        _make(folder, key, texts, recipe.data, vocabulary)
+    about = json.loads((folder / "tokens.json").read_text())
+    prepared = Prepared(folder=folder, skipped=skipped, **about)
+    _check(prepared, recipe)
+    return prepared
+
+
+def standard_library() -> list[Path]:
+    """Return the source files of Python's standard library on this machine."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    found = [path for path in sorted(root.rglob("*.py")) if not NOT_SOURCE.intersection(path.relative_to(root).parts)]
+    if not found:
+        hint = "give files of your own: --set data.files=[PATH]"
+        raise DataError(f"the source of Python's standard library is not at {root}", hint=hint)
+    return found
+
+
+def _check(prepared: Prepared, recipe: Recipe) -> None:
+    context, wanted = recipe.model.context, recipe.model.vocabulary
+    if window_count(prepared.train, context) < 1:
+        raise DataError(
+            f"the text is too short: {prepared.train} tokens to train on, and one sequence needs {context + 1}"
+        )
+    if wanted != "auto" and prepared.vocabulary > wanted:
+        hint = "--set model.vocabulary=auto takes the tokenizer's"
+        raise DataError(f"the tokenizer has {prepared.vocabulary} tokens, the model only {wanted}", hint=hint)
+
+
+def _texts(data: Data) -> tuple[dict[str, Path], int]:
+    """Return the text files by their hashes, in the order of these, and how many files were passed over."""
+    files, skipped = _files(data.files)
+    found = {_sha256(path): path for path in files}
+    return dict(sorted(found.items())), skipped
+
+
+def _files(named: Sequence[str]) -> tuple[list[Path], int]:
+    if not named:
+        return standard_library(), 0
+    files: list[Path] = []
+    skipped = 0
+    for name in named:
+        path = Path(name)
+        if path.is_dir():
+            text, others = _inside(path)
+            files += text
+            skipped += others
+        elif not path.exists():
+            raise DataError(f"there is no file or folder {path}")
+        elif not _is_text(path):
+            raise DataError(f"{path} is not text: it has bytes that are no UTF-8")
+        elif path.stat().st_size == 0:
+            raise DataError(f"{path} is empty")
+        else:
+            files.append(path)
+    return files, skipped
+
+
+def _inside(folder: Path) -> tuple[list[Path], int]:
+    every = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _hidden(path, folder)]
+    full = [path for path in every if path.stat().st_size > 0]
+    text = [path for path in full if _is_text(path)]
+    if not every:
+        raise DataError(f"the folder {folder} is empty")
+    if not text:
+        raise DataError(f"the folder {folder} has no text: all of its {len(every)} files are binary or empty")
+    return text, len(every) - len(text)
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _key(texts: Iterable[str], data: Data, vocabulary: int) -> str:
+    """Return the hash of everything that the tokens depend on."""
+    tokenizer: object = vocabulary
+    if data.tokenizer is not None:
+        given = Path(data.tokenizer)
+        tokenizer = hashlib.sha256(bpe.opened(given).to_str().encode()).hexdigest()
+    content = json.dumps([FORMAT, list(texts), tokenizer, data.validation])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        about = json.loads((folder / "tokens.json").read_text())
+        size = (folder / "tokens.bin").stat().st_size
+        return bool(size == about["tokens"] * (2 if about["dtype"] == "uint16" else 4))
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int) -> None:
+    """Write the folder beside, and rename it into place."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        if data.tokenizer is not None:
+            tokenizer = bpe.opened(Path(data.tokenizer))
+        else:
+            pieces = (piece for path in texts.values() for piece in _pieces(path))
+            tokenizer = bpe.trained(pieces, vocabulary)
+        size = tokenizer.get_vocab_size(with_added_tokens=True)
+        dtype = "uint16" if size <= 1 << 16 else "uint32"
+        count = _write(beside / "tokens.bin", texts.values(), tokenizer, dtype)
+        about = {
+            "hash": key,
+            "tokens": count,
+            "train": count - int(count * data.validation),
+            "vocabulary": size,
+            "end_of_text": bpe.end_of_text(tokenizer),
+            "dtype": dtype,
+            "texts": len(texts),
+        }
+        tokenizer.save(str(beside / "tokenizer.json"))
+        _configure(beside, data.tokenizer)
+        (beside / "tokens.json").write_text(json.dumps(about, indent=1) + "\n")
+        beside.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.rename(folder)
+    except OSError as error:
+        raise DataError(f"the tokens cannot be written to {folder.parent}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _configure(folder: Path, tokenizer: str | None) -> None:
+    given = Path(tokenizer) / "tokenizer_config.json" if tokenizer is not None else None
+    text = given.read_text() if given is not None and given.exists() else bpe.configuration()
+    (folder / "tokenizer_config.json").write_text(text)
+
+
+def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) -> int:
+    import numpy as np
+
+    end, count = bpe.end_of_text(tokenizer), 0
+    with path.open("wb") as file:
+        for text in texts:
+            for group in _groups(_pieces(text)):
+                for encoding in tokenizer.encode_batch(group, add_special_tokens=False):
+                    np.asarray(encoding.ids, dtype=dtype).tofile(file)
+                    count += len(encoding.ids)
+            np.asarray([end], dtype=dtype).tofile(file)
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+    return count
+
+
+def _pieces(path: Path) -> Iterator[str]:
+    """Yield a text in pieces of about a megabyte that end with a line."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            while lines := file.readlines(PIECE_CHARACTERS):
+                yield "".join(lines)
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text to its end: it has bytes that are no UTF-8") from None
+
+
+def _groups(pieces: Iterable[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    for piece in pieces:
+        group.append(piece)
+        if len(group) == PIECES_AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def described(prepared: Prepared) -> dict[str, object]:
+    """Return it as plain values, for a record."""
+    return {**asdict(prepared), "folder": str(prepared.folder)}

@@ -1,0 +1,110 @@
+"""What a rank is told when it is started, as a JSON file: the interface between the control side and the worker.
+
+    python -m railbed.train.worker JOB.json --messages FD
+
+The rank answers with JSON lines on the given file descriptor, each with its kind, rank and time:
+
+    alive               every second, from a thread: step, phase (starting, joining, loading, training, finishing)
+    chosen              what was chosen for this hardware: device, precision, compile, threads, micro_batch, …
+    resumed             step: where a resumed run goes on
+    progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
+                        step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …
+    evaluation          step, validation_loss
+    checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
+    checkpoint_failed   step, sentence: training goes on
+    sample              step, tokens: text made by the model, still as tokens
+    exported            folder: the weights in the layout of Hugging Face
+    done                step, loss, seconds
+    error               sentence, peer: true where another rank was lost and this one is well
+
+When nobody reads the messages any more, the rank ends itself: no orphan outlives its starter.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from railbed.train.plainclass import build
+from railbed.train.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeSource:
+    """The state to go on from: the rank that has it gives it to all others."""
+
+    step: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """Everything one rank needs to know."""
+
+    recipe: dict[str, Any]
+    """The recipe as plain values (`Recipe.model_dump(mode="json")`)."""
+    run: str
+    generation: int = 0
+    """Counts the starts of a run; ranks of different generations never meet."""
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    local_world: int = 1
+    """Ranks on this node; they share its cores."""
+    shares: tuple[float, ...] = (1.0,)
+    """One for each rank: how much of the global batch it gets. Zero takes part and computes nothing."""
+    master_address: str = "127.0.0.1"
+    """Address of rank 0's node, on the network that the job uses; never a host name."""
+    master_port: int = 0
+    interface: str = ""
+    """Network interface of this node that carries the gradients; several with commas. Needed for more than one rank."""
+    timeout_seconds: float = 60.0
+    """How long to wait for the other ranks, at the start and in every collective."""
+    transport: str = "auto"
+    """gloo, nccl, or auto: nccl on GPUs."""
+    device: str = "auto"
+    """cpu, cuda:N, or auto: the GPU with the number of the local rank where there are GPUs."""
+    threads: int = 0
+    """Processor threads of this rank; 0 lets the recipe decide, and its `auto` shares the cores."""
+    tokens: str = ""
+    """Folder with tokens.bin and tokens.json."""
+    checkpoints: str = ""
+    """Folder for checkpoints on this node; empty saves none. The first rank of each node saves."""
+    export: str = ""
+    """Folder for the final weights, written by rank 0; empty writes none."""
+    resume: ResumeSource | None = None
+    prompt: tuple[int, ...] = ()
+    """Tokens that the sample of generated text begins with."""
+    sample_tokens: int = 120
+    """Length of that sample; 0 makes none."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that the rank sets for itself before torch is loaded, such as NCCL_IB_HCA."""
+
+    @property
+    def settings(self) -> Settings:
+        """Return the recipe, typed."""
+        return Settings.read(self.recipe)
+
+    @property
+    def saves(self) -> bool:
+        """Say whether this rank keeps checkpoints: one rank of each node does, since replicas are equal."""
+        return self.local_rank == 0 and bool(self.checkpoints)
+
+    def to_json(self) -> str:
+        """Return the job as the text of its file."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> JobSpec:
+        """Read the text of a job file; raise ValueError for what it is not."""
+        values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("a job is a map")  # noqa: TRY004 -- wrong text, not a wrong call
+        return build(cls, values)
+
+    @classmethod
+    def read(cls, path: Path) -> JobSpec:
+        """Read a job file."""
+        return cls.from_json(path.read_text())

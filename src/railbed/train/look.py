@@ -1,0 +1,20 @@
+"""Which checkpoints on a node are whole: `python -m railbed.train.look FOLDER`, run there; it needs no torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from railbed.train.checkpoints import survey
+
+
+def main() -> None:
+    """Print the good states and a sentence for each of the others."""
+    found = survey(Path(sys.argv[1]))
+    good = [{"step": state.step, "hash": state.hash} for state in found.good]
+    sys.stdout.write(json.dumps({"good": good, "damaged": found.damaged}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

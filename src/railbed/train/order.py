@@ -1,0 +1,98 @@
+"""Which tokens are learned when: a pure function of seed, step and index, the same on any number of ranks.
+
+The training tokens are cut into windows. An epoch is a permutation of all windows, computed one by one and never
+stored: a Feistel network over the smallest power of two that holds them, walked until it lands inside. So the state of
+the data is the step alone, and a step's global batch does not depend on who works on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+ROUNDS = 6
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+"""The odd constant of splitmix64, whose finaliser is the round function."""
+
+
+def window_of(seed: int, step: int, index: int, *, global_batch: int, windows: int) -> int:
+    """Return the window that is sequence `index` of the global batch of a step; steps are counted from 0."""
+    epoch, position = divmod(step * global_batch + index, windows)
+    return permuted(position, windows, key_of(seed, epoch))
+
+
+def window_count(tokens: int, context: int) -> int:
+    """Return how many windows of `context` tokens, each with the token that follows it, fit."""
+    return max(0, (tokens - 1) // context)
+
+
+def key_of(seed: int, *parts: int) -> int:
+    """Return a 64-bit number that stands for the seed and the parts; other parts give an unrelated one."""
+    key = mixed(seed)
+    for part in parts:
+        key = mixed(key ^ part)
+    return key
+
+
+def permuted(position: int, size: int, key: int) -> int:
+    """Return where a position of 0 … size - 1 goes in the permutation that the key stands for."""
+    if size <= 1:
+        return 0
+    bits = max(2, (size - 1).bit_length())
+    while True:
+        position = _feistel(position, bits, key)
+        if position < size:
+            return position
+
+
+def _feistel(value: int, bits: int, key: int) -> int:
+    """Return a permutation of the numbers below 2**bits; halves of unequal size swap their sizes every round."""
+    low = bits // 2
+    high = bits - low
+    left, right = value >> low, value & ((1 << low) - 1)
+    for number in range(ROUNDS):
+        left, right = right, left ^ (mixed(key ^ (right * ROUNDS + number)) & ((1 << high) - 1))
+        low, high = high, low
+    return left << low | right
+
+
+def mixed(value: int) -> int:
+    """Return splitmix64's finaliser of a number: every bit of the result hangs on every bit of the input."""
+    value = (value + GOLDEN) & MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+def deal(global_batch: int, shares: Sequence[float]) -> tuple[range, ...]:
+    """Return each rank's sequences of the global batch, as near to its share as whole sequences allow.
+
+    What is left over by rounding down goes to those who lost most by it, the lower rank first. A share of zero gets
+    nothing.
+    """
+    total = sum(shares)
+    if not shares or total <= 0 or min(shares) < 0:
+        raise ValueError("shares must be zero or more, and at least one above zero")
+    exact = [global_batch * share / total for share in shares]
+    counts = [int(count) for count in exact]
+    order = sorted(range(len(shares)), key=lambda rank: (counts[rank] - exact[rank], rank))
+    order = [rank for rank in order if shares[rank] > 0]
+    for turn in range(global_batch - sum(counts)):
+        counts[order[turn % len(order)]] += 1
+    starts = [sum(counts[:rank]) for rank in range(len(counts))]
+    return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
+
+
+def pieces(part: range, limit: int) -> list[range]:
+    """Return a rank's sequences cut into micro-batches of at most `limit`.
+
+    All are of one size where that costs at most twice as many (a compiled model has one shape then); otherwise sizes
+    differ by one.
+    """
+    if not part:
+        return []
+    fewest = -(-len(part) // max(1, limit))
+    number = next((number for number in range(fewest, 2 * fewest) if len(part) % number == 0), fewest)
+    bounds = [part.start + len(part) * index // number for index in range(number + 1)]
+    return [range(start, stop) for start, stop in pairwise(bounds)]

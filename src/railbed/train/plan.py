@@ -1,0 +1,114 @@
+"""Who trains: the ranks of a generation on the nodes that are there, and the state that they go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from railbed.launch.members import Member
+from railbed.launch.supervise import RankStart
+from railbed.train.job import JobSpec, ResumeSource
+
+WORKER = "railbed.train.worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where things are on a node."""
+
+    python: str
+    code: str
+    """Folder that this railbed was put into."""
+    tokens: str
+    folder: str
+    """The run's own folder on this node; two nodes with one disk have two."""
+    interface: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What does not change from one generation to the next."""
+
+    run: str
+    recipe: Mapping[str, Any]
+    places: Mapping[str, Place]
+    port: int
+    transport: str = "auto"
+    threads: int = 0
+    prompt: tuple[int, ...] = ()
+    timeout: float = 60.0
+
+
+@dataclass
+class Saved:
+    """Which checkpoints are known to be whole, on which nodes."""
+
+    steps: dict[str, dict[int, str]] = field(default_factory=dict)
+    """Hashes of the states by step, for each node."""
+
+    def note(self, node: str, step: int, digest: str) -> None:
+        """Note a checkpoint; a node keeps the last two."""
+        kept = self.steps.setdefault(node, {})
+        kept[step] = digest
+        for old in sorted(kept)[:-2]:
+            del kept[old]
+
+    def newest(self, nodes: Sequence[str]) -> tuple[int, str] | None:
+        """Return the newest step that one of these nodes has, and the first node that has it."""
+        found = [(step, node) for node in nodes for step in self.steps.get(node, {})]
+        if not found:
+            return None
+        step = max(step for step, _ in found)
+        return step, next(node for at, node in found if at == step)
+
+
+def ranks_of(course: Course, generation: int, members: Sequence[Member], saved: Saved) -> dict[str, list[RankStart]]:
+    """Return the ranks of a generation, by node: numbered in the order of the members, the first is rank 0."""
+    world = sum(member.ranks for member in members)
+    first = {member.name: sum(one.ranks for one in members[:at]) for at, member in enumerate(members)}
+    newest = saved.newest([member.name for member in members])
+    resume = ResumeSource(step=newest[0], rank=first[newest[1]]) if newest else None
+    return {
+        member.name: [
+            _rank(course, generation, member, members[0], first[member.name] + local, local, world, resume)
+            for local in range(member.ranks)
+        ]
+        for member in members
+    }
+
+
+def _rank(  # noqa: PLR0917  (all that tells one rank from another)
+    course: Course,
+    generation: int,
+    member: Member,
+    master: Member,
+    rank: int,
+    local: int,
+    world: int,
+    resume: ResumeSource | None,
+) -> RankStart:
+    place = course.places[member.name]
+    job = JobSpec(
+        recipe=dict(course.recipe),
+        run=course.run,
+        generation=generation,
+        rank=rank,
+        world=world,
+        local_rank=local,
+        local_world=member.ranks,
+        shares=(1.0,) * world,
+        master_address=master.address,
+        master_port=course.port,
+        interface=place.interface,
+        timeout_seconds=course.timeout,
+        transport=course.transport,
+        threads=course.threads,
+        tokens=place.tokens,
+        checkpoints=f"{place.folder}/checkpoints",
+        export=f"{place.folder}/model",
+        resume=resume,
+        prompt=course.prompt,
+    )
+    command = [place.python, "-m", WORKER, "{job}", "--messages", "{messages}"]
+    return RankStart(rank=rank, command=command, job=job.to_json(), env={"PYTHONPATH": place.code})

@@ -1,0 +1,149 @@
+"""Recipes: those that come with railbed, as files beside this one, and how a recipe is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from railbed.errors import RecipeError, UserError
+from railbed.train.recipe import Recipe
+from railbed.yamlfile.document import Document, parse
+from railbed.yamlfile.kind import FileKind
+from railbed.yamlfile.mistakes import Mistake, did_you_mean, refusal
+from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
+
+FOLDER = Path(__file__).parent
+RECIPE_FILE = FileKind(
+    noun="a recipe",
+    model=Recipe,
+    error=RecipeError,
+    keys="model and batch",
+    hint="`railbed train --list` shows those that come with railbed",
+    habits={
+        "lr": "learning_rate",
+        "n_layer": "layers",
+        "n_head": "heads",
+        "n_embd": "width",
+        "block_size": "context",
+        "sequence_length": "context",
+        "vocab_size": "vocabulary",
+        "batch_size": "sequences",
+        "max_steps": "steps",
+        "max_iters": "steps",
+        "grad_clip": "clip",
+        "optimizer": "optimiser",
+        "warmup": "warmup_steps",
+    },
+)
+
+
+def names() -> list[str]:
+    """Return the recipes that come with railbed."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def descriptions() -> dict[str, str]:
+    """Return a line about each of them."""
+    return {name: load(name).description for name in names()}
+
+
+def load(wanted: str, settings: Sequence[str] = ()) -> Recipe:
+    """Return a recipe by its name or file, with changes of the form `key=value`; raise RecipeError."""
+    values, recipe = _load(_path_of(wanted, Path()), ())
+    for setting in settings:
+        values, recipe = _set(values, setting)
+    return recipe
+
+
+def _path_of(wanted: str, beside: Path) -> Path:
+    if wanted in names():
+        return FOLDER / f"{wanted}.yaml"
+    path = beside / Path(wanted).expanduser()
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        return path
+    known = ", ".join(names())
+    advice = did_you_mean(wanted, names()) or f"; there are {known}, and files ending in .yaml"
+    raise RecipeError(f"there is no recipe {wanted}{advice}", hint=RECIPE_FILE.hint)
+
+
+def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
+    """Return the values of a file over those that it extends, and the recipe that they are."""
+    name = str(path)
+    document = parse(read_text(path, RECIPE_FILE).removeprefix(BYTE_ORDER_MARK), name, RECIPE_FILE)
+    assert isinstance(document.value, dict)
+    values = dict(document.value)
+    extended = values.pop("extends", None)
+    if extended is not None:
+        values = merged(_extended(extended, path, document, below), anchored(values, path.parent))
+    else:
+        values = anchored(values, path.parent)
+    mistakes = list(document.mistakes)
+    recipe = validated(Recipe, values, document, RECIPE_FILE, mistakes)
+    if mistakes or recipe is None:
+        raise refusal(RECIPE_FILE, name, mistakes)
+    return values, recipe
+
+
+def _extended(wanted: object, path: Path, document: Document, below: tuple[Path, ...]) -> dict[str, Any]:
+    def refused(sentence: str) -> UserError:
+        return refusal(RECIPE_FILE, str(path), [Mistake(sentence, document.line(("extends",)), ("extends",))])
+
+    if not isinstance(wanted, str):
+        raise refused("expected the name of a recipe, or a file")
+    try:
+        parent = _path_of(wanted, path.parent)
+    except RecipeError as error:
+        raise refused(error.message) from None
+    if parent.resolve() in (path.resolve(), *below):
+        raise refused(f"{wanted} extends this recipe itself")
+    return _load(parent, (*below, path.resolve()))[0]
+
+
+def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
+    """Return the values with one changed, checked."""
+    name = f"--set {setting}"
+    keys, equals, text = setting.partition("=")
+    path = tuple(key.strip() for key in keys.split("."))
+    if not equals or not all(path):
+        raise RecipeError(f"{name}: expected key=value, such as batch.sequences=64")
+    lines = [f"{'  ' * depth}{key}:" for depth, key in enumerate(path)]
+    document = parse("\n".join(lines) + f" {text}", name, RECIPE_FILE)
+    changed = merged(values, anchored(_mapping(document.value), Path()))
+    mistakes = list(document.mistakes)
+    recipe = validated(Recipe, changed, document, RECIPE_FILE, mistakes)
+    if mistakes or recipe is None:
+        raise refusal(RECIPE_FILE, name, [replace(mistake, line=0) for mistake in mistakes])
+    return changed, recipe
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one map over another; sections are merged, everything else is replaced."""
+    values = dict(below)
+    for key, value in above.items():
+        under = values.get(key)
+        values[key] = merged(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+    return values
+
+
+def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the values with the files in them named from the folder that they were written in."""
+    data = values.get("data")
+    if not isinstance(data, dict):
+        return values
+    changed = dict(data)
+    if isinstance(data.get("files"), list):
+        changed["files"] = [_absolute(file, folder) for file in data["files"]]
+    if "tokenizer" in data:
+        changed["tokenizer"] = _absolute(data["tokenizer"], folder)
+    return {**values, "data": changed}
+
+
+def _absolute(file: object, folder: Path) -> object:
+    return str((folder / Path(file).expanduser()).absolute()) if isinstance(file, str) and file else file
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    assert isinstance(value, dict)
+    return value

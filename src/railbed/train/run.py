@@ -1,0 +1,153 @@
+"""The verb: put everything on the nodes, start the ranks, keep them going, and tell what they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from railbed.errors import UsageError
+from railbed.fleet import Fleet
+from railbed.launch.members import Member
+from railbed.launch.protocol import Message, decode
+from railbed.launch.ship import own_code, parcel, ship
+from railbed.launch.supervise import GaveUp, RankStart, Supervisor
+from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.record import Event, Record
+from railbed.probes.shell import quote_path
+from railbed.train.account import records_of
+from railbed.train.plan import Course, Place, Saved, ranks_of
+from railbed.transport.base import Command
+
+FRESH_SECONDS = 1.0
+"""For so long after a checkpoint, starting anew costs nothing worth telling."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was asked for."""
+
+    run: str
+    recipe: Mapping[str, Any]
+    tokens: Path
+    prompt: tuple[int, ...] = ()
+    ranks: int | None = None
+    """Ranks on each node; None is one for each GPU, and one where there is none."""
+    minimum: int = 1
+    """Nodes that must be left to go on."""
+    transport: str = "auto"
+    resume: bool = False
+    """Go on from what an earlier run of this name left on the nodes."""
+
+
+class TrainJob:
+    """Training, as the launch sees it."""
+
+    def __init__(self, course: Course, saved: Saved) -> None:
+        self._course = course
+        self._saved = saved
+        self._fresh = 0.0
+
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+        """Return the ranks; they go on from the newest state that a member has."""
+        return ranks_of(self._course, number, members, self._saved)
+
+    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        """Note what was saved where, and keep what a rank tells."""
+        match message:
+            case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
+                self._saved.note(node, step, digest)
+                self._fresh = time.monotonic()
+        return list(records_of(node, rank, message))
+
+    @property
+    def may_regroup(self) -> bool:
+        """Right after a checkpoint is a good moment."""
+        return time.monotonic() - self._fresh < FRESH_SECONDS
+
+
+async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
+    """Train on a cluster."""
+    members = {name: _member(name, node, order.ranks) for name, node in cluster.nodes.items()}
+    code, tokens = own_code(), parcel("tokens", {path.name: path for path in order.tokens.iterdir()})
+    shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
+    for node, why in shipped.failed.items():
+        yield Event(name="node_lost", subject=node, message=why)
+    if len(shipped.bases) < order.minimum:
+        why = "; ".join(f"{node}: {reason}" for node, reason in shipped.failed.items())
+        raise GaveUp(
+            f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})"
+        )
+    places = {
+        name: Place(
+            python=cluster.nodes[name].python,
+            code=f"{base}/{code.name}",
+            tokens=f"{base}/{tokens.name}",
+            folder=f"{base}/runs/{order.run}/{name}",
+            interface=_interface(cluster.nodes[name]),
+        )
+        for name, base in shipped.bases.items()
+    }
+    course = Course(
+        run=order.run,
+        recipe=order.recipe,
+        places=places,
+        port=cluster.training.rendezvous_port,
+        transport=order.transport,
+        prompt=order.prompt,
+    )
+    saved = Saved()
+    if order.resume:
+        async for event in _look(fleet, places, saved):
+            yield event
+    agents = {name: _agent(place) for name, place in places.items()}
+    taking_part = [member for name, member in members.items() if name in places]
+    supervisor = Supervisor(fleet, TrainJob(course, saved), taking_part, agents, order.minimum)
+    async with aclosing(supervisor.run()) as records:
+        async for record in records:
+            yield record
+
+
+async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:
+    """Find out which states of an earlier run are whole, and on which nodes."""
+    commands = {
+        name: (
+            Command(key="look", script=_run(place, "railbed.train.look", f"{place.folder}/checkpoints"), timeout=60.0),
+        )
+        for name, place in places.items()
+    }
+    async for answer in fleet.run(commands):
+        found = decode(answer.outputs[0].stdout) if answer.outputs else None
+        for state in found["good"] if found else ():
+            saved.note(answer.device, state["step"], state["hash"])
+        for sentence in found["damaged"] if found else ():
+            yield Event(name="checkpoint_failed", subject=answer.device, message=sentence)
+
+
+def _agent(place: Place) -> str:
+    return _run(place, "railbed.launch.agent", place.folder)
+
+
+def _run(place: Place, module: str, argument: str) -> str:
+    """Return the command that runs a module of this railbed on a node."""
+    python = f"env PYTHONPATH={quote_path(place.code)} {quote_path(place.python)}"
+    return f"{python} -m {module} {quote_path(argument)}"
+
+
+def _member(name: str, node: Node, ranks: int | None) -> Member:
+    count = ranks or max(1, len(node.gpus))
+    if node.ports:
+        return Member(name=name, address=str(node.ports[0].address), ranks=count)
+    if node.host == LOCAL_HOST:
+        return Member(name=name, address="127.0.0.1", ranks=count)
+    raise UsageError(
+        f"{name} has no port on a rail, so its ranks have no address for the others",
+        hint="`railbed discover --write` finds its ports, or write `ports:` into the cluster file",
+    )
+
+
+def _interface(node: Node) -> str:
+    return ",".join(port.netdev for port in node.ports[:1]) or "lo"

@@ -1,0 +1,91 @@
+"""Text to tokens and back: a byte-level BPE trained on the text itself, or the user's own tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from railbed.errors import DataError, ToolMissing
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+END_OF_TEXT = "<|endoftext|>"
+ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "[SEP]")
+"""How tokenizers call the token between two texts."""
+DEFAULT_VOCABULARY = 8192
+TRAINED_ON = 24 << 20
+"""Characters that a tokenizer is trained on, at most; more make no better one."""
+
+
+def library() -> Any:  # noqa: ANN401 -- a module, and one that may not be there
+    """Return the library; raise ToolMissing where it is not installed."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise ToolMissing(
+            "the Python library tokenizers is not installed", hint="pip install 'railbed[train]'"
+        ) from None
+    return tokenizers
+
+
+def trained(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Return a byte-level BPE of at most that many tokens; the end of a text is token 0."""
+    tools = library()
+    tokenizer: Tokenizer = tools.Tokenizer(tools.models.BPE())
+    tokenizer.pre_tokenizer = tools.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tools.decoders.ByteLevel()
+    trainer = tools.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=tools.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_at_most(texts, TRAINED_ON), trainer)
+    return tokenizer
+
+
+def _at_most(texts: Iterable[str], characters: int) -> Iterator[str]:
+    for text in texts:
+        yield text
+        characters -= len(text)
+        if characters <= 0:
+            return
+
+
+def opened(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a folder, or of a tokenizer.json; raise DataError where there is none."""
+    file = folder / "tokenizer.json" if folder.is_dir() else folder
+    if not file.is_file():
+        raise DataError(f"there is no tokenizer at {folder}", hint="a folder with a tokenizer.json is meant")
+    try:
+        tokenizer: Tokenizer = library().Tokenizer.from_file(str(file))
+    except ToolMissing:
+        raise
+    except Exception as error:
+        raise DataError(f"{file} is no tokenizer: {str(error)[:200]}") from None
+    return tokenizer
+
+
+def end_of_text(tokenizer: Tokenizer) -> int:
+    """Return the token between two texts; 0 where the tokenizer has none."""
+    found = (tokenizer.token_to_id(name) for name in ENDS)
+    return next((token for token in found if token is not None), 0)
+
+
+def configuration() -> str:
+    """Return the text of tokenizer_config.json, for transformers."""
+    ends = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT, "unk_token": END_OF_TEXT}
+    return json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **ends}, indent=2) + "\n"
+
+
+def encoded(folder: Path, text: str) -> list[int]:
+    """Return a text as tokens of the tokenizer in a folder of prepared data."""
+    return list(opened(folder).encode(text, add_special_tokens=False).ids)
+
+
+def decoded(folder: Path, tokens: Sequence[int]) -> str:
+    """Return tokens as text, by the tokenizer in a folder of prepared data; those without a meaning are left out."""
+    return str(opened(folder).decode(list(tokens), skip_special_tokens=True))

@@ -1,0 +1,75 @@
+"""What a rank tells of itself and of every step."""
+
+from __future__ import annotations
+
+import torch
+
+from railbed.train.order import deal, pieces
+from railbed.train.worker.hardware import Chosen
+from railbed.train.worker.messages import Messages
+from railbed.train.worker.step import Stepper, Taken
+
+PARTS = ("data", "forward", "backward", "allreduce_exposed", "optimiser", "other")
+
+
+class Account:
+    """Turns steps into messages."""
+
+    def __init__(self, stepper: Stepper, chosen: Chosen, messages: Messages) -> None:
+        self._stepper, self._chosen, self._messages = stepper, chosen, messages
+        self._flops = stepper.model.flops_per_token()
+        self.last_loss: float | None = None
+
+    def tell_choices(self, transport: str) -> None:
+        """Tell what this rank computes with."""
+        stepper, settings = self._stepper, self._stepper.settings
+        micro_batches = pieces(stepper.mine(), stepper.micro_limit)
+        self._messages.send(
+            "chosen",
+            **self._chosen.told(),
+            transport=transport,
+            parameters=stepper.model.parameter_count(),
+            flops_per_token=self._flops,
+            sequences=len(stepper.mine()),
+            micro_batch=max((len(part) for part in micro_batches), default=0),
+            micro_batches=len(micro_batches),
+            global_batch=settings.batch.sequences,
+            context=settings.model.context,
+            windows=stepper.tokens.windows(settings.model.context),
+            vocabulary=stepper.model.shape.vocabulary,
+            gradient_checkpointing=settings.gradient_checkpointing,
+            wire=settings.wire,
+        )
+
+    def read(self, taken: Taken) -> bool:
+        """Tell of a step; return whether rank 0 asked for a checkpoint with it. On a GPU this waits for the step."""
+        settings = self._stepper.settings
+        loss, asked = taken.together.tolist()
+        parts, seconds = taken.clock.parts(), taken.clock.total()
+        context, sequences = settings.model.context, settings.batch.sequences
+        mine = deal(sequences, self._stepper.shares)[self._stepper.collective.rank]
+        speed = taken.sequences * context / seconds
+        self.last_loss = loss
+        self._messages.step = taken.step
+        self._messages.send(
+            "progress",
+            step=taken.step,
+            loss=loss,
+            learning_rate=taken.rate,
+            gradient_norm=float(taken.norm),
+            tokens_per_second=speed,
+            global_tokens_per_second=sequences * context / seconds,
+            mfu=speed * self._flops / self._chosen.peak_flops if self._chosen.peak_flops else None,
+            step_seconds=seconds,
+            **{f"{part}_seconds": parts.get(part, 0.0) for part in PARTS},
+            bytes_sent=taken.sent_bytes,
+            bytes_reduced=taken.reduced_bytes,
+            samples=[(taken.step - 1) * sequences + mine.start, (taken.step - 1) * sequences + mine.stop],
+            **self._memory(),
+        )
+        return bool(asked > 0)
+
+    def _memory(self) -> dict[str, int]:
+        if self._stepper.device.type != "cuda":
+            return {}
+        return {"device_memory_bytes": torch.cuda.max_memory_allocated()}

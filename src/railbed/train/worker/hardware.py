@@ -1,0 +1,176 @@
+"""What this machine can do, and what is chosen for it. Everything chosen is told, and a recipe can say otherwise."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, dataclass
+
+import torch
+
+from railbed.errors import RankFailed
+from railbed.train.estimate import activation_bytes_per_token, memory
+from railbed.train.job import JobSpec
+from railbed.train.settings import Settings
+
+PEAKS = (
+    ("B200", 2250e12),
+    ("GB200", 2250e12),
+    ("H200", 989e12),
+    ("GH200", 989e12),
+    ("H100 PCIe", 756e12),
+    ("H100 NVL", 835e12),
+    ("H100", 989e12),
+    ("H800", 989e12),
+    ("H20", 148e12),
+    ("A100", 312e12),
+    ("A800", 312e12),
+    ("A40", 150e12),
+    ("A30", 165e12),
+    ("A10", 125e12),
+    ("RTX A6000", 155e12),
+    ("RTX 6000 Ada", 364e12),
+    ("L40S", 362e12),
+    ("L40", 181e12),
+    ("L4", 121e12),
+    ("RTX 5090", 209e12),
+    ("RTX 4090", 165e12),
+    ("RTX 4080", 97e12),
+    ("RTX 3090", 71e12),
+    ("RTX 3080", 59e12),
+    ("V100", 125e12),
+    ("T4", 65e12),
+)
+"""Dense bf16 (before Ampere: fp16) operations per second with fp32 sums, from the makers' data sheets."""
+
+CPU_MICRO_TOKENS = 4096
+GPU_MICRO_SEQUENCES = 64
+GPU_MEMORY_USED = 0.85
+PROBE_SIZE = 768
+PROBE_SECONDS = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a rank computes with."""
+
+    device: str
+    device_name: str
+    precision: str
+    compile: bool
+    threads: int
+    micro_limit: int
+    """Sequences in memory at once, at most."""
+    padded: bool
+    fused: bool
+    peak_flops: float
+    """Operations per second that MFU is counted against; 0 where this GPU is not in the table."""
+    peak_source: str
+    torch_version: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Return the type that is computed in."""
+        return torch.bfloat16 if self.precision == "bf16" else torch.float32
+
+    def told(self) -> dict[str, object]:
+        """Return it as fields of a message."""
+        return asdict(self)
+
+
+def device_of(job: JobSpec) -> torch.device:
+    """Return the rank's device; raise RankFailed where it is not there."""
+    name = job.device
+    if name == "auto":
+        name = f"cuda:{job.local_rank}" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
+    if device.type == "cuda":
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise RankFailed(f"there is no GPU {name}: torch {torch.__version__} sees {torch.cuda.device_count()}")
+        torch.cuda.set_device(device)
+    return device
+
+
+def choose(job: JobSpec, settings: Settings, device: torch.device, vocabulary: int) -> Chosen:
+    """Choose for this hardware, and set the process up for it."""
+    gpu = device.type == "cuda"
+    threads = _threads(job, settings)
+    torch.set_num_threads(threads)
+    precision = settings.precision
+    if precision == "auto":
+        precision = "bf16" if gpu and torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    if gpu:
+        torch.set_float32_matmul_precision("high")
+    peak, source = _peak(device)
+    padding = settings.model.pad_vocabulary
+    return Chosen(
+        device=str(device),
+        device_name=torch.cuda.get_device_name(device) if gpu else _processor(),
+        precision=precision,
+        compile=gpu if settings.compile == "auto" else settings.compile,
+        threads=threads,
+        micro_limit=_micro_limit(settings, device, precision, vocabulary),
+        padded=gpu if padding == "auto" else padding,
+        fused=True,
+        peak_flops=peak,
+        peak_source=source,
+        torch_version=torch.__version__,
+    )
+
+
+def _threads(job: JobSpec, settings: Settings) -> int:
+    if job.threads:
+        return job.threads
+    if settings.threads != "auto":
+        return settings.threads
+    return max(1, len(os.sched_getaffinity(0)) // max(1, job.local_world))
+
+
+def _micro_limit(settings: Settings, device: torch.device, precision: str, vocabulary: int) -> int:
+    if settings.batch.micro != "auto":
+        return settings.batch.micro
+    model = settings.model
+    if device.type != "cuda":
+        return max(1, CPU_MICRO_TOKENS // model.context)
+    value_bytes = 2 if precision == "bf16" else 4
+    whole = torch.cuda.get_device_properties(device).total_memory * GPU_MEMORY_USED
+    shape = {"layers": model.layers, "width": model.width, "vocabulary": vocabulary, "value_bytes": value_bytes}
+    fixed = memory(context=model.context, micro=0, gpu=True, **shape).total
+    each = model.context * activation_bytes_per_token(gpu=True, **shape)
+    fitting = int((whole - fixed) // each)
+    if fitting < 1:
+        raise RankFailed(
+            f"the model does not fit: {(fixed + each) / 1e9:.1f} GB are needed, {whole / 1e9:.1f} GB can be used"
+        )
+    return 1 << (min(fitting, GPU_MICRO_SEQUENCES).bit_length() - 1)
+
+
+def _peak(device: torch.device) -> tuple[float, str]:
+    if device.type != "cuda":
+        return measured_peak(), "measured here: fp32 matrix product, the rank's threads"
+    name = torch.cuda.get_device_name(device)
+    for part, peak in PEAKS:
+        if part in name:
+            return peak, f"data sheet of {part}, dense 16-bit"
+    return 0.0, f"{name} is not in the table"
+
+
+def measured_peak() -> float:
+    """Return the fp32 operations per second of a matrix product with the threads that are set."""
+    left, right = torch.ones(PROBE_SIZE, PROBE_SIZE), torch.ones(PROBE_SIZE, PROBE_SIZE)
+    best, end = float("inf"), time.perf_counter() + PROBE_SECONDS
+    while time.perf_counter() < end or best == float("inf"):
+        # The processor's time, not the clock's: what others take of a busy machine is not this one's peak.
+        start = time.process_time()
+        torch.mm(left, right)
+        best = min(best, (time.process_time() - start) / torch.get_num_threads())
+    return 2.0 * PROBE_SIZE**3 / max(best, 1e-9)
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:  # noqa: PTH123 -- one line of a file that is no file
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else os.uname().machine

@@ -1,0 +1,225 @@
+"""The life of a rank: choose for the hardware, join the others, take the state, train, save, finish."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from railbed.collective.face import Collective
+from railbed.collective.group import connect
+from railbed.collective.meet import Meeting
+from railbed.errors import DataError, RankFailed
+from railbed.train.checkpoints import folder_of
+from railbed.train.job import JobSpec
+from railbed.train.settings import Settings
+from railbed.train.worker import optimiser as adamw
+from railbed.train.worker.account import Account
+from railbed.train.worker.checkpoint import Saver, State, resume
+from railbed.train.worker.evaluate import validation_loss
+from railbed.train.worker.export import export
+from railbed.train.worker.generate import generate
+from railbed.train.worker.hardware import Chosen, choose, device_of
+from railbed.train.worker.hook import Hook
+from railbed.train.worker.messages import Messages
+from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.step import Stepper, Taken, wrapped
+from railbed.train.worker.tokenfile import Tokens
+from railbed.train.worker.traffic import run_traffic
+
+SIGNS_OF_A_LOST_PEER = ("gloo", "nccl", "connection closed", "connection reset", "timed out", "socket")
+COLLECT_EVERY = 500
+"""Steps between two sweeps of the garbage collector, which stands still otherwise: it halts for up to half a second."""
+
+
+def run(job: JobSpec, messages: Messages) -> None:
+    """Do the job; raise RankFailed, with `peer` where another rank is the cause."""
+    settings = job.settings
+    device = device_of(job)
+    messages.phase = "joining"
+    collective = connect(job.transport, _meeting(job), device)
+    try:
+        if settings.traffic:
+            run_traffic(settings, collective, device, messages)
+        else:
+            Training(job, settings, messages, collective, device).run()
+        collective.close()
+    except torch.OutOfMemoryError:
+        limit = "batch.micro to a smaller number, or gradient_checkpointing: true"
+        raise RankFailed(f"the memory of {device} is full; set {limit}") from None
+    except RuntimeError as error:
+        text = str(error)
+        if collective.world > 1 and any(sign in text.lower() for sign in SIGNS_OF_A_LOST_PEER):
+            sentence = f"rank {job.rank} lost another rank after step {messages.step}: {text.strip()[:300]}"
+            raise RankFailed(sentence, peer=True) from error
+        raise
+
+
+def _meeting(job: JobSpec) -> Meeting:
+    return Meeting(
+        address=job.master_address,
+        port=job.master_port,
+        name=f"{job.run}/{job.generation}",
+        rank=job.rank,
+        world=job.world,
+        interface=job.interface,
+        timeout=job.timeout_seconds,
+    )
+
+
+class Training:
+    """One rank's part in training one model."""
+
+    def __init__(
+        self, job: JobSpec, settings: Settings, messages: Messages, collective: Collective, device: torch.device
+    ) -> None:
+        self.job, self.settings, self.messages, self.collective = job, settings, messages, collective
+        messages.phase = "loading"
+        self.tokens = Tokens.open(Path(job.tokens))
+        given = settings.model.vocabulary
+        vocabulary = self.tokens.vocabulary if given == "auto" else given
+        self._check_data(vocabulary)
+        self.chosen = choose(job, settings, device, vocabulary)
+        self.model = Gpt.empty(_shape(settings, self.chosen, vocabulary), device)
+        if job.resume is None and job.rank == 0:
+            self.model.initialise(settings.seed)
+        self.optimiser = adamw.make(self.model, settings.optimiser)
+        self.state = State(self.model, self.optimiser)
+        self.saver = Saver(job, self.state, messages) if job.saves else None
+        hook = Hook(collective)
+        self.stepper = Stepper(
+            settings=settings,
+            model=self.model,
+            collective=collective,
+            tokens=self.tokens,
+            optimiser=self.optimiser,
+            device=device,
+            shares=job.shares,
+            micro_limit=self.chosen.micro_limit,
+            runner=wrapped(self.model, hook, collective, compiled=self.chosen.compile),
+            hook=hook,
+        )
+        self.account = Account(self.stepper, self.chosen, messages)
+
+    def _check_data(self, vocabulary: int) -> None:
+        context = self.settings.model.context
+        if self.tokens.windows(context) < 1:
+            raise DataError(f"{self.tokens.train} tokens to train on are fewer than one window of {context}")
+        if self.tokens.vocabulary > vocabulary:
+            raise DataError(f"the tokenizer has {self.tokens.vocabulary} tokens, the model only {vocabulary}")
+
+    def run(self) -> None:
+        """Train from where the state stands to the last step."""
+        start = time.monotonic()
+        self.account.tell_choices(self.collective.name)
+        step = resume(self.job, self.state, self.collective, lambda at: self.messages.send("resumed", step=at))
+        self.messages.step = step
+        if self.saver and self.job.resume and not folder_of(Path(self.job.checkpoints), step).exists():
+            self.saver.save(step)
+        self.stepper.warm_up()
+        self.messages.phase = "training"
+        self._steps(step)
+        self.messages.phase = "finishing"
+        self._finish()
+        loss = self.account.last_loss
+        self.messages.send("done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
+
+    def _steps(self, first: int) -> None:
+        schedule = _Schedule(self.settings)
+        waiting: deque[Taken] = deque()
+        lag = 1 if self.stepper.device.type == "cuda" else 0
+        before = None
+        for step in range(first, self.settings.steps):
+            wants = self.job.rank == 0 and schedule.time_is_up()
+            taken = self.stepper.take(step, wants_checkpoint=wants, start=before)
+            before = taken.clock
+            waiting.append(taken)
+            while len(waiting) > lag:
+                schedule.read(self.account.read(waiting.popleft()))
+            if self.saver and schedule.checkpoint_due(taken.step) and not self.saver.busy:
+                schedule.saved()
+                self.saver.save(taken.step)
+            if schedule.evaluation_due(taken.step):
+                self._evaluate(taken.step)
+                before = None
+            if step == first:
+                gc.freeze()
+                gc.disable()
+            elif step % COLLECT_EVERY == 0:
+                gc.collect()
+        while waiting:
+            self.account.read(waiting.popleft())
+
+    def _evaluate(self, step: int) -> None:
+        start = time.monotonic()
+        loss = validation_loss(self.stepper)
+        if loss is not None:
+            self.messages.send("evaluation", step=step, validation_loss=loss, seconds=time.monotonic() - start)
+
+    def _finish(self) -> None:
+        if self.saver:
+            if self.saver.last_step < self.settings.steps:
+                self.saver.save(self.settings.steps)
+            self.saver.wait()
+        if self.job.rank != 0:
+            return
+        if self.job.sample_tokens:
+            prompt = self.job.prompt or (self.tokens.end_of_text,)
+            tokens = generate(self.model, prompt, self.job.sample_tokens, seed=self.settings.seed)
+            self.messages.send("sample", step=self.settings.steps, tokens=tokens)
+        if self.job.export:
+            folder = Path(self.job.export)
+            export(self.model, folder, tokens=Path(self.job.tokens), end_of_text=self.tokens.end_of_text)
+            self.messages.send("exported", folder=str(folder))
+
+
+@dataclass(slots=True)
+class _Schedule:
+    """When to save and when to evaluate. All ranks come to the same answers at the same step."""
+
+    settings: Settings
+    _since: float = field(default_factory=time.monotonic)
+    _due: bool = False
+
+    def time_is_up(self) -> bool:
+        """Say whether rank 0 asks for a checkpoint with this step; the time begins anew then."""
+        seconds = self.settings.checkpoint.seconds
+        if seconds is None or time.monotonic() - self._since < seconds:
+            return False
+        self._since = time.monotonic()
+        return True
+
+    def read(self, asked: bool) -> None:
+        """Note that rank 0 asked for a checkpoint."""
+        self._due = self._due or asked
+
+    def checkpoint_due(self, step: int) -> bool:
+        every = self.settings.checkpoint.steps
+        self._due = self._due or (every is not None and step % every == 0)
+        return self._due
+
+    def saved(self) -> None:
+        self._due = False
+
+    def evaluation_due(self, step: int) -> bool:
+        every = self.settings.evaluation.every
+        return every > 0 and (step % every == 0 or step == self.settings.steps)
+
+
+def _shape(settings: Settings, chosen: Chosen, vocabulary: int) -> Shape:
+    model = settings.model
+    return Shape(
+        layers=model.layers,
+        heads=model.heads,
+        width=model.width,
+        context=model.context,
+        vocabulary=vocabulary,
+        dropout=model.dropout,
+        padded=chosen.padded,
+        compute=chosen.dtype,
+        gradient_checkpointing=settings.gradient_checkpointing,
+    )

@@ -1,0 +1,72 @@
+"""AdamW with its schedule, and its state by the names of the parameters."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from railbed.train.settings import OptimiserSettings
+
+EPSILON = 1e-8
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
+    """Return the learning rate of a step, counted from 0: a linear rise, then half a cosine down to a fraction."""
+    if step < settings.warmup_steps:
+        return settings.learning_rate * (step + 1) / settings.warmup_steps
+    progress = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
+    cosine = 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+    return settings.learning_rate * (settings.final_fraction + (1.0 - settings.final_fraction) * cosine)
+
+
+def make(model: nn.Module, settings: OptimiserSettings) -> torch.optim.AdamW:
+    """Return AdamW, fused; matrices decay, biases and norms do not."""
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
+    others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    fused = matrices[0].device.type in {"cpu", "cuda"}
+    betas = (settings.beta1, settings.beta2)
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, eps=EPSILON, fused=fused)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of the next step."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def clip(model: nn.Module, limit: float) -> torch.Tensor:
+    """Scale the gradients down to the limit; return their norm as it was. 0 sets no limit."""
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    # Reading the norm is free on a CPU, and saves a walk over all gradients; on a GPU it would be a halt.
+    below = norm.device.type == "cpu" and float(norm) < limit - 1e-6
+    if limit > 0 and not below:
+        torch.nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
+    return norm
+
+
+def state_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Return the moments by name; they come into being with the first step, or here."""
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        state = optimiser.state[parameter]
+        for moment in MOMENTS:
+            if moment not in state:
+                state[moment] = torch.zeros_like(parameter)
+            tensors[f"{moment}/{name}"] = state[moment]
+    return tensors
+
+
+def set_step(optimiser: torch.optim.Optimizer, step: int) -> None:
+    """Tell AdamW how many steps it has made."""
+    for group in optimiser.param_groups:
+        for parameter in group["params"]:
+            on = parameter.device if group.get("fused") else "cpu"
+            optimiser.state[parameter]["step"] = torch.tensor(float(step), dtype=torch.float32, device=on)

@@ -1,0 +1,196 @@
+"""Ranks on this machine, without agents: real processes on 127.0.0.1, their messages, and small jobs for them."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import queue
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from railbed.train.job import JobSpec, ResumeSource
+
+SMALL: dict[str, Any] = {
+    "description": "a model for tests: 50 thousand parameters",
+    "steps": 20,
+    "seed": 7,
+    "model": {
+        "layers": 2,
+        "heads": 2,
+        "width": 32,
+        "context": 16,
+        "vocabulary": 64,
+        "dropout": 0.0,
+        "pad_vocabulary": False,
+    },
+    "data": {"files": [], "tokenizer": None, "validation": 0.1, "prompt": ""},
+    "batch": {"sequences": 12, "micro": 3},
+    "optimiser": {
+        "learning_rate": 3e-3,
+        "warmup_steps": 4,
+        "final_fraction": 0.1,
+        "beta1": 0.9,
+        "beta2": 0.95,
+        "weight_decay": 0.1,
+        "clip": 1.0,
+    },
+    "evaluation": {"every": 0, "sequences": 8},
+    "checkpoint": {"steps": None, "seconds": None},
+    "precision": "fp32",
+    "compile": False,
+    "threads": 1,
+    "gradient_checkpointing": False,
+    "wire": "fp32",
+    "traffic": None,
+}
+
+
+def recipe(**changes: Any) -> dict[str, Any]:
+    """Return the small recipe with changes; maps are merged."""
+    merged: dict[str, Any] = json.loads(json.dumps(SMALL))
+    for key, value in changes.items():
+        merged[key] = {**merged[key], **value} if isinstance(value, Mapping) and merged[key] else value
+    return merged
+
+
+def write_tokens(folder: Path, *, count: int = 6000, vocabulary: int = 64) -> Path:
+    """Write tokens that can be learned: mostly the one before, and a step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chance = random.Random(5)  # noqa: S311 -- data, not a secret
+    tokens = array.array("H", [0])
+    while len(tokens) < count:
+        step = 3 if chance.random() < 0.8 else chance.randrange(vocabulary)
+        tokens.append((tokens[-1] + step) % vocabulary)
+    (folder / "tokens.bin").write_bytes(tokens.tobytes())
+    about = {"dtype": "uint16", "tokens": count, "train": count * 9 // 10, "vocabulary": vocabulary, "end_of_text": 0}
+    (folder / "tokens.json").write_text(json.dumps(about))
+    return folder
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@dataclass
+class Rank:
+    """A rank's process and what it said."""
+
+    process: subprocess.Popen[bytes]
+    reader: int
+    log: Path
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    _arrived: queue.Queue[bytes] = field(default_factory=queue.Queue)
+
+    def __post_init__(self) -> None:
+        """Read from now on: a rank whose messages nobody takes comes to a halt when the pipe is full."""
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        with os.fdopen(self.reader, "rb") as lines:
+            for line in lines:
+                self._arrived.put(line)
+        self._arrived.put(b"")
+
+    def read(self, until: Callable[[dict[str, Any]], bool] | None = None) -> None:
+        """Take messages until one that fits, or to the end."""
+        while line := self._arrived.get(timeout=90):
+            self.messages.append(json.loads(line))
+            if until is not None and until(self.messages[-1]):
+                return
+
+    def said(self, kind: str) -> list[dict[str, Any]]:
+        return [message for message in self.messages if message["kind"] == kind]
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.wait(30)
+
+
+@dataclass
+class Starter:
+    """Starts jobs below a folder."""
+
+    folder: Path
+    tokens: Path
+    started: list[Rank] = field(default_factory=list)
+
+    def start(
+        self,
+        ranks: int,
+        recipe: Mapping[str, Any],
+        *,
+        shares: Sequence[float] = (),
+        resume: ResumeSource | None = None,
+        wrap: Sequence[str] = (),
+        **fields: Any,
+    ) -> list[Rank]:
+        """Start the ranks of one job, each with its own checkpoints, as if on a node of its own."""
+        port = free_port()
+        jobs = [
+            JobSpec(
+                recipe=dict(recipe),
+                run="test",
+                rank=rank,
+                world=ranks,
+                shares=tuple(shares or [1.0] * ranks),
+                master_port=port,
+                interface="lo",
+                threads=1,
+                tokens=str(self.tokens),
+                resume=resume,
+                **{"checkpoints": str(self.folder / f"node{rank}"), "device": "cpu", "sample_tokens": 0, **fields},
+            )
+            for rank in range(ranks)
+        ]
+        return [self._spawn(job, wrap) for job in jobs]
+
+    def _spawn(self, job: JobSpec, wrap: Sequence[str]) -> Rank:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        number = len(self.started)
+        path, log = self.folder / f"job{number}.json", self.folder / f"log{number}.txt"
+        path.write_text(job.to_json())
+        read, write = os.pipe()
+        command = [*wrap, sys.executable, "-m", "railbed.train.worker", str(path), "--messages", str(write)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write])
+        os.close(write)
+        rank = Rank(process, read, log)
+        self.started.append(rank)
+        return rank
+
+    def run(self, ranks: int, recipe: Mapping[str, Any], **fields: Any) -> list[Rank]:
+        """Run a job to its end; every rank must end well."""
+        started = self.start(ranks, recipe, **fields)
+        for rank in started:
+            rank.read()
+            assert rank.process.wait(60) == 0, rank.log.read_text()
+        return started
+
+    def close(self) -> None:
+        for rank in self.started:
+            rank.kill()
+
+
+def losses(rank: Rank) -> list[float]:
+    return [message["loss"] for message in rank.said("progress")]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)

@@ -1,0 +1,173 @@
+"""Training on real processes: the same step on any number of ranks, and the same bits after a kill."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railbed.train.checkpoints import survey
+from railbed.train.job import ResumeSource
+from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
+
+EVEN_LONG = recipe(steps=60, model={"dropout": 0.1}, batch={"micro": 6}, checkpoint={"steps": 10})
+"""Long enough to be killed in the middle; with dropout, so that random numbers must go on too."""
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tokens(tmp_path_factory.mktemp("data") / "tokens")
+
+
+@pytest.fixture
+def starter(tmp_path: Path, tokens: Path) -> Iterator[Starter]:
+    starter = Starter(tmp_path, tokens)
+    yield starter
+    starter.close()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> list[float]:
+    """Return the losses of twenty steps on one rank."""
+    starter = Starter(tmp_path_factory.mktemp("alone"), tokens)
+    (rank,) = starter.run(1, recipe(), checkpoints="")
+    starter.close()
+    return losses(rank)
+
+
+def test_the_loss_falls(alone: list[float]) -> None:
+    assert len(alone) == 20
+    assert alone[-1] < alone[0] - 0.5
+
+
+@pytest.mark.parametrize("shares", [(1, 1), (1, 1, 1), (3, 1), (1, 0)], ids=str)
+def test_the_same_loss_on_any_ranks(starter: Starter, alone: list[float], shares: tuple[float, ...]) -> None:
+    ranks = starter.run(len(shares), recipe(), shares=shares, checkpoints="")
+    for rank in ranks:
+        assert losses(rank) == pytest.approx(alone, rel=1e-5)
+    samples = [tuple(message["samples"]) for rank in ranks for message in rank.said("progress") if message["step"] == 3]
+    assert sorted(number for first, end in samples for number in range(first, end)) == list(range(24, 36))
+
+
+def test_an_account_is_given_of_every_step(starter: Starter) -> None:
+    ranks = starter.run(2, recipe(evaluation={"every": 10}), checkpoints="")
+    (chosen,) = ranks[1].said("chosen")
+    assert (chosen["transport"], chosen["precision"], chosen["threads"], chosen["micro_batch"]) == (
+        "gloo",
+        "fp32",
+        1,
+        3,
+    )
+    for message in ranks[1].said("progress"):
+        parts = sum(value for key, value in message.items() if key.endswith("_seconds") and key != "step_seconds")
+        assert parts == pytest.approx(message["step_seconds"])
+        assert message["bytes_sent"] == message["bytes_reduced"] == 4 * chosen["parameters"]  # 2 (n - 1) / n is 1
+        assert 0 < message["mfu"] < 1
+        assert message["tokens_per_second"] * 2 == pytest.approx(message["global_tokens_per_second"])
+    assert [message["step"] for message in ranks[0].said("evaluation")] == [10, 20]
+    assert ranks[0].said("evaluation")[-1]["validation_loss"] == ranks[1].said("evaluation")[-1]["validation_loss"]
+    assert ranks[0].said("alive")[0]["phase"] == "starting"
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int) -> None:
+    whole = starter.run(ranks, EVEN_LONG)
+    expected = whole[0].said("checkpoint")[-1]
+    assert expected["step"] == 60
+    assert {rank.said("checkpoint")[-1]["hash"] for rank in whole} == {expected["hash"]}
+    for rank in range(ranks):
+        shutil.rmtree(starter.folder / f"node{rank}")
+    killed = starter.start(ranks, EVEN_LONG)
+    killed[0].read(until=lambda message: message["kind"] == "checkpoint")
+    for process in killed:
+        process.kill()
+    assert not killed[0].said("done")
+    last = survey(starter.folder / "node0").good[0].step
+    assert 10 <= last < 60
+    resumed = starter.run(ranks, EVEN_LONG, resume=ResumeSource(step=last, rank=0))
+    assert resumed[-1].said("resumed")[0]["step"] == last
+    assert resumed[-1].said("progress")[0]["step"] == last + 1
+    assert {rank.said("checkpoint")[-1]["hash"] for rank in resumed} == {expected["hash"]}
+    assert losses(resumed[0]) == losses(whole[0])[last:]
+
+
+def test_a_node_that_comes_back_gets_the_state(starter: Starter) -> None:
+    starter.run(2, recipe(steps=10, checkpoint={"steps": 10}))
+    shutil.rmtree(starter.folder / "node0")
+    starter.run(2, recipe(steps=12), resume=ResumeSource(step=10, rank=1))
+    assert [good.step for good in survey(starter.folder / "node0").good] == [12, 10]
+
+
+def test_a_damaged_state_is_not_loaded(starter: Starter) -> None:
+    starter.run(1, recipe(steps=10, checkpoint={"steps": 5}))
+    file = starter.folder / "node0" / "step-00000010" / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-100] ^= 4
+    file.write_bytes(data)
+    (rank,) = starter.start(1, recipe(), resume=ResumeSource(step=10, rank=0))
+    rank.read()
+    assert rank.process.wait(30) == 1
+    (error,) = rank.said("error")
+    assert "model.safetensors is not what was written" in error["sentence"]
+    assert [good.step for good in survey(starter.folder / "node0").good] == [5]
+
+
+def test_a_full_disk_does_not_end_training(starter: Starter) -> None:
+    limited = ["sh", "-c", 'ulimit -f 200; exec "$@"', "sh"]
+    (rank,) = starter.run(1, recipe(checkpoint={"steps": 10}), wrap=limited)
+    assert [message["step"] for message in rank.said("checkpoint_failed")] == [10, 20]
+    sentence = rank.said("checkpoint_failed")[0]["sentence"]
+    assert "the checkpoint of step 10 was not kept" in sentence
+    assert "training goes on, there is none yet" in sentence
+    assert len(losses(rank)) == 20
+    assert [path.name for path in (starter.folder / "node0").iterdir()] == []
+
+
+def test_a_lost_rank_is_told_as_such(starter: Starter) -> None:
+    first, second = starter.start(2, recipe(steps=100_000), checkpoints="")
+    first.read(until=lambda message: message["kind"] == "progress")
+    second.kill()
+    start = time.monotonic()
+    first.read()
+    assert first.process.wait(5) == 1
+    assert time.monotonic() - start < 5
+    (error,) = first.said("error")
+    assert error["peer"] is True
+    assert "rank 0 lost another rank after step" in error["sentence"]
+
+
+def test_a_rank_that_does_not_come_is_named(starter: Starter) -> None:
+    first, second = starter.start(2, recipe(), checkpoints="", timeout_seconds=4.0)
+    second.kill()
+    first.read()
+    (error,) = first.said("error")
+    assert error["sentence"] == "rank 1 did not come within 4 s"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_rank_quickly(starter: Starter, number: int) -> None:
+    (rank,) = starter.start(1, recipe(steps=100_000), checkpoints="")
+    rank.read(until=lambda message: message["kind"] == "progress")
+    start = time.monotonic()
+    rank.kill(number)
+    assert time.monotonic() - start < 2
+
+
+def test_a_rank_does_not_outlive_its_starter(starter: Starter) -> None:
+    script = Path(__file__).parent / "support" / "abandon.py"
+    subprocess.run([sys.executable, script, starter.folder, starter.tokens], check=True)
+    number = int((starter.folder / "pid").read_text())
+    wait_for(lambda: not Path(f"/proc/{number}").exists(), seconds=5)
+
+
+def test_traffic_sends_what_it_was_told(starter: Starter) -> None:
+    load = recipe(steps=5, traffic={"gradient_bytes": 10_000_000, "steps_per_second": 20.0})
+    ranks = starter.run(2, load, checkpoints="")
+    assert [message["bytes_reduced"] for message in ranks[1].said("progress")] == [10_000_000] * 5
+    assert ranks[0].said("done")[0]["seconds"] >= 0.2

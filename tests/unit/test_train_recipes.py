@@ -1,0 +1,111 @@
+"""Recipes: those that come with railbed, the user's own, and every mistake in words."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from pydantic import BaseModel
+
+from railbed.errors import RecipeError
+from railbed.train import recipes
+from railbed.train.estimate import memory, parameter_count
+from railbed.train.job import JobSpec, ResumeSource
+from railbed.train.recipe import Recipe
+from railbed.train.settings import Settings
+
+TEXTS = [
+    ("batch: {sequence: 4}", "FILE:1: batch.sequence: unknown key; did you mean sequences?"),
+    ("steps: 3\noptimiser:\n  lr: 1e-3", "FILE:3: optimiser.lr: unknown key; did you mean learning_rate?"),
+    ("optimizer: {}", "FILE:1: optimizer: unknown key; did you mean optimiser?"),
+    ("steps: many", "FILE:1: steps: expected a whole number, 1 or more, found 'many'"),
+    ("model: {width: 100, heads: 6}", "FILE:1: model: width 100 is not a multiple of heads 6"),
+    ("threads: 0", "FILE:1: threads: expected auto or a whole number, 1 or more, found 0"),
+    ("compile: maybe", "FILE:1: compile: expected auto, true or false, found 'maybe'"),
+    ("extends: tniy", "FILE:1: extends: there is no recipe tniy; did you mean tiny?"),
+    ("extends: own.yaml", "FILE:1: extends: own.yaml extends this recipe itself"),
+    ("- steps", "FILE:1: expected keys such as model and batch at the top, found a list"),
+    ("", "FILE: the file is empty"),
+    ("steps: *a", "FILE:1: a value that begins with * is taken for an alias; put it in quotes"),
+]
+SETTINGS = [
+    ("batch.sequence=3", "--set batch.sequence=3: batch.sequence: unknown key; did you mean sequences?"),
+    ("batch.sequences=x", "--set batch.sequences=x: batch.sequences: expected a whole number, 1 or more, found 'x'"),
+    ("batch", "--set batch: expected key=value, such as batch.sequences=64"),
+    ("precision=fp16", "--set precision=fp16: precision: expected auto or fp32 or bf16, found 'fp16'"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), TEXTS, ids=[told for _, told in TEXTS])
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        recipes.load(str(file))
+    assert caught.value.message == told.replace("FILE", str(file))
+
+
+@pytest.mark.parametrize(("setting", "told"), SETTINGS)
+def test_a_mistaken_setting_is_told(setting: str, told: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipes.load("tiny", [setting])
+    assert caught.value.message.startswith(told)
+
+
+def test_a_recipe_that_is_not_there() -> None:
+    with pytest.raises(RecipeError, match="there is no recipe gpt3; did you mean gpt2"):
+        recipes.load("gpt3")
+
+
+def test_recipes_have_names_and_descriptions() -> None:
+    assert recipes.names() == ["gpt2", "text", "tiny", "traffic"]
+    assert all(len(line) < 110 for line in recipes.descriptions().values())
+
+
+def test_extending_and_setting(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("extends: tiny\nbatch: {sequences: 48}\ndata: {files: [texts, /abs]}\n")
+    (tmp_path / "own.yaml").write_text("extends: base.yaml\ndescription: mine\n")
+    recipe = recipes.load(str(tmp_path / "own.yaml"), ["optimiser.learning_rate=5e-4", "compile=false", "steps=7"])
+    assert (recipe.description, recipe.batch.sequences, recipe.model.width, recipe.steps) == ("mine", 48, 192, 7)
+    assert (recipe.optimiser.learning_rate, recipe.compile) == (5e-4, False)
+    assert recipe.data.files == (str(tmp_path / "texts"), "/abs")
+    assert recipe.data.prompt == "def "
+
+
+def keys(kind: Any) -> object:
+    """Return the keys of a class of either kind, with those of the classes inside."""
+    hints = get_type_hints(kind)
+    names = list(kind.model_fields) if issubclass(kind, BaseModel) else [field.name for field in fields(kind)]
+    inner = {name: [kind for kind in (hints[name], *get_args(hints[name])) if _has_keys(kind)] for name in names}
+    return {name: keys(kinds[0]) if kinds else None for name, kinds in inner.items()}
+
+
+def _has_keys(kind: object) -> bool:
+    return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BaseModel))
+
+
+def test_the_worker_knows_the_same_keys() -> None:
+    assert keys(Recipe) == keys(Settings)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_a_job_comes_back_from_json(name: str) -> None:
+    recipe = recipes.load(name)
+    job = JobSpec(recipe=recipe.model_dump(mode="json"), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
+    again = JobSpec.from_json(job.to_json())
+    assert again == job
+    assert again.settings.steps == recipe.steps
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}, "run": "r", "rnak": 1}', "{"])
+def test_what_is_no_job_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        JobSpec.from_json(text)
+
+
+def test_the_estimate_counts_gpt2() -> None:
+    assert parameter_count(layers=12, width=768, context=1024, vocabulary=50257) == 124_439_808
+    small = memory(layers=12, width=768, context=1024, vocabulary=50257, micro=1)
+    assert 2.0e9 < small.total < 4.0e9

@@ -1,0 +1,157 @@
+"""GPT-2 124M on one GPU, bf16 and compiled, beside transformers' GPT-2 compiled in the same run.
+
+    PYTHONPATH=src:. python3 -m tools.bench_gpu [--steps 20] [--micro 64] [--context 1024] [--only railbed|transformers]
+
+Needs torch and, for the peer, transformers; nothing else of railbed's requirements. The loop is the worker's own: the
+step, the clock and the accounts of a real run, on tokens without meaning. A step is one micro-batch; the first ones, in
+which torch compiles, are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.support.ranks import recipe, write_tokens
+
+from railbed.collective.alone import Alone
+from railbed.train.job import JobSpec
+from railbed.train.settings import Settings
+from railbed.train.worker import optimiser as adamw
+from railbed.train.worker.hardware import choose
+from railbed.train.worker.hook import Hook
+from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.step import Stepper, Taken, wrapped
+from railbed.train.worker.tokenfile import Tokens
+
+WARM = 4
+VOCABULARY = 50257
+SHAPE = {"layers": 12, "heads": 12, "width": 768, "vocabulary": VOCABULARY}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--micro", type=int, default=64)
+    parser.add_argument("--their-micro", type=int, default=32)
+    parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--only", choices=["railbed", "transformers"])
+    arguments = parser.parse_args()
+    device = torch.device("cuda")
+    print(
+        f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}, Python {sys.version.split()[0]}", flush=True
+    )
+    speeds = {}
+    if arguments.only != "transformers":
+        speeds["railbed"] = ours(device, arguments.micro, arguments.context, arguments.steps)
+        torch.cuda.empty_cache()
+    if arguments.only != "railbed":
+        speeds["transformers"] = theirs(device, arguments.their_micro, arguments.context, arguments.steps)
+    if len(speeds) == 2:
+        print(f"railbed / transformers: {speeds['railbed'] / speeds['transformers']:.2f}")
+
+
+def ours(device: torch.device, micro: int, context: int, steps: int) -> float:
+    """Return our tokens per second."""
+    values = recipe(
+        steps=steps + WARM,
+        model={**SHAPE, "context": context, "pad_vocabulary": "auto"},
+        batch={"sequences": micro, "micro": micro},
+        precision="auto",
+        compile="auto",
+        threads="auto",
+    )
+    settings = Settings.read(values)
+    chosen = choose(JobSpec(recipe=values, run="bench"), settings, device, VOCABULARY)
+    print(f"chosen: {chosen}", flush=True)
+    shape = Shape(layers=12, heads=12, width=768, context=context, vocabulary=VOCABULARY)
+    model = Gpt.empty(replace(shape, padded=chosen.padded, compute=chosen.dtype), device)
+    model.initialise(1)
+    collective = Alone()
+    hook = Hook(collective)
+    with tempfile.TemporaryDirectory() as folder:
+        stepper = Stepper(
+            settings=settings,
+            model=model,
+            collective=collective,
+            tokens=Tokens.open(write_tokens(Path(folder), count=400_000, vocabulary=40_000)),
+            optimiser=adamw.make(model, settings.optimiser),
+            device=device,
+            shares=[1.0],
+            micro_limit=micro,
+            runner=wrapped(model, hook, collective, compiled=chosen.compile),
+            hook=hook,
+        )
+        return _run_ours(stepper, steps, model.flops_per_token() / chosen.peak_flops)
+
+
+def _run_ours(stepper: Stepper, steps: int, mfu_of_speed: float) -> float:
+    tokens = stepper.settings.batch.sequences * stepper.settings.model.context
+    seconds, taken = [], None
+    waiting: list[Taken] = []
+    for step in range(steps + WARM):
+        start = time.perf_counter()
+        taken = stepper.take(step, wants_checkpoint=False, start=taken.clock if taken else None)
+        waiting.append(taken)
+        if len(waiting) > 1:
+            read = waiting.pop(0)
+            seconds.append((sum(read.clock.parts().values()), read.clock.total(), read.clock.parts()))
+        if step == 0:
+            torch.cuda.synchronize()
+            print(f"railbed: first step, with compiling, {time.perf_counter() - start:.1f} s", flush=True)
+    losses = [waiting[-1].together.tolist()[0]]
+    speed = tokens / statistics.median(total for _, total, _ in seconds[WARM:])
+    parts = {name: round(1000 * value, 2) for name, value in seconds[-1][2].items()}
+    print(f"railbed: {model_line(stepper.model)}, loss {losses[-1]:.3f}, parts of a step in ms: {parts}")
+    tell("railbed", speed, mfu_of_speed)
+    return speed
+
+
+def model_line(model: Gpt) -> str:
+    """Return the size of the model."""
+    return f"{model.parameter_count():,} parameters"
+
+
+def theirs(device: torch.device, micro: int, context: int, steps: int) -> float:
+    """Return the tokens per second of transformers' model in a plain compiled loop with autocast and fused AdamW."""
+    import transformers
+
+    config = transformers.GPT2Config(n_positions=context, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    made: Any = transformers.GPT2LMHeadModel
+    model: Any = torch.compile(made(config).to(device))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=6e-4, fused=True)
+    ids = torch.randint(0, 40_000, (micro, context), device=device)
+    torch.cuda.reset_peak_memory_stats()
+    seconds = []
+    for _ in range(steps + WARM):
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(ids, labels=ids).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    speed = micro * context / statistics.median(seconds[WARM:])
+    tell(f"transformers {transformers.__version__}", speed, 0.0)
+    return speed
+
+
+def tell(name: str, speed: float, mfu_of_speed: float) -> None:
+    """Print a line."""
+    memory = torch.cuda.max_memory_allocated() / 2**30
+    mfu = f", MFU {100 * speed * mfu_of_speed:.1f} %" if mfu_of_speed else ""
+    print(f"{name}: {speed:,.0f} tokens/s{mfu}, {memory:.1f} GiB at the most", flush=True)
+
+
+if __name__ == "__main__":
+    main()

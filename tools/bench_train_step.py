@@ -1,0 +1,167 @@
+"""How fast one step of training is on this processor, beside a plain loop of the same model written with transformers.
+
+    python -m tools.bench_train_step [--recipe gpt2] [--steps 3] [--sequences 1] [--context 1024] [--threads N]
+
+Both train in this process, fp32, the same shape, batch and threads, in turns: ours, theirs, ours, theirs. The plain
+loop is what its documentation shows: `model(ids, labels=ids).loss.backward()`, clip, AdamW, zero_grad.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from tests.support.ranks import write_tokens
+
+from railbed.collective.alone import Alone
+from railbed.train import recipes
+from railbed.train.settings import BatchSettings, Settings
+from railbed.train.worker import optimiser as adamw
+from railbed.train.worker.clock import Clock
+from railbed.train.worker.hook import Hook
+from railbed.train.worker.messages import Messages
+from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.step import Stepper
+from railbed.train.worker.tokenfile import Tokens
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--recipe", default="gpt2")
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--sequences", type=int, default=1)
+    parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    settings = settings_of(arguments.recipe, arguments.sequences, arguments.context, arguments.steps)
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = Tokens.open(write_tokens(Path(folder), count=20_000, vocabulary=1000))
+        ours, theirs = our_step(settings, tokens), their_step(settings, tokens)
+        times: dict[str, list[tuple[float, float]]] = {"railbed": [], "transformers": []}
+        for step in range(arguments.steps + 1):
+            for name, take in (("railbed", ours), ("transformers", theirs)):
+                start, used = time.perf_counter(), time.process_time()
+                take(step)
+                times[name].append((time.perf_counter() - start, time.process_time() - used))
+    report(times, arguments.sequences * arguments.context, arguments.threads)
+    own = overhead()
+    print(f"hook, clock and messages: {1e6 * own:.0f} µs a step, {100 * own / min(times['railbed'])[0]:.4f} % of it")
+
+
+def settings_of(name: str, sequences: int, context: int, steps: int) -> Settings:
+    """Return a recipe's settings with a small batch."""
+    settings = Settings.read(recipes.load(name).model_dump(mode="json"))
+    batch = BatchSettings(sequences=sequences, micro=sequences)
+    return replace(settings, batch=batch, steps=steps + 1, model=replace(settings.model, context=context))
+
+
+def our_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
+    """Return our step."""
+    shape = settings.model
+    assert shape.vocabulary != "auto"
+    names = ("layers", "heads", "width", "context", "vocabulary")
+    model = Gpt.empty(Shape(**{name: getattr(shape, name) for name in names}), torch.device("cpu"))
+    model.initialise(1)
+    print(f"railbed: {model.parameter_count():,} parameters")
+    collective = Alone()
+    stepper = Stepper(
+        settings=settings,
+        model=model,
+        collective=collective,
+        tokens=tokens,
+        optimiser=adamw.make(model, settings.optimiser),
+        device=torch.device("cpu"),
+        shares=[1.0],
+        micro_limit=settings.batch.sequences,
+        runner=model,
+        hook=Hook(collective),
+    )
+    return lambda step: stepper.take(step, wants_checkpoint=False).together.tolist()
+
+
+def their_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
+    """Return a step of the plain loop."""
+    import transformers
+
+    shape = settings.model
+    assert shape.vocabulary != "auto"
+    config = transformers.GPT2Config(
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        n_embd=shape.width,
+        n_positions=shape.context,
+        vocab_size=shape.vocabulary,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
+    made: Any = transformers.GPT2LMHeadModel
+    model = made(config)
+    print(f"transformers {transformers.__version__}: {sum(p.numel() for p in model.parameters()):,} parameters")
+    optimiser = torch.optim.AdamW(model.parameters(), lr=settings.optimiser.learning_rate)
+
+    def step(number: int) -> float:
+        ids, _ = tokens.batch(range(number, number + settings.batch.sequences), shape.context)
+        loss = model(ids, labels=ids).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+        return float(loss.detach())
+
+    return step
+
+
+class Bucket:
+    """A bucket as DDP hands it to the hook."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.zeros(1000)
+
+    def buffer(self) -> torch.Tensor:
+        """Return its gradients."""
+        return self._buffer
+
+    def is_last(self) -> bool:
+        """Return that a clock is read."""
+        return True
+
+
+def overhead(rounds: int = 200) -> float:
+    """Return the seconds that a step spends on what is not training: hook, clock, one message. GPT-2 has 20 buckets."""
+    hook, bucket, messages = Hook(Alone()), Bucket(), Messages(os.open(os.devnull, os.O_WRONLY), 0)
+    reduce = cast("Callable[[Bucket], object]", hook.reduce)
+    start = time.process_time()
+    for step in range(rounds):
+        clock = Clock(torch.device("cpu"))
+        hook.begin(clock)
+        for _ in range(20):
+            reduce(bucket)
+        for part in ("data", "forward", "backward", "allreduce_exposed", "optimiser"):
+            clock.mark(part)
+        messages.send("progress", step=step, **clock.parts(), **{f"field{number}": 1.5 for number in range(12)})
+    return (time.process_time() - start) / rounds
+
+
+def report(times: dict[str, list[tuple[float, float]]], tokens: int, threads: int) -> None:
+    """Print what was measured; the first step of each is left out. On a busy machine the processor's time says more."""
+    fastest = {name: [min(pair[kind] for pair in taken[1:]) for kind in (0, 1)] for name, taken in times.items()}
+    for name, taken in times.items():
+        spread = ", ".join(f"{clock:.2f} ({used:.2f})" for clock, used in taken[1:])
+        print(f"{name:<14}{tokens / fastest[name][0]:9.1f} tokens/s   steps, with the processor's time: {spread} s")
+    print(f"torch {torch.__version__}, {threads} threads, fp32, {tokens} tokens a step, fastest of {len(taken) - 1}")
+    for kind, what in enumerate(("by the clock", "by the processor's time")):
+        print(f"railbed / transformers {what}: {fastest['transformers'][kind] / fastest['railbed'][kind]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
