@@ -6,24 +6,25 @@ STAMP := $(VENV)/.installed
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
 APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables \
-	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap e2fsprogs debian-archive-keyring
+	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap e2fsprogs debian-archive-keyring chromium
 
 .PHONY: setup run test test-fast lint docs bench clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml Makefile tools/setup.sh
+$(STAMP): pyproject.toml constraints.txt Makefile tools/setup.sh
 	@PYTHON="$(PYTHON)" APT_PACKAGES="$(APT_PACKAGES)" sh tools/setup.sh "$(VENV)"
 	@touch $@
 
 run: setup
-	@$(BIN)/railbed check || [ $$? -eq 1 ]
+	@$(BIN)/railbed train
+	@$(BIN)/railbed report
 
 test: setup lint
 	@$(BIN)/pytest -n 2 --dist loadgroup
 
 test-fast: setup
-	@$(BIN)/pytest -n 2 -m "not ssh and not netns and not vm"
+	@$(BIN)/pytest -n 2 -m "not ssh and not netns and not vm and not browser"
 
 lint: setup
 	@$(BIN)/ruff format --check .

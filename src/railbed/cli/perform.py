@@ -26,12 +26,20 @@ from railbed.transport.replay import replay_from
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 
 
-def perform(verb: str, cluster: Cluster, options: Options, work: Work, *, all_must_answer: bool = False) -> int:
+def perform(
+    verb: str,
+    cluster: Cluster,
+    options: Options,
+    work: Work,
+    *,
+    all_must_answer: bool = False,
+    screen: Screen | None = None,
+) -> int:
     """Run a verb on a cluster and return the exit code."""
     text = clusterfile.dumps(cluster)
     if options.record:
         _keep_cluster(options.record, text)
-    screen = make_screen(as_json=options.json, verbose=options.verbose)
+    screen = screen or make_screen(as_json=options.json, verbose=options.verbose)
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, screen:
         try:
             outcome = asyncio.run(_loop(cluster, options, work, run, screen))
@@ -43,6 +51,7 @@ def perform(verb: str, cluster: Cluster, options: Options, work: Work, *, all_mu
             run.finish("interrupted", PIPE)
             raise
         except RailbedError as error:
+            run.append(Event(name="error", message=error.message))
             run.finish("failed", exit_code(error))
             raise
         except BaseException:

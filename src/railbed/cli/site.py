@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from railbed import clusterfile
@@ -14,7 +15,7 @@ LOCAL_NAME = "local"
 
 def built_in_local() -> Cluster:
     """Return the built-in cluster: this machine, as far as can be said without looking."""
-    return Cluster(name=LOCAL_NAME, nodes={LOCAL_NAME: Node(host=LOCAL_HOST)})
+    return Cluster(name=LOCAL_NAME, nodes={LOCAL_NAME: Node(host=LOCAL_HOST, python=sys.executable)})
 
 
 def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:

@@ -12,7 +12,7 @@ START_SECONDS = 120.0
 """How long ranks may take to say their first word: loading torch on a busy machine."""
 RANK_SECONDS = SILENCE_SECONDS + 0.75
 """A rank may be silent for longer than a node, so that of a silent node the node is blamed."""
-STALL_SECONDS = 4.0
+STALL_SECONDS = 4.5
 STALL_STEPS = 6.0
 """A step may take this many times as long as the last ones, and at least STALL_SECONDS, before it counts as hung."""
 
@@ -26,8 +26,6 @@ class _Rank:
     step: int = -1
     pace: float = 0.0
     """Seconds that a step takes, by the slower of the last ones."""
-    waits: bool = False
-    """It waits for others, so it is not what holds things up."""
     done: bool = False
     lost_peers: bool = False
     """It ended because of the others."""
@@ -67,7 +65,6 @@ class RankWatch:
             return
         now = time.monotonic()
         rank.heard, rank.spoke = now, True
-        rank.waits = bool(said.get("waits", rank.waits))
         step = said.get("step")
         if isinstance(step, int) and step > rank.step:
             if rank.step >= 0:
@@ -77,7 +74,7 @@ class RankWatch:
         rank.lost_peers = rank.lost_peers or (said.get("kind") == "error" and bool(said.get("peer")))
 
     def stall(self) -> tuple[str, str] | None:
-        """Return the node that holds things up, and how, where a rank is silent or none makes a step."""
+        """Return the node that holds things up, "" where it cannot be told, and how: silence, or no step."""
         now = time.monotonic()
         running = {number: rank for number, rank in self._ranks.items() if not rank.done}
         for number, rank in running.items():
@@ -89,5 +86,9 @@ class RankWatch:
         limit = max(STALL_SECONDS, STALL_STEPS * max(rank.pace for rank in running.values()))
         if any(now - rank.moved <= limit for rank in running.values()):
             return None
-        number = min(running, key=lambda one: (running[one].waits, running[one].step))
-        return self.nodes[number], f"no step for {limit:.0f} s; rank {number} holds up the others"
+        why = f"no step for {limit:.1f} s"
+        last, first = (choose(running, key=lambda one: running[one].step) for choose in (min, max))
+        if running[last].step < running[first].step:
+            return self.nodes[last], f"{why}; rank {last} is behind the others"
+        # All wait for each other: whoever it is, the nodes find out when they try to reach one another.
+        return "", why

@@ -175,7 +175,8 @@ class Supervisor:
         """Return the node and the words for why this generation must end."""
         self._suspect = self._failure(heard) or self._ranks.stall()
         if self._suspect:
-            return self._suspect[0], f"{self._suspect[0]}: {self._suspect[1]}"
+            node, why = self._suspect
+            return node, f"{node}: {why}" if node else why
         if self._victim and time.monotonic() > self._victim[1]:
             return self._victim[0], f"{self._victim[0]}: a rank lost the others, and none of them failed"
         returned = self._returned()
@@ -268,7 +269,7 @@ class Supervisor:
             self._roster.up.pop(node, None)
         async for record in self._try_reach():
             yield record
-        if self._suspect and not self._roster.cut:
+        if self._suspect and self._suspect[0] and not self._roster.cut:
             self._roster.blame(*self._suspect)
         async for record in self._await_enough(RETURN_SECONDS):
             yield record

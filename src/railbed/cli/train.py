@@ -1,0 +1,161 @@
+"""railbed train"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from railbed.check.judge import all_checks
+from railbed.check.run import check
+from railbed.cli.exits import OK
+from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
+from railbed.cli.perform import perform
+from railbed.cli.screen import JsonScreen
+from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.trainscreen import TrainScreen
+from railbed.errors import UsageError, UserError
+from railbed.fleet import Fleet
+from railbed.fleet.fleet import DEVICE_SECONDS
+from railbed.lab.folder import cache_folder
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.store import read_records
+from railbed.train import recipes, tokens
+from railbed.train.data import prepare
+from railbed.train.recipe import Recipe
+from railbed.train.run import Order, train
+
+RULES = (
+    "reachable",
+    "hostname_unique",
+    "torch_equal",
+    "link_up",
+    "rail_address",
+    "address_unique",
+    "mtu_path",
+    "rendezvous_free",
+    "rendezvous_reachable",
+    "disk_space",
+)
+"""What training needs of a cluster; the rest is `railbed check`'s."""
+LOCAL_RANKS = 2
+TRAINING = "training"
+
+
+class NotFit(UserError):
+    """The cluster cannot train as it is."""
+
+
+def train_command(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, or a file.")] = "tiny",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; repeatable."),
+    ] = None,
+    cluster: ClusterOption = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option("--ranks", metavar="N", min=1, help="Ranks per node. [default: one per GPU, or one]"),
+    ] = None,
+    minimum: Annotated[
+        int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
+    ] = 1,
+    transport: Annotated[str, typer.Option("--transport", help="auto, gloo or nccl.")] = "auto",
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the recipes and end.")] = False,
+    unchecked: Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")] = False,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+) -> int:
+    """Train on the cluster, survive failures, and say what was done.
+
+    Example: railbed train tiny --set steps=200
+    """
+    if listing:
+        _list_recipes(as_json=as_json)
+        return OK
+    site = given_cluster(cluster, None) or built_in_local()
+    local = all(node.host == "local" for node in site.nodes.values())
+    order = _order(recipe, settings or [], resume)
+    order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
+    options = Options(json=as_json, record=None, replay=None, timeout=timeout)
+    screen = JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False)
+    return perform("train", site, options, lambda fleet: _work(site, fleet, order, unchecked=unchecked), screen=screen)
+
+
+def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
+    """Return what to train: a recipe of the user's, or that of a run that goes on."""
+    if resume is None:
+        wanted = recipes.load(recipe, settings)
+        run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    else:
+        begun = next((one["data"] for one in read_records(resume) if one.get("name") == TRAINING), None)
+        if begun is None:
+            raise UsageError(f"{resume} is no training run that began", hint="`railbed runs` lists them")
+        wanted, run = Recipe.model_validate(begun["recipe"]), str(begun["run"])
+    prepared = prepare(wanted, cache_folder() / "tokens")
+    prompt = tuple(tokens.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
+    return Order(
+        run=run,
+        recipe=wanted.model_dump(mode="json"),
+        tokens=prepared.folder,
+        prompt=prompt,
+        resume=resume is not None,
+    )
+
+
+async def _work(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+    yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe)})
+    if not unchecked and len(site.nodes) > 1:
+        async with aclosing(_checked(site, fleet)) as findings:
+            async for record in findings:
+                yield record
+    async with aclosing(train(site, fleet, order)) as records:
+        async for record in records:
+            yield _readable(record, order)
+
+
+async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
+    """Judge what training needs; a node that does not answer is left to the launch, which can do without it."""
+    wrong: list[Finding] = []
+    async with aclosing(check(site, fleet, [all_checks()[name] for name in RULES])) as records:
+        async for record in records:
+            yield record
+            if isinstance(record, Finding) and record.verdict is Verdict.FAIL and record.check != "reachable":
+                wrong.append(record)
+    if wrong:
+        told = "; ".join(f"{one.check} of {one.subject}: {one.observed}" for one in wrong[:3])
+        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise NotFit(f"the cluster cannot train as it is: {told}{more}", hint="`railbed check` says what to do")
+
+
+def _readable(record: Record, order: Order) -> Record:
+    """Put the text of a sample beside its tokens."""
+    match record:
+        case Event(name="sample", data={"tokens": list(made)}):
+            text = tokens.decoded(order.tokens, made)
+            return replace(record, data={**record.data, "text": text})
+    return record
+
+
+def _list_recipes(*, as_json: bool) -> None:
+    if as_json:
+        for name, description in recipes.descriptions().items():
+            sys.stdout.write(json.dumps({"kind": "recipe", "name": name, "description": description}) + "\n")
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, description in recipes.descriptions().items():
+        table.add_row(f"[bold]{name}[/bold]", description)
+    Console(highlight=False).print(table)

@@ -1,0 +1,108 @@
+"""What the user sees of training: a bar that moves, what happens to nodes in words, and a summary."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from railbed.cli.screen import Screen
+from railbed.cli.tables import TextScreen, printable
+from railbed.model.record import Event, Finding, Measurement, Record
+
+TOLD = ("generation", "restart", "node_up", "node_lost", "node_cut", "resumed", "checkpoint_failed", "notice", "error")
+STYLES = {"restart": "yellow", "node_lost": "red", "node_cut": "red", "error": "red", "checkpoint_failed": "red"}
+QUIET_SECONDS = 10.0
+"""How often a line is printed where there is no terminal to draw a bar on."""
+
+
+class TrainScreen(Screen):
+    """Progress and events on standard error, the summary on standard output."""
+
+    def __init__(self, *, steps: int, verbose: bool) -> None:
+        self._findings = TextScreen(verbose=verbose)
+        self._out = Console(highlight=False)
+        self._err = Console(stderr=True, highlight=False)
+        self._latest: dict[str, float] = {}
+        self._first_loss: float | None = None
+        self._step, self._steps, self._restarts = 0, steps, 0
+        self._sample = ""
+        self._export = ""
+        self._told = 0.0
+        self._progress = Progress(
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[now]}"),
+            TimeRemainingColumn(),
+            console=self._err,
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task("training", total=steps, now="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, record: Record) -> None:
+        """Move the bar, or tell what happened."""
+        match record:
+            case Finding():
+                self._findings.show(record)
+            case Measurement(name=name, value=value, labels={"rank": 0, "step": int(step)}):
+                self._latest[name] = value
+                if name == "loss" and self._first_loss is None:
+                    self._first_loss = value
+                if name == "tokens_per_second":
+                    self._move(step)
+            case Event(name="sample", data={"text": str(text)}):
+                self._sample = text
+            case Event(name="exported", subject=subject, data={"folder": str(folder)}):
+                self._export = f"{folder} on {subject.partition('/')[0]}"
+            case Event(name=name) if name in TOLD:
+                self._restarts += name == "restart"
+                where = (
+                    f"{record.subject}: " if record.subject and not record.message.startswith(record.subject) else ""
+                )
+                line = Text(printable(f"{where}{record.message}"), style=STYLES.get(name, "dim"))
+                self._progress.console.print(line)
+            case _:
+                pass
+
+    def finish(self, run: Path) -> None:
+        """Say how it went."""
+        self._progress.stop()
+        if self._first_loss is None:
+            return
+        restarts = f", {self._restarts} restarts" if self._restarts else ""
+        self._out.print(
+            f"trained {self._step} of {self._steps} steps{restarts}: loss {self._first_loss:.3f} → {self._now()}"
+        )
+        if self._sample:
+            self._out.print(Text(f"a sample: {printable(self._sample)}"))
+        if self._export:
+            self._out.print(Text(f"weights: {printable(self._export)}"))
+        self._out.print(Text.assemble("kept as ", (str(run), "bold")))
+
+    def _move(self, step: int) -> None:
+        self._step = step
+        self._progress.update(self._task, completed=step, now=f"loss {self._now()}")
+        if self._progress.disable and time.monotonic() - self._told > QUIET_SECONDS:
+            self._told = time.monotonic()
+            self._err.print(f"step {step}/{self._steps}  loss {self._now()}")
+
+    def _now(self) -> str:
+        speed = self._latest.get("tokens_per_second", 0)
+        return f"{self._latest.get('loss', float('nan')):.3f}, {speed:,.0f} tokens/s"

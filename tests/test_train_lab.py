@@ -1,0 +1,157 @@
+"""Training on a lab of namespaces: faults in the middle of it, and the same loss in the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import RAILBED, environment
+from tests.support.labs import RunningLab, kept, running_lab
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
+RECIPE = """
+extends: tiny
+steps: 120
+model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 512}
+batch: {sequences: 12}
+checkpoint: {steps: 10}
+evaluation: {every: 0}
+"""
+SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    folder = tmp_path_factory.mktemp("lab")
+    with running_lab(folder, "--nodes", "3") as lab:
+        (folder / "small.yaml").write_text(RECIPE)
+        # All nodes see one disk; what they put on it is below the test's own folder.
+        text = lab.cluster.read_text().replace("training:", f"training:\n  workdir: {folder}")
+        (folder / "cluster.yaml").write_text(text)
+        yield lab
+
+
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    yield lab
+    assert lab.fault("heal").code == 0
+
+
+def train(
+    lab: RunningLab, *options: str, faults: Mapping[int, Sequence[str]] | None = None, until: str = ""
+) -> tuple[int, list[dict[str, Any]]]:
+    """Train, put faults in force when their step is reached, and interrupt it where all three nodes are back."""
+    pending = dict(faults or {})
+    records = []
+    with subprocess.Popen(
+        [RAILBED, "train", *options, "--json"],
+        cwd=lab.folder,
+        env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stdout:
+            record = json.loads(line)
+            records.append(record)
+            step = record.get("labels", {}).get("step", 0)
+            for at in [at for at in pending if step >= at]:
+                assert lab.fault(*pending.pop(at)).code == 0
+            if until and until in record.get("message", ""):
+                process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) in (0, 3, 130), process.stderr.read().decode()
+    assert not pending
+    return process.returncode, records
+
+
+def losses(records: Sequence[dict[str, Any]]) -> dict[int, float]:
+    """Return the last loss told of each step: that of the history which went on."""
+    return {one["labels"]["step"]: one["value"] for one in records if one.get("name") == "loss"}
+
+
+def events(records: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [one for one in records if one["kind"] == "event" and one["name"] == name]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(lab: RunningLab) -> dict[int, float]:
+    """The same training on one rank of this machine, without faults."""
+    code, records = train(lab, "small.yaml", "--ranks", "1", "--cluster", "local")
+    assert code == 0
+    return losses(records)
+
+
+@pytest.mark.parametrize(
+    ("fault", "noticed"),
+    [
+        (["kill", "node2"], "no word"),
+        (["freeze", "node3"], "no word"),
+        (["cut", "node1"], "no step"),
+    ],
+)
+def test_training_survives_a_node_and_loses_nothing(
+    healed: RunningLab, undisturbed: dict[int, float], fault: list[str], noticed: str
+) -> None:
+    code, records = train(healed, "small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", faults={40: fault})
+    assert code == 0
+    (restart, *_) = events(records, "restart")
+    assert noticed in restart["message"] or "lost the others" in restart["message"]
+    generations = [one["data"]["nodes"] for one in events(records, "generation")]
+    assert len(generations[0]) == 3
+    assert [node for node in ("node1", "node2", "node3") if node != fault[1]] in generations
+    assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
+
+
+def test_a_node_that_comes_back_is_taken_back(healed: RunningLab, undisturbed: dict[int, float]) -> None:
+    faults = {20: ["kill", "node3"], 45: ["heal", "node3"]}
+    options = ["small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--set", "steps=100000"]
+    code, records = train(healed, *options, faults=faults, until="node3 came back")
+    assert code == 130
+    assert [one["data"]["nodes"] for one in events(records, "generation")][1] == ["node1", "node2"]
+    assert losses(records)[1] == pytest.approx(undisturbed[1], rel=1e-3)
+
+
+def test_a_control_that_is_killed_leaves_no_rank(lab: RunningLab) -> None:
+    process = subprocess.Popen(
+        [RAILBED, "train", "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--json"],
+        cwd=lab.folder,
+        env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line).get("name") == "loss":
+            break
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    look = (
+        "for i in $(seq 40); do pgrep -f 'railbed.(train.worker|launch.agent)' >/dev/null || exit 0; sleep 0.2; done; "
+        "exit 1"
+    )
+    for node in ("node1", "node2", "node3"):
+        assert lab.shell(node, look).code == 0
+
+
+def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
+    """The newest checkpoint is damaged on every node, so the one before it is used."""
+    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=60")
+    assert code == 0
+    (begun,) = events(records, "training")
+    for newest in Path(lab.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000060"):
+        weights = newest / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-7])
+    run = max(Path(lab.folder, "runs").glob("*-train*")).name
+    code, again = train(lab, "-c", "cluster.yaml", "--resume", run)
+    assert code == 0
+    assert any("step-00000060" in one["message"] for one in events(again, "checkpoint_failed"))
+    assert min(losses(again)) == 51
+    assert losses(again)[60] == pytest.approx(losses(records)[60], rel=1e-6)
