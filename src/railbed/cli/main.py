@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -86,6 +87,7 @@ def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending
         case RailbedError():
             return _complain(error.message, error.hint, exit_code(error))
         case OSError(errno=errno.ENOSPC | errno.EIO):
+            _drop_output()
             return _complain(f"the output cannot be written: {error.strerror}", "", USER)
         case _:
             return _complain(f"railbed itself failed; the details: {_keep_traceback(error)}", "please report it", BUG)
@@ -99,6 +101,12 @@ def _prepare_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (until the end)
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere: Python tries once more at its end, and complains in its own way."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, hint: str, code: int) -> int:
