@@ -12,16 +12,22 @@ from railbed.model.record import Event, Record
 
 async def down(name: str | None) -> AsyncGenerator[Record, None]:
     """Take down one lab; without a name, the only one there is."""
+    cleared = set()
+    async for event in clear_broken():
+        cleared.add(event.subject)
+        yield event
+    if name in cleared or (name is None and cleared and not folder.load_labs()):
+        return
     lab = folder.chosen_lab(name)
     with folder.locked(lab) as now:
         await take_down(now)
     yield Event(name="lab_down", subject=lab.spec.name, message="down, nothing is left of it")
-    async for event in clear_broken():
-        yield event
 
 
 async def clear_broken() -> AsyncGenerator[Event, None]:
     """Take down labs whose `up` died: they are neither up nor worked on."""
+    for name in folder.remove_empty():
+        yield Event(name="notice", subject=name, message=f"cleared what was left of the lab {name!r}")
     for lab in folder.load_labs():
         if lab.state == "starting" and not folder.is_busy(lab):
             with folder.locked(lab) as now:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,9 @@ def check_name(name: str) -> None:
 
 def load_labs() -> list[Lab]:
     """Return all labs, by name."""
-    folders = sorted(labs_folder().iterdir()) if labs_folder().is_dir() else []
+    folders: list[Path] = []
+    with suppress(FileNotFoundError):
+        folders = sorted(labs_folder().iterdir())
     return [lab for folder in folders if (lab := _load(folder))]
 
 
@@ -67,6 +69,17 @@ def load_lab(name: str) -> Lab:
             f"there is no lab {name!r}", hint=f"there is: {names}" if names else "`railbed lab up` makes one"
         )
     return lab
+
+
+def remove_empty() -> Iterator[str]:
+    """Remove folders of labs that were never written down and that nobody works on; yields their names."""
+    with suppress(OSError):
+        for path in sorted(labs_folder().iterdir()):
+            if not (path / ABOUT).exists():
+                with suppress(OSError, LabBusy), _flock(path, seconds=0):
+                    if not (path / ABOUT).exists():
+                        shutil.rmtree(path)
+                        yield path.name
 
 
 def chosen_lab(name: str | None) -> Lab:

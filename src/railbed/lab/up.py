@@ -45,8 +45,9 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
         async with aclosing(_until_all_answer(cluster)) as answers:
             async for event in answers:
                 yield event
+        yield Event(name="lab_up", subject=spec.name, data={"cluster": str(lab.cluster_file), "nodes": spec.nodes})
+        # Last of all: whoever is interrupted before has no lab.
         folder.save(replace(lab, state="up"))
-    yield Event(name="lab_up", subject=spec.name, data={"cluster": str(lab.cluster_file), "nodes": spec.nodes})
 
 
 @asynccontextmanager
