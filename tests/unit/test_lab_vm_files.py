@@ -232,6 +232,10 @@ def test_numbers_in_use_are_read_from_the_kernels_table() -> None:
             "I: start\nErr:1 http://m x\nE: Failed to fetch http://m/x  Could not connect\nE: mmdebstrap\n",
             "Could not connect",
         ),
+        (
+            "I: start\ntar: ./usr: Cannot mkdir: No space left on device\nE: mmdebstrap failed to run\n",
+            "No space left on device",
+        ),
         ("I: start\nsomething odd\n", "something odd"),
         ("", ""),
     ],
