@@ -19,6 +19,7 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
+from railbed.train.idle import IdleTimes
 from railbed.train.plan import Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
 
@@ -50,9 +51,11 @@ class TrainJob:
         self._course = course
         self._saved = saved
         self._fresh = 0.0
+        self._idle = IdleTimes(0)
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks; they go on from the newest state that a member has."""
+        self._idle = IdleTimes(sum(member.ranks for member in members))
         return ranks_of(self._course, number, members, self._saved)
 
     def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
@@ -61,7 +64,7 @@ class TrainJob:
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._saved.note(node, step, digest)
                 self._fresh = time.monotonic()
-        return list(records_of(node, rank, message))
+        return [*records_of(node, rank, message), *self._idle.hear(node, rank, message)]
 
     @property
     def may_regroup(self) -> bool:
