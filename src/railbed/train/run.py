@@ -43,6 +43,10 @@ class Order:
     resume: bool = False
     """Go on from what an earlier run of this name left on the nodes."""
 
+    def ranks_on(self, node: Node) -> int:
+        """Return how many ranks a node gets."""
+        return self.ranks or max(1, len(node.gpus))
+
 
 class TrainJob:
     """Training, as the launch sees it."""
@@ -74,7 +78,7 @@ class TrainJob:
 
 async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
     """Train on a cluster."""
-    members = {name: _member(name, node, order.ranks) for name, node in cluster.nodes.items()}
+    members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code, tokens = own_code(), parcel("tokens", {path.name: path for path in order.tokens.iterdir()})
     shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
     for node, why in shipped.failed.items():
@@ -140,12 +144,11 @@ def _run(place: Place, module: str, argument: str) -> str:
     return f"{python} -m {module} {quote_path(argument)}"
 
 
-def _member(name: str, node: Node, ranks: int | None) -> Member:
-    count = ranks or max(1, len(node.gpus))
+def _member(name: str, node: Node, ranks: int) -> Member:
     if node.ports:
-        return Member(name=name, address=str(node.ports[0].address), ranks=count)
+        return Member(name=name, address=str(node.ports[0].address), ranks=ranks)
     if node.host == LOCAL_HOST:
-        return Member(name=name, address="127.0.0.1", ranks=count)
+        return Member(name=name, address="127.0.0.1", ranks=ranks)
     raise UsageError(
         f"{name} has no port on a rail, so its ranks have no address for the others",
         hint="`railbed discover --write` finds its ports, or write `ports:` into the cluster file",
