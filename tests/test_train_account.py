@@ -68,7 +68,7 @@ def steps_of(run: Path) -> dict[str, dict[int, dict[int, float]]]:
 def test_metrics_and_curves_are_what_the_records_say(folder: Path) -> None:
     done = railbed(folder, "train", "small.yaml", "--ranks", "2")
     assert done.code == 0, done.err
-    assert "2 ranks will take about 0.9 GB of" in done.err
+    assert "2 ranks will take about 0.8 GB of" in done.err
     run = only_run(folder)
     told = steps_of(run)
     metrics = json.loads((run / "training_metrics.json").read_text())
