@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, kept, running_lab
@@ -108,6 +109,17 @@ def test_training_survives_a_node_and_loses_nothing(
     assert len(generations[0]) == 3
     assert [node for node in ("node1", "node2", "node3") if node != fault[1]] in generations
     assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
+    _files_tell_one_history(max(Path(healed.folder, "runs").glob("*-train*")), records)
+
+
+def _files_tell_one_history(run: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Of steps that were done again, metrics and curves have the last."""
+    metrics = json.loads((run / "training_metrics.json").read_text())
+    assert {row["step"]: row["loss"] for row in metrics["steps"]} == losses(records)
+    assert [one["why"] for one in metrics["restarts"]] == [one["message"] for one in events(records, "restart")]
+    curves = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    shown = [(point.step, point.value) for point in curves.Scalars("loss")]
+    assert shown == [(step, pytest.approx(loss)) for step, loss in sorted(losses(records).items())]
 
 
 def test_a_node_that_comes_back_is_taken_back(healed: RunningLab, undisturbed: dict[int, float]) -> None:

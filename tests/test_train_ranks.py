@@ -9,10 +9,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from railbed.train.checkpoints import survey
+from railbed.train.idle import IdleTimes
 from railbed.train.job import ResumeSource
 from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
 
@@ -73,6 +75,19 @@ def test_an_account_is_given_of_every_step(starter: Starter) -> None:
     assert [message["step"] for message in ranks[0].said("evaluation")] == [10, 20]
     assert ranks[0].said("evaluation")[-1]["validation_loss"] == ranks[1].said("evaluation")[-1]["validation_loss"]
     assert ranks[0].said("alive")[0]["phase"] == "starting"
+
+
+def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter: Starter) -> None:
+    busy, free = starter.run(2, recipe(model={"layers": 4, "width": 128}), shares=(1, 0), checkpoints="")
+    idle = IdleTimes(2)
+    told = [
+        one for rank in (busy, free) for said in rank.said("progress") for one in idle.hear("a", said["rank"], said)
+    ]
+    waits = {rank: median(one.value for one in told if one.labels["rank"] == rank) for rank in (0, 1)}
+    works = median(said["forward_seconds"] + said["backward_seconds"] for said in busy.said("progress"))
+    assert len(told) == 2 * 20
+    assert waits[0] == 0
+    assert 0.5 * works < waits[1] < 1.5 * works
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

@@ -24,7 +24,7 @@ from railbed.report.words import JOIN, clean, listed, number, percent, plural, s
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"
-DEFAULT_SECTIONS = "verdict loss speed time ranks restarts findings nodes sample setup method".split()  # noqa: SIM905
+DEFAULT_SECTIONS = "verdict loss speed time ranks restarts findings nodes memory sample setup method".split()  # noqa: SIM905
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def tags_of(page: Page) -> Tags:
 def test_a_training_run_has_every_section() -> None:
     page = build(read(training_run()))
     assert page.sections == DEFAULT_SECTIONS
-    assert page.figures == 9
+    assert page.figures == 10
     assert page.verdict.startswith("Training took 2 min 29 s: the loss fell from 7.9")
     assert "it restarted once and lost 6.80 s by it" in page.verdict
     assert tags_of(page).tags.count("section") == len(page.sections)
@@ -148,6 +148,9 @@ def hostile_records() -> Iterator[Record]:
         remedy=HOSTILE,
     )
     yield finding(Verdict.OK, subject=HOSTILE, observed=HOSTILE)
+    yield Event(
+        name="estimate", data={"nodes": {HOSTILE: {"device": HOSTILE, "estimated_rank_bytes": HOSTILE}, "a": 1}}
+    )
     yield Event(name="training", subject=HOSTILE, data={"recipe": {HOSTILE: {HOSTILE: HOSTILE}}})
     yield Event(name="notice", subject=HOSTILE, message=HOSTILE)
     yield started(1, 1.0, HOSTILE, "b")
@@ -319,7 +322,7 @@ def test_time_that_no_part_accounts_for_is_shown() -> None:
 def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0)]))
     table = next(block for block in ranks.show(run) or () if isinstance(block, Table))
-    assert list(table.rows[0][5:]) == ["unknown"] * 3
+    assert list(table.rows[0][5:]) == ["unknown"] * 5
     run = read(plain_run([measured("mfu", 1, 0.4)]))
     facts = next(block for block in speed.show(run) or () if isinstance(block, Facts))
     assert ("counted against", "unknown") in facts.items

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOptio
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.trainfiles import training_files
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import UsageError, UserError
 from railbed.fleet import Fleet
@@ -32,6 +34,7 @@ from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import read_records
 from railbed.train import recipes, tokens
 from railbed.train.data import prepare
+from railbed.train.fit import fit
 from railbed.train.recipe import Recipe
 from railbed.train.run import Order, train
 
@@ -92,7 +95,8 @@ def train_command(
     order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False)
-    return perform("train", site, options, lambda fleet: _work(site, fleet, order, unchecked=unchecked), screen=screen)
+    work = partial(_work, site, order=order, unchecked=unchecked)
+    return perform("train", site, options, work, screen=screen, beside=training_files)
 
 
 def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
@@ -116,11 +120,15 @@ def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
     )
 
 
-async def _work(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -> AsyncGenerator[Record, None]:
     yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe)})
     if not unchecked and len(site.nodes) > 1:
         async with aclosing(_checked(site, fleet)) as findings:
             async for record in findings:
+                yield record
+    if not unchecked:
+        async with aclosing(fit(site, fleet, order)) as estimates:
+            async for record in estimates:
                 yield record
     async with aclosing(train(site, fleet, order)) as records:
         async for record in records:
@@ -136,7 +144,7 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
             if isinstance(record, Finding) and record.verdict is Verdict.FAIL and record.check != "reachable":
                 wrong.append(record)
     if wrong:
-        told = "; ".join(f"{one.check} of {one.subject}: {one.observed}" for one in wrong[:3])
+        told = "; ".join(f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3])
         more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise NotFit(f"the cluster cannot train as it is: {told}{more}", hint="`railbed check` says what to do")
 

@@ -63,6 +63,7 @@ class _Reader:
     damaged: int = 0
     last_time: float | None = None
     _generation: int = 0
+    _begins: dict[int, int] = field(default_factory=dict)
 
     def take(self, line: bytes) -> None:
         try:
@@ -89,7 +90,7 @@ class _Reader:
         rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
         series = self.series.get(record.name)
         if series is None:
-            series = self.series[record.name] = Series(record.unit, record.source == "simulated")
+            series = self.series[record.name] = Series(record.unit, record.source == "simulated", self._begins)
         source = Source(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:
             series.add(step, record.value, source, self._generation)

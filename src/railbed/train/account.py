@@ -15,6 +15,7 @@ UNITS = {
     "tokens_per_second": "token/s",
     "mfu": "1",
     "bytes_sent": "byte",
+    "peak_memory_bytes": "byte",
 }
 """Everything else that a rank measures is in seconds, and its name says so."""
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
@@ -26,7 +27,7 @@ TOGETHER = "global_tokens_per_second"
 def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
     """Yield what is kept of a rank's message."""
     match said:
-        case {"kind": "progress" | "evaluation", "step": int(step)}:
+        case {"kind": "progress" | "evaluation" | "memory", "step": int(step)}:
             yield from _measurements(node, rank, step, said)
         case {"kind": "checkpoint", "step": int(step)}:
             words = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"

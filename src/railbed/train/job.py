@@ -8,8 +8,10 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     chosen              what was chosen for this hardware: device, precision, compile, threads, micro_batch, …
     resumed             step: where a resumed run goes on
     progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
-                        step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …
+                        step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …;
+                        peak_memory_bytes where it has grown
     evaluation          step, validation_loss
+    memory              step, peak_memory_bytes: where it has grown after the last step
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
     checkpoint_failed   step, sentence: training goes on
     sample              step, tokens: text made by the model, still as tokens

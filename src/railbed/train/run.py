@@ -19,6 +19,7 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
+from railbed.train.idle import IdleTimes
 from railbed.train.plan import Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
 
@@ -42,6 +43,10 @@ class Order:
     resume: bool = False
     """Go on from what an earlier run of this name left on the nodes."""
 
+    def ranks_on(self, node: Node) -> int:
+        """Return how many ranks a node gets."""
+        return self.ranks or max(1, len(node.gpus))
+
 
 class TrainJob:
     """Training, as the launch sees it."""
@@ -50,9 +55,11 @@ class TrainJob:
         self._course = course
         self._saved = saved
         self._fresh = 0.0
+        self._idle = IdleTimes(0)
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks; they go on from the newest state that a member has."""
+        self._idle = IdleTimes(sum(member.ranks for member in members))
         return ranks_of(self._course, number, members, self._saved)
 
     def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
@@ -61,7 +68,7 @@ class TrainJob:
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._saved.note(node, step, digest)
                 self._fresh = time.monotonic()
-        return list(records_of(node, rank, message))
+        return [*records_of(node, rank, message), *self._idle.hear(node, rank, message)]
 
     @property
     def may_regroup(self) -> bool:
@@ -71,7 +78,7 @@ class TrainJob:
 
 async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
     """Train on a cluster."""
-    members = {name: _member(name, node, order.ranks) for name, node in cluster.nodes.items()}
+    members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code, tokens = own_code(), parcel("tokens", {path.name: path for path in order.tokens.iterdir()})
     shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
     for node, why in shipped.failed.items():
@@ -137,12 +144,11 @@ def _run(place: Place, module: str, argument: str) -> str:
     return f"{python} -m {module} {quote_path(argument)}"
 
 
-def _member(name: str, node: Node, ranks: int | None) -> Member:
-    count = ranks or max(1, len(node.gpus))
+def _member(name: str, node: Node, ranks: int) -> Member:
     if node.ports:
-        return Member(name=name, address=str(node.ports[0].address), ranks=count)
+        return Member(name=name, address=str(node.ports[0].address), ranks=ranks)
     if node.host == LOCAL_HOST:
-        return Member(name=name, address="127.0.0.1", ranks=count)
+        return Member(name=name, address="127.0.0.1", ranks=ranks)
     raise UsageError(
         f"{name} has no port on a rail, so its ranks have no address for the others",
         hint="`railbed discover --write` finds its ports, or write `ports:` into the cluster file",

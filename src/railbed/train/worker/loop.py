@@ -125,6 +125,7 @@ class Training:
         self._steps(step)
         self.messages.phase = "finishing"
         self._finish()
+        self.account.tell_memory()
         loss = self.account.last_loss
         self.messages.send("done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
 
