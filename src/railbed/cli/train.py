@@ -70,7 +70,7 @@ def train_command(
     minimum: Annotated[
         int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
     ] = 1,
-    transport: Annotated[str, typer.Option("--transport", help="auto, gloo or nccl.")] = "auto",
+    transport: Annotated[str, typer.Option("--transport", help="auto, nccl, mpi or gloo.")] = "auto",
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
     ] = None,

@@ -71,6 +71,9 @@ class TrainScreen(Screen):
                 self._sample = text
             case Event(name="exported", subject=subject, data={"folder": str(folder)}):
                 self._export = f"{folder} on {subject.partition('/')[0]}"
+            case Event(name="transport", message=reason, data={"falls_back": falls_back}):
+                style = STYLES["restart"] if falls_back else "dim"
+                self._progress.console.print(Text(printable(f"gradients: {reason}"), style=style))
             case Event(name=name) if name in TOLD:
                 self._restarts += name == "restart"
                 where = (

@@ -103,6 +103,7 @@ def _rank(  # noqa: PLR0917  (all that tells one rank from another)
         interface=place.interface,
         timeout_seconds=course.timeout,
         transport=course.transport,
+        node=member.name,
         threads=course.threads,
         tokens=place.tokens,
         checkpoints=f"{place.folder}/checkpoints",

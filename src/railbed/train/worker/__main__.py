@@ -34,7 +34,8 @@ def main() -> int:
         run(job, messages)
     except RailbedError as error:
         traceback.print_exc()
-        messages.send("error", sentence=error.message, peer=isinstance(error, RankFailed) and error.peer)
+        peer, refused = (error.peer, error.refused) if isinstance(error, RankFailed) else (False, False)
+        messages.send("error", sentence=error.message, peer=peer, refused=refused, hint=error.hint)
         return 1
     except BaseException as error:
         traceback.print_exc()

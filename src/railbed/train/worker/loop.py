@@ -5,16 +5,19 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 
+from railbed.collective.choose import Choice
+from railbed.collective.connect import connect
 from railbed.collective.face import Collective
-from railbed.collective.group import connect
 from railbed.collective.meet import Meeting
+from railbed.collective.trial import sizes_of
 from railbed.errors import DataError, RankFailed
 from railbed.train.checkpoints import folder_of
+from railbed.train.estimate import parameter_count
 from railbed.train.job import JobSpec
 from railbed.train.settings import Settings
 from railbed.train.worker import optimiser as adamw
@@ -27,7 +30,7 @@ from railbed.train.worker.hardware import Chosen, choose, device_of
 from railbed.train.worker.hook import Hook
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt, Shape
-from railbed.train.worker.step import Stepper, Taken, wrapped
+from railbed.train.worker.step import BUCKET_MEGABYTES, Stepper, Taken, wrapped
 from railbed.train.worker.tokenfile import Tokens
 from railbed.train.worker.traffic import run_traffic
 
@@ -41,7 +44,10 @@ def run(job: JobSpec, messages: Messages) -> None:
     settings = job.settings
     device = device_of(job)
     messages.phase = "joining"
-    collective = connect(job.transport, _meeting(job), device)
+    sizes = sizes_of(_gradient_bytes(job, settings), BUCKET_MEGABYTES << 20)
+    collective, choice = connect(job.transport, _meeting(job), device, sizes)
+    if job.rank == 0:
+        _tell(choice, messages)
     try:
         if settings.traffic:
             run_traffic(settings, collective, device, messages)
@@ -68,7 +74,25 @@ def _meeting(job: JobSpec) -> Meeting:
         world=job.world,
         interface=job.interface,
         timeout=job.timeout_seconds,
+        node=job.node,
+        machine=job.rank - job.local_rank,
+        no_rdma=job.no_rdma,
     )
+
+
+def _gradient_bytes(job: JobSpec, settings: Settings) -> int:
+    """Return what a step's gradients take, as far as it is known before there is a model."""
+    if settings.traffic:
+        return settings.traffic.gradient_bytes
+    model, given = settings.model, settings.model.vocabulary
+    vocabulary = Tokens.open(Path(job.tokens)).vocabulary if given == "auto" else given
+    return 4 * parameter_count(layers=model.layers, width=model.width, context=model.context, vocabulary=vocabulary)
+
+
+def _tell(choice: Choice, messages: Messages) -> None:
+    timings = {engine: [asdict(timing) for timing in tried] for engine, tried in choice.timings.items()}
+    told = {"engine": choice.engine, "reason": choice.reason, "falls_back": choice.falls_back, "timings": timings}
+    messages.send("transport", **told)
 
 
 class Training:
