@@ -19,6 +19,7 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
+from railbed.train.fabric import fabric_of, read_facts
 from railbed.train.plan import Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
 
@@ -81,6 +82,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         raise GaveUp(
             f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})"
         )
+    fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
     places = {
         name: Place(
             python=cluster.nodes[name].python,
@@ -88,6 +90,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             tokens=f"{base}/{tokens.name}",
             folder=f"{base}/runs/{order.run}/{name}",
             interface=_interface(cluster.nodes[name]),
+            environment=fabric[name].environment,
         )
         for name, base in shipped.bases.items()
     }
