@@ -150,7 +150,7 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
 def _readable(record: Record, order: Order) -> Record:
     """Put the text of a sample beside its tokens."""
     match record:
-        case Event(name="sample", data={"tokens": list(made)}):
+        case Event(name="sample", data={"tokens": list(made)}) if order.tokens:
             text = tokens.decoded(order.tokens, made)
             return replace(record, data={**record.data, "text": text})
     return record
