@@ -10,6 +10,7 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     resumed             step: where a resumed run goes on
     progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
                         step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …
+    counters            step, begin, transport, rdma, net, tcp_segments: those of the node, from its first rank
     evaluation          step, validation_loss
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
     checkpoint_failed   step, sentence: training goes on

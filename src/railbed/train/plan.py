@@ -24,6 +24,8 @@ class Place:
     folder: str
     """The run's own folder on this node; two nodes with one disk have two."""
     interface: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the fabric asks of NCCL, UCX and Gloo here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ def _rank(  # noqa: PLR0917  (all that tells one rank from another)
         export=f"{place.folder}/model",
         resume=resume,
         prompt=course.prompt,
+        environment=dict(place.environment),
     )
     command = [place.python, "-m", WORKER, "{job}", "--messages", "{messages}"]
     return RankStart(rank=rank, command=command, job=job.to_json(), env={"PYTHONPATH": place.code})

@@ -23,6 +23,7 @@ from railbed.train.settings import Settings
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.account import Account
 from railbed.train.worker.checkpoint import Saver, State, resume
+from railbed.train.worker.counters import Counting
 from railbed.train.worker.evaluate import validation_loss
 from railbed.train.worker.export import export
 from railbed.train.worker.generate import generate
@@ -50,7 +51,7 @@ def run(job: JobSpec, messages: Messages) -> None:
         _tell(choice, messages)
     try:
         if settings.traffic:
-            run_traffic(settings, collective, device, messages)
+            run_traffic(settings, collective, device, messages, Counting.of(job, collective, messages))
         else:
             Training(job, settings, messages, collective, device).run()
         collective.close()
@@ -128,6 +129,7 @@ class Training:
             hook=hook,
         )
         self.account = Account(self.stepper, self.chosen, messages)
+        self.counting = Counting.of(job, collective, messages)
 
     def _check_data(self, vocabulary: int) -> None:
         context = self.settings.model.context
@@ -157,6 +159,7 @@ class Training:
         waiting: deque[Taken] = deque()
         lag = 1 if self.stepper.device.type == "cuda" else 0
         before = None
+        self.counting.begin(first)
         for step in range(first, self.settings.steps):
             wants = self.job.rank == 0 and schedule.time_is_up()
             taken = self.stepper.take(step, wants_checkpoint=wants, start=before)
@@ -164,6 +167,7 @@ class Training:
             waiting.append(taken)
             while len(waiting) > lag:
                 schedule.read(self.account.read(waiting.popleft()))
+            self.counting.go_on(self.messages.step)
             if self.saver and schedule.checkpoint_due(taken.step) and not self.saver.busy:
                 schedule.saved()
                 self.saver.save(taken.step)
@@ -177,6 +181,7 @@ class Training:
                 gc.collect()
         while waiting:
             self.account.read(waiting.popleft())
+        self.counting.end(self.messages.step)
 
     def _evaluate(self, step: int) -> None:
         start = time.monotonic()
