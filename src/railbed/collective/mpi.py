@@ -41,7 +41,7 @@ class MpiGroup:
         self._kinds: dict[torch.dtype, tuple[Any, Any]] = {}
         self._thread = threading.Thread(target=self._serve, name="mpi", daemon=True)
         self._thread.start()
-        self._wait(lambda _: None, "MPI did not start", START_SECONDS)
+        self.run(lambda _: None, "MPI did not start", START_SECONDS)
 
     def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
         """Begin to sum a bucket, in its own memory."""
@@ -52,11 +52,11 @@ class MpiGroup:
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Sum a tensor."""
-        self._wait(lambda world: self._sum(world, tensor), "the sum of a tensor")
+        self.run(lambda world: self._sum(world, tensor), "the sum of a tensor")
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Take the source's tensor."""
-        self._wait(lambda world: world.Bcast(self._memory(tensor), root=source), "the broadcast of a tensor")
+        self.run(lambda world: world.Bcast(self._memory(tensor), root=source), "the broadcast of a tensor")
 
     def wire_bytes(self, size: int) -> int:
         """Return what MPICH sends for large tensors: as much as a ring."""
@@ -68,7 +68,7 @@ class MpiGroup:
         self._thread.join(self._seconds)
         dist.destroy_process_group()
 
-    def _wait(self, work: Work, what: str, seconds: float = 0.0) -> None:
+    def run(self, work: Work, what: str, seconds: float = 0.0) -> None:
         """Have the thread do something and wait for it; a failure, also of what went before, is raised."""
         done = threading.Event()
         self._work.put((work, done.set))

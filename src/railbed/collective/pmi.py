@@ -69,7 +69,8 @@ class Responder:
 
     def serve(self) -> None:
         """Answer until the process hangs up."""
-        with self._connection, contextlib.suppress(OSError), self._connection.makefile("rwb") as lines:
+        over = contextlib.suppress(OSError, KeyError, RuntimeError)  # it, what it says, or the store is gone
+        with self._connection, over, self._connection.makefile("rwb") as lines:
             while line := lines.readline(LINE_BYTES):
                 asked = dict(word.partition("=")[::2] for word in line.decode(errors="replace").split())
                 answer = self._answers.get(asked.get("cmd", ""))
@@ -105,7 +106,8 @@ class Responder:
 
 def mapping(machines: Sequence[int]) -> str:
     """Return which machine each rank is on, as MPICH reads it: (first machine, machines, ranks on each) per block."""
-    blocks = ",".join(f"({machine},1,{len(list(ranks))})" for machine, ranks in groupby(machines))
+    counts = [len(list(ranks)) for _, ranks in groupby(machines)]
+    blocks = ",".join(f"({number},1,{count})" for number, count in enumerate(counts))
     return f"(vector,{blocks})"
 
 

@@ -26,6 +26,8 @@ class Place:
     interface: str
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the fabric asks of NCCL, UCX and Gloo here."""
+    no_rdma: str = ""
+    """Why there is no RDMA here; empty where there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def _rank(  # noqa: PLR0917  (all that tells one rank from another)
         timeout_seconds=course.timeout,
         transport=course.transport,
         node=member.name,
+        no_rdma=place.no_rdma,
         threads=course.threads,
         tokens=place.tokens,
         checkpoints=f"{place.folder}/checkpoints",

@@ -14,12 +14,12 @@ from railbed.fleet import Fleet
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message, decode
 from railbed.launch.ship import own_code, parcel, ship
-from railbed.launch.supervise import GaveUp, RankStart, Supervisor
+from railbed.launch.supervise import GaveUp, RankStart, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
-from railbed.train.fabric import fabric_of, read_facts
+from railbed.train.fabric import NodeFabric, fabric_of, read_facts
 from railbed.train.ledger import Ledger, must_be_rdma
 from railbed.train.plan import Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
@@ -90,6 +90,8 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})"
         )
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
+    if order.transport == "mpi":
+        _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
     places = {
         name: Place(
             python=cluster.nodes[name].python,
@@ -98,6 +100,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             folder=f"{base}/runs/{order.run}/{name}",
             interface=_interface(cluster.nodes[name]),
             environment=fabric[name].environment,
+            no_rdma=fabric[name].obstacle,
         )
         for name, base in shipped.bases.items()
     }
@@ -122,6 +125,13 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             yield record
     for record in ledger.closing():
         yield record
+
+
+def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
+    """Refuse MPI where a node lacks the RDMA that the cluster file gives it. Where the file has none, MPI takes TCP."""
+    for name, node in fabric.items():
+        if node.obstacle and any(port.rdma for port in cluster.nodes[name].ports):
+            raise Refused(f"--transport mpi does not work here: {name}: {node.obstacle}", hint=node.remedy)
 
 
 async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:

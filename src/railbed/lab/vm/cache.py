@@ -158,9 +158,9 @@ def clear(keep: Path | None = None) -> None:
 
 def _clear_disks(image: Path) -> None:
     """Remove what no saved machine of an image trains with any more."""
-    named = {state.name.split("-")[2] for state in (image / "states").iterdir() if state.name.count("-") == 3}
+    saved = [state.name for state in (image / "states").iterdir()]
     for disk in (image / "training").glob("*"):
-        if disk.name not in named:
+        if not any(f"+{disk.name}-" in name for name in saved):
             remove_tree(disk)
 
 

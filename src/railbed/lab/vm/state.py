@@ -37,8 +37,6 @@ from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
 from railbed.model.record import Event
 
-PLAIN = "plain"
-"""In the name of a machine without what training needs."""
 OLDEST_QEMU = (7, 2)
 WAITING = "railbed: waiting for an identity"
 BOOT_SECONDS = {"kvm": 60.0, "tcg": 400.0}
@@ -98,9 +96,9 @@ def accelerators() -> list[Accelerator]:
 
 def hardware_of(state: Path) -> Hardware:
     """Return the hardware that a saved machine is of."""
-    accelerator, memory, training, _ = state.name.split("-")
-    named = "" if training == PLAIN else training
-    return Hardware("kvm" if accelerator == "kvm" else "tcg", int(memory), named)
+    accelerator, size, _ = state.name.split("-")
+    memory, _, training = size.partition("+")
+    return Hardware("kvm" if accelerator == "kvm" else "tcg", int(memory), training)
 
 
 async def qemu_version() -> str:
@@ -118,7 +116,8 @@ def state_folder(version: str, hardware: Hardware) -> Path:
     """Return where the machine saved by this QEMU, of this hardware, lies or will lie."""
     text = json.dumps([version, command(_machine(Path("image"), hardware))])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return image_folder() / "states" / f"{hardware.accelerator}-{hardware.memory}-{hardware.training or PLAIN}-{key}"
+    size = f"{hardware.memory}+{hardware.training}" if hardware.training else str(hardware.memory)
+    return image_folder() / "states" / f"{hardware.accelerator}-{size}-{key}"
 
 
 async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:
