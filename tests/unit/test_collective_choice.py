@@ -17,7 +17,7 @@ from railbed.collective.tryout import complaint
 from railbed.errors import RankFailed
 
 NODES = [
-    Answer(rank=rank, node=f"node{rank + 1}", machine=rank, device="cpu", interface="rail0", rdma="rxe0:1")
+    Answer(rank=rank, node=f"node{rank + 1}", machine=rank, device="cpu", interface="rail0", mark="0", rdma="rxe0:1")
     for rank in range(2)
 ]
 GPUS = [replace(one, device="cuda:0") for one in NODES]

@@ -55,7 +55,7 @@ def test_a_world_comes_together(two: tuple[Asker, Asker]) -> None:
         assert int(asker.ask("cmd=get_maxes")["vallen_max"]) >= 1024
         assert asker.ask("cmd=get_universe_size")["size"] == "2"
         assert asker.ask("cmd=get_appnum")["appnum"] == "0"
-        assert asker.ask("cmd=get_my_kvsname")["kvsname"] == "railbed"
+        assert asker.ask("cmd=get_my_kvsname")["kvsname"] == "mpi"
         assert asker.ask(f"cmd=put kvsname=railbed key=card-{rank} value=address=of-{rank}")["rc"] == "0"
     first.socket.sendall(b"cmd=barrier_in\n")
     assert second.ask("cmd=barrier_in")["cmd"] == first.read()["cmd"] == "barrier_out"

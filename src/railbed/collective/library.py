@@ -10,6 +10,7 @@ import ctypes
 import importlib.util
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 from railbed.errors import RankFailed
@@ -17,6 +18,7 @@ from railbed.errors import RankFailed
 SERIALIZED = 2
 """MPI's thread level: calls from one thread at a time. MPICH's number for it, and that of the standard's ABI."""
 DEVICES = "UCX_NET_DEVICES"
+SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 -- where the kernel has it
 INSTALL = "`pip install mpi4py mpich` puts both there"
 
 
@@ -66,6 +68,17 @@ def begin(module: ModuleType) -> None:
     ctypes.CDLL(module.__file__).MPI_Init_thread(None, None, SERIALIZED, ctypes.byref(given))
     if given.value < SERIALIZED:
         raise RankFailed("this MPI library cannot be called from a thread of its own")
+
+
+def forget_shared_memory() -> None:
+    """Remove the names of MPICH's shared memory, once all ranks here have it: it then goes with the last of them.
+
+    MPICH itself does that when it ends, which a rank that is killed does not live to see.
+    """
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        path = line.split(maxsplit=5)[-1]
+        if path.startswith(SHARED_MEMORY):
+            Path(path).unlink(missing_ok=True)
 
 
 def end(module: ModuleType) -> None:

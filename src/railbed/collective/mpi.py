@@ -84,6 +84,7 @@ class MpiGroup:
         """Make all MPI calls. After a failure every call ends at once, and the next that is asked for is refused."""
         library.begin(self._module)
         world = self._module.COMM_WORLD.Dup()
+        library.forget_shared_memory()
         self._kinds = _kinds(self._module)
         while (item := self._work.get()) is not None:
             work, done = item

@@ -26,10 +26,11 @@ MAPPING = "PMI_process_mapping"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One MPI world: the store under a name that no other world has, and which ranks share a machine."""
+    """One MPI world: the store, and which ranks share a machine."""
 
     store: Store
     name: str
+    """One that no other world on these machines has or had: MPICH names its shared memory after it."""
     rank: int
     machines: Sequence[int]
     """For each rank the number of its machine; ranks of one machine stand together."""
@@ -60,7 +61,7 @@ class Responder:
             "get_maxes": lambda _: f"cmd=maxes kvsname_max=64 keylen_max={KEY_BYTES} vallen_max={VALUE_BYTES} rc=0",
             "get_appnum": lambda _: "cmd=appnum appnum=0 rc=0",
             "get_universe_size": lambda _: f"cmd=universe_size size={world.size} rc=0",
-            "get_my_kvsname": lambda _: "cmd=my_kvsname kvsname=railbed rc=0",
+            "get_my_kvsname": lambda _: f"cmd=my_kvsname kvsname={world.name} rc=0",
             "put": self._put,
             "get": self._get,
             "barrier_in": self._barrier,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +33,8 @@ class Answer:
     """Number of its machine: the first rank there."""
     device: str
     interface: str
+    mark: str
+    """Drawn at random; that of rank 0 is in the names of what the ranks make."""
     rdma: str = ""
     """RDMA devices that its gradients can leave by, as UCX names them; empty where there are none."""
     no_rdma: str = ""
@@ -61,6 +64,7 @@ def answer(meeting: Meeting, device: torch.device) -> Answer:
         machine=meeting.machine,
         device=str(device),
         interface=meeting.interface,
+        mark=secrets.token_hex(6),
         rdma=devices,
         no_rdma="" if devices else meeting.no_rdma or "the cluster file names no RDMA device",
         lacks={engine: why for engine, why in reasons.items() if why},

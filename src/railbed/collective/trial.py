@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from railbed.collective.library import forget_shared_memory
+
 REPEATS = 5
 FIRST_BUCKET = 1 << 20
 """DDP's first bucket; it is small so that the network has something to do early."""
@@ -69,6 +71,8 @@ def main(seconds: float, sizes: Sequence[int]) -> None:
     from mpi4py import MPI
 
     world, memory = MPI.COMM_WORLD, bytearray(max(sizes))
+    world.Barrier()
+    forget_shared_memory()
 
     def reduce(size: int) -> None:
         world.Allreduce(MPI.IN_PLACE, [memory, size // 4, MPI.FLOAT])

@@ -72,9 +72,10 @@ def _run(
 
 
 def world_of(store: Store, name: str, meeting: Meeting, answers: Sequence[Answer], seconds: float) -> pmi.World:
-    """Return the MPI world of all ranks, under a name of its own."""
+    """Return an MPI world of all ranks."""
     machines = [one.machine for one in answers]
-    return pmi.World(store=store, name=name, rank=meeting.rank, machines=machines, seconds=seconds)
+    own = f"{name}-{answers[0].mark}"
+    return pmi.World(store=store, name=own, rank=meeting.rank, machines=machines, seconds=seconds)
 
 
 def complaint(said: str) -> str:
