@@ -39,6 +39,7 @@ def changed(answers: list[Answer], at: int, **fields: Any) -> list[Answer]:
         (changed(NODES, 1, rdma="", no_rdma="rxe0 is gone"), ["gloo"], "node2: rxe0 is gone"),
         (changed(NODES, 0, lacks={"mpi": "no mpi4py"}), ["gloo"], "node1: no mpi4py"),
         (changed(GPUS, 1, device="cpu", lacks={"nccl": "no GPU"}), ["mpi", "gloo"], ""),
+        ([replace(one, machine=0) for one in NODES], ["gloo"], "all ranks are on one machine"),
         (changed(GPUS, 1, machine=0), ["gloo"], "node2: two ranks share cuda:0, and nccl wants a GPU for each"),
     ],
 )

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -50,6 +50,7 @@ RULES = (
 )
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
+Transport = Literal["auto", "nccl", "mpi", "gloo"]
 TRAINING = "training"
 
 
@@ -71,7 +72,7 @@ def train_command(
     minimum: Annotated[
         int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
     ] = 1,
-    transport: Annotated[str, typer.Option("--transport", help="auto, nccl, mpi or gloo.")] = "auto",
+    transport: Annotated[Transport, typer.Option("--transport", help="What carries the gradients.")] = "auto",
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
     ] = None,

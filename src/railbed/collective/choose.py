@@ -90,6 +90,9 @@ def _hindrance(engine: str, answers: Sequence[Answer]) -> str:
 
 
 def _no_rdma(answers: Sequence[Answer]) -> str:
+    """Return why MPI would bring nothing."""
+    if len({one.machine for one in answers}) == 1:
+        return "all ranks are on one machine"
     return next((f"{one.place}: {one.no_rdma}" for one in answers if not one.rdma), "")
 
 

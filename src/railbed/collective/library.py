@@ -18,6 +18,12 @@ from railbed.errors import RankFailed
 SERIALIZED = 2
 """MPI's thread level: calls from one thread at a time. MPICH's number for it, and that of the standard's ABI."""
 DEVICES = "UCX_NET_DEVICES"
+MPICH = {
+    "MPIR_CVAR_CH4_NETMOD": "ucx",
+    # Whoever waits in MPI polls. Computing needs the processor more: after some polls in vain it is given up each time.
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "64",
+}
 SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 -- where the kernel has it
 INSTALL = "`pip install mpi4py mpich` puts both there"
 
@@ -42,7 +48,7 @@ def settings(interface: str, machines: Sequence[int]) -> dict[str, str]:
     `machines` has the machine of each rank. UCX could use memory that is shared between the machines of a lab of
     namespaces, and does not reach ranks of the same machine by TCP: it is given what is needed, and no more.
     """
-    chosen = {"MPIR_CVAR_CH4_NETMOD": "ucx"}
+    chosen = dict(MPICH)
     if os.environ.get(DEVICES):
         return chosen
     several, shared = len(set(machines)) > 1, len(set(machines)) < len(machines)

@@ -41,7 +41,7 @@ class MpiGroup:
         self._kinds: dict[torch.dtype, tuple[Any, Any]] = {}
         self._thread = threading.Thread(target=self._serve, name="mpi", daemon=True)
         self._thread.start()
-        self.run(lambda _: None, "MPI did not start", START_SECONDS)
+        self.run(lambda _: None, "the start of MPI", START_SECONDS)
 
     def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
         """Begin to sum a bucket, in its own memory."""
@@ -82,20 +82,27 @@ class MpiGroup:
 
     def _serve(self) -> None:
         """Make all MPI calls. After a failure every call ends at once, and the next that is asked for is refused."""
+        world = self._attempt(self._start)
+        while (item := self._work.get()) is not None:
+            work, done = item
+            self._attempt(work, world)
+            done()
+        if not self._failure:
+            library.end(self._module)
+
+    def _start(self) -> Any:  # noqa: ANN401 -- mpi4py may not be there to name it
         library.begin(self._module)
         world = self._module.COMM_WORLD.Dup()
         library.forget_shared_memory()
         self._kinds = _kinds(self._module)
-        while (item := self._work.get()) is not None:
-            work, done = item
-            try:
-                if not self._failure:
-                    work(world)
-            except Exception as error:
-                self._failure = str(error).strip().splitlines()[0][:300]
-            done()
-        if not self._failure:
-            library.end(self._module)
+        return world
+
+    def _attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Do something, unless something failed before."""
+        try:
+            return None if self._failure else work(*arguments)
+        except Exception as error:
+            self._failure = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
     def _sum(self, world: Any, tensor: torch.Tensor) -> None:  # noqa: ANN401 -- mpi4py may not be there to name it
         memory, _ = self._memory(tensor)
