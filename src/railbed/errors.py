@@ -76,11 +76,15 @@ class CheckpointDamaged(DeviceError):
 
 
 class RankFailed(DeviceError):
-    """A rank of a training job cannot start or go on; `peer` says that another one is the cause."""
+    """A rank of a training job cannot start or go on.
 
-    def __init__(self, message: str, *, hint: str = "", peer: bool = False) -> None:
+    `peer` says that another one is the cause, `refused` that what was asked for cannot be, however often it is tried.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", peer: bool = False, refused: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.peer = peer
+        self.refused = refused
 
 
 class ParseError(RailbedError):

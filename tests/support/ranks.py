@@ -136,9 +136,13 @@ class Starter:
         shares: Sequence[float] = (),
         resume: ResumeSource | None = None,
         wrap: Sequence[str] = (),
+        machines: Sequence[int] = (),
         **fields: Any,
     ) -> list[Rank]:
-        """Start the ranks of one job, each with its own checkpoints, as if on a node of its own."""
+        """Start the ranks of one job, each with its own checkpoints, as if on a node of its own.
+
+        `machines` gives for each rank the first rank of its machine, where some are to share one.
+        """
         port = free_port()
         jobs = [
             JobSpec(
@@ -146,6 +150,7 @@ class Starter:
                 run="test",
                 rank=rank,
                 world=ranks,
+                local_rank=rank - machines[rank] if machines else 0,
                 shares=tuple(shares or [1.0] * ranks),
                 master_port=port,
                 interface="lo",

@@ -8,6 +8,7 @@ import itertools
 import json
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from railbed.lab.vm.kind import numbers_listening
 from railbed.lab.vm.machine import describe
 from railbed.lab.vm.rootfs import complaint
 from railbed.lab.vm.state import hardware_of, qemu_version, state_folder
+from railbed.lab.vm.training import training_folder, unpack
 
 
 @pytest.fixture
@@ -278,3 +280,33 @@ def test_a_saved_machine_belongs_to_its_qemu_and_hardware(tmp_path: Path, monkey
     assert hardware_of(one) == Hardware("tcg", 512)
     others = [state_folder("7.3", Hardware("tcg", 512)), state_folder("7.2", Hardware("tcg", 768))]
     assert len({one, *others, state_folder("7.2", Hardware("kvm", 512))}) == 4
+
+
+def test_a_machine_that_trains_has_a_disk_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
+    trains = Hardware("tcg", 512, "0123abcd")
+    state = state_folder("7.2", trains)
+    assert hardware_of(state) == trains
+    assert state != state_folder("7.2", Hardware("tcg", 512))
+    assert not [drive for drive in options(command(machine()), "-drive") if "training" in drive]
+    (drive,) = [drive for drive in options(command(machine(hardware=trains)), "-drive") if "training" in drive]
+    assert drive == "if=none,id=training,file=/i/training/0123abcd/training.raw,format=raw,readonly=on"
+    for folder in (state, state.with_name("tcg-512-0123"), training_folder(key="0123abcd"), training_folder(key="old")):
+        folder.mkdir(parents=True)
+    cache.clear(keep=state)
+    assert [path.name for path in training_folder().parent.iterdir()] == ["0123abcd"]
+    assert state.with_name("tcg-512-0123").is_dir()
+
+
+def test_a_wheel_is_unpacked_into_an_environment(tmp_path: Path) -> None:
+    wheel = io.BytesIO()
+    names = ("pkg/a.py", "pkg-1.data/data/lib/libx.so", "pkg-1.data/scripts/run", "pkg-1.data/purelib/b.py")
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in (*names, "../outside", "pkg-1.data/data/../../outside"):
+            archive.writestr(name, name)
+    with zipfile.ZipFile(wheel) as archive:
+        unpack(archive, tmp_path / "venv", tmp_path / "venv/site-packages")
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {
+        f"venv/{path}" for path in ("site-packages/pkg/a.py", "lib/libx.so", "bin/run", "site-packages/b.py")
+    }

@@ -21,6 +21,10 @@ from railbed.probes.interpret import all_probes
 
 RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="RULE", help="Only these rules. [default: all]")]
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
+ProveOption = Annotated[
+    str | None,
+    typer.Option("--prove", metavar="training", help="Send gradients between the nodes, too, and say how they went."),
+]
 AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
 
 
@@ -30,6 +34,7 @@ def check_command(
     as_json: JsonOption = False,
     everything: AllOption = False,
     explain: ExplainOption = None,
+    prove: ProveOption = None,
     timeout: TimeoutOption = DEVICE_SECONDS,
     record: RecordOption = None,
     replay: ReplayOption = None,
@@ -46,6 +51,11 @@ def check_command(
         return OK
     chosen = [_rule(name) for name in rules] if rules else list(all_checks().values())
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
+    if prove is not None:
+        # Imported here because training takes as long to load as a small cluster takes to answer.
+        from railbed.cli.prove import prove_command
+
+        return prove_command(prove, given_cluster(cluster, replay), chosen, options)
     wanted = given_cluster(cluster, replay) or _local_cluster(timeout)
     # A whole check of a cluster with rails also keeps what no rule judges: it is the evidence of a bug report.
     extra = () if rules or not any(wanted.ports()) else all_probes().values()

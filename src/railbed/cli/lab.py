@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -48,6 +48,10 @@ def lab_up(
     memory: Annotated[
         int, typer.Option("--memory", metavar="MB", min=0, help="Memory of a virtual machine. [default: what it needs]")
     ] = 0,
+    extra: Annotated[
+        Literal["training"] | None,
+        typer.Option("--with", help="Put torch and MPI on virtual machines; namespaces have what this machine has."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Bring up a lab, and say how to use it when every node answers.
@@ -62,6 +66,7 @@ def lab_up(
         rate=parse_rate(rate) if rate else None,
         delay=parse_delay(delay) if delay else None,
         memory=memory,
+        training=extra == "training",
     )
     records = tell(up(spec), as_json=as_json)
     if not as_json:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen
+from railbed.cli.showenv import show_env
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.trainfiles import training_files
 from railbed.cli.trainscreen import TrainScreen
@@ -52,6 +53,7 @@ RULES = (
 )
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
+Transport = Literal["auto", "nccl", "mpi", "gloo"]
 TRAINING = "training"
 
 
@@ -73,10 +75,13 @@ def train_command(
     minimum: Annotated[
         int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
     ] = 1,
-    transport: Annotated[str, typer.Option("--transport", help="auto, gloo or nccl.")] = "auto",
+    transport: Annotated[Transport, typer.Option("--transport", help="What carries the gradients.")] = "auto",
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
     ] = None,
+    environment: Annotated[
+        bool, typer.Option("--show-env", help="Print what each node's ranks are told of the fabric, and why; end.")
+    ] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the recipes and end.")] = False,
     unchecked: Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")] = False,
     as_json: JsonOption = False,
@@ -90,6 +95,8 @@ def train_command(
         _list_recipes(as_json=as_json)
         return OK
     site = given_cluster(cluster, None) or built_in_local()
+    if environment:
+        return show_env(site, timeout=timeout, as_json=as_json)
     local = all(node.host == "local" for node in site.nodes.values())
     order = _order(recipe, settings or [], resume)
     order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
@@ -152,7 +159,7 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
 def _readable(record: Record, order: Order) -> Record:
     """Put the text of a sample beside its tokens."""
     match record:
-        case Event(name="sample", data={"tokens": list(made)}):
+        case Event(name="sample", data={"tokens": list(made)}) if order.tokens:
             text = tokens.decoded(order.tokens, made)
             return replace(record, data={**record.data, "text": text})
     return record

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from railbed.cli.pathline import PathLine
 from railbed.cli.screen import Screen
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
@@ -45,6 +46,7 @@ class TrainScreen(Screen):
         self._step, self._steps, self._restarts = 0, steps, 0
         self._sample = ""
         self._export = ""
+        self._path = PathLine(self._progress_print)
         self._told = 0.0
         self._progress = Progress(
             TextColumn("step"),
@@ -78,10 +80,15 @@ class TrainScreen(Screen):
                     self._first_loss = value
                 if name == "tokens_per_second":
                     self._move(step)
+            case Event(name="gradient_path"):
+                self._path.take(record)
             case Event(name="sample", data={"text": str(text)}):
                 self._sample = text
             case Event(name="exported", subject=subject, data={"folder": str(folder)}):
                 self._export = f"{folder} on {subject.partition('/')[0]}"
+            case Event(name="transport", message=reason, data={"falls_back": falls_back}):
+                style = STYLES["restart"] if falls_back else "dim"
+                self._progress.console.print(Text(printable(f"gradients: {reason}"), style=style))
             case Event(name=name) if name in TOLD:
                 self._restarts += name == "restart"
                 where = (
@@ -101,11 +108,15 @@ class TrainScreen(Screen):
         self._out.print(
             f"trained {self._step} of {self._steps} steps{restarts}: loss {self._first_loss:.3f} → {self._now()}"
         )
+        self._path.finish(self._out)
         if self._sample:
             self._out.print(Text(f"a sample: {printable(self._sample)}"))
         if self._export:
             self._out.print(Text(f"weights: {printable(self._export)}"))
         self._out.print(Text.assemble("kept as ", (str(run), "bold")))
+
+    def _progress_print(self, line: Text) -> None:
+        self._progress.console.print(line)
 
     def _move(self, step: int) -> None:
         self._step = step
@@ -116,4 +127,4 @@ class TrainScreen(Screen):
 
     def _now(self) -> str:
         speed = self._latest.get("tokens_per_second", 0)
-        return f"{self._latest.get('loss', float('nan')):.3f}, {speed:,.0f} tokens/s"
+        return f"{self._latest.get('loss', float('nan')):.3f}, {speed:,.0f} tokens/s{self._path.short}"

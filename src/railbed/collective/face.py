@@ -11,7 +11,7 @@ class Collective(Protocol):
     """A group of ranks. Every rank makes the same calls in the same order."""
 
     name: str
-    """The engine: gloo, nccl, alone."""
+    """The engine: gloo, nccl, mpi, alone."""
     rank: int
     world: int
 

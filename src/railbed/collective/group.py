@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
-from railbed.collective.alone import Alone
-from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting, meet
+from railbed.collective.meet import Meeting
 from railbed.errors import RankFailed
 
 Engine = Literal["gloo", "nccl"]
@@ -52,23 +50,8 @@ def _only(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
     return future.value()[0]
 
 
-def connect(engine: str, meeting: Meeting, device: torch.device) -> Collective:
-    """Join the others; raise RankFailed where they do not come or the engine is not there."""
-    if meeting.world == 1:
-        return Alone()
-    if engine == "auto":
-        engine = "nccl" if device.type == "cuda" else "gloo"
-    if engine not in {"gloo", "nccl"}:
-        raise RankFailed(f"there is no transport {engine}; gloo and nccl are known")
-    if not meeting.interface:
-        raise RankFailed("no network interface is given for the gradients; several ranks need one each")
-    available = dist.is_nccl_available() if engine == "nccl" else dist.is_gloo_available()
-    if not available:
-        raise RankFailed(f"this torch ({torch.__version__}) is built without {engine}")
-    # Without a name, gloo looks its own host name up and may end at 127.0.1.1.
-    os.environ["GLOO_SOCKET_IFNAME"] = meeting.interface
-    os.environ["NCCL_SOCKET_IFNAME"] = f"={meeting.interface}"
-    store = meet(meeting)
+def join(engine: Engine, meeting: Meeting, store: Store, device: torch.device) -> Group:
+    """Make torch's own group of all ranks."""
     try:
         dist.init_process_group(
             engine,
@@ -81,4 +64,4 @@ def connect(engine: str, meeting: Meeting, device: torch.device) -> Collective:
     except RuntimeError as error:
         sentence = str(error).strip().splitlines()[0][:300]
         raise RankFailed(f"rank {meeting.rank} cannot join over {meeting.interface}: {sentence}", peer=True) from None
-    return Group("nccl" if engine == "nccl" else "gloo", meeting.rank, meeting.world)
+    return Group(engine, meeting.rank, meeting.world)

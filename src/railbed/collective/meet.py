@@ -26,6 +26,12 @@ class Meeting:
     interface: str
     """The interface, or several with commas, that this node talks through."""
     timeout: float
+    node: str = ""
+    """Name of its node, for sentences."""
+    machine: int = 0
+    """Number of its machine: that of the first rank there."""
+    no_rdma: str = ""
+    """Why its node has no RDMA, as far as that is known."""
 
     @property
     def span(self) -> timedelta:
@@ -50,6 +56,18 @@ def meet(meeting: Meeting) -> Store:
     named.set(f"arrived/{meeting.rank}", "yes")
     _wait_for_all(meeting, named)
     return named
+
+
+def exchange(store: Store, meeting: Meeting, name: str, said: str, seconds: float = 0.0) -> list[str]:
+    """Tell the others something under a name, and return what each rank told; raise RankFailed where one does not."""
+    keys = PrefixStore(name, store)
+    limit = seconds or meeting.timeout
+    try:
+        keys.set(str(meeting.rank), said)
+        keys.wait([str(rank) for rank in range(meeting.world)], timedelta(seconds=limit))
+        return [keys.get(str(rank)).decode() for rank in range(meeting.world)]
+    except RuntimeError:
+        raise RankFailed(f"not all ranks told their {name} within {limit:g} s", peer=True) from None
 
 
 def _wait_for_all(meeting: Meeting, store: Store) -> None:

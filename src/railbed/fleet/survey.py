@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -19,13 +19,15 @@ from railbed.transport.base import Command
 SECONDS_BETWEEN_READINGS = 1.0
 
 
-async def survey(fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]]) -> AsyncGenerator[DeviceFacts, None]:
+async def survey(
+    fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]], *, only: Collection[str] | None = None
+) -> AsyncGenerator[DeviceFacts, None]:
     """Yield what is known of a device each time it has answered: once, or twice where probes are read twice."""
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
     by_name = {probe.name: probe for probe in ordered}
     known: dict[str, DeviceFacts] = {}
     last_counted = 0.0
-    async with aclosing(fleet.run(_commands(fleet, cluster, ordered))) as answers:
+    async with aclosing(fleet.run(_commands(fleet, cluster, ordered, only))) as answers:
         async for answer in answers:
             known[answer.device] = _facts(answer, by_name)
             counted = [output.received for output in answer.outputs if by_name[output.key].twice]
@@ -47,7 +49,7 @@ async def survey(fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]]) -
 
 
 def _commands(
-    fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], only: set[str] | None = None
+    fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], only: Collection[str] | None = None
 ) -> Mapping[str, Sequence[Command]]:
     devices = [target.name for target in fleet.targets if only is None or target.name in only]
     return {

@@ -27,6 +27,8 @@ class Spec:
     """Seconds that every packet takes longer."""
     memory: int = 0
     """Megabytes of a virtual machine."""
+    training: bool = False
+    """Whether virtual machines have what training needs; namespaces see this machine's Python."""
 
 
 @dataclass(frozen=True, slots=True)

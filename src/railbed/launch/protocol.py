@@ -2,7 +2,8 @@
 
 To the agent (`do`): start, stop, write, reach, beat. From it (`kind`): hello, beat, message (of a rank), log, exit,
 stopped, reach. A rank says what it has to say as JSON lines on a file descriptor, which its command line names: `alive`
-every second with its `step`, `done`, and `error` with `peer` where it is well and others are not; more is the job's.
+every second with its `step`, `done`, and `error`, with `peer` where it is well and others are not, with `refused` where
+what was asked for cannot be; more is the job's.
 """
 
 from __future__ import annotations

@@ -39,6 +39,8 @@ class RankWatch:
         """Where each rank runs."""
         now = time.monotonic()
         self._ranks = {number: _Rank(heard=now, moved=now) for number in nodes}
+        self.refusal: tuple[str, str] | None = None
+        """Sentence and hint of a rank that cannot do what was asked for, however often it is started."""
 
     @property
     def is_done(self) -> bool:
@@ -70,6 +72,8 @@ class RankWatch:
             if rank.step >= 0:
                 rank.pace = max((now - rank.moved) / (step - rank.step), 0.7 * rank.pace)
             rank.step, rank.moved = step, now
+        if said.get("kind") == "error" and said.get("refused"):
+            self.refusal = self.refusal or (str(said.get("sentence")), str(said.get("hint") or ""))
         rank.done = rank.done or said.get("kind") == "done"
         rank.lost_peers = rank.lost_peers or (said.get("kind") == "error" and bool(said.get("peer")))
 

@@ -38,6 +38,10 @@ class GaveUp(DeviceError):
     """Too few nodes are left to go on."""
 
 
+class Refused(DeviceError):
+    """The ranks cannot do what was asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStart:
     """One rank of a generation."""
@@ -156,12 +160,17 @@ class Supervisor:
         )
 
     async def _watch(self) -> AsyncGenerator[Record, None]:
-        """Yield what the generation says, and as the last of it the event `done` or `restart`."""
+        """Yield what the generation says, and as the last of it the event `done` or `restart`.
+
+        Raises Refused where a rank says that what was asked for cannot be: no other start would change that.
+        """
         self._suspect, self._victim = None, None
         while True:
             heard = await self._hear()
             for record in self._told(heard):
                 yield record
+            if self._ranks.refusal:
+                raise Refused(self._ranks.refusal[0], hint=self._ranks.refusal[1])
             self._try_cut_nodes()
             if self._ranks.is_done:
                 yield Event(name="done", message="every rank is done", data={"generation": self._number})

@@ -18,6 +18,8 @@ exit 0
 LINE = re.compile(r"Max (?P<name>[a-z ]+?) {2,}(?P<soft>\S+) +(?P<hard>\S+)(?: +\S+)?", re.ASCII)
 CAP_IPC_LOCK = 14
 """Number of the capability (linux/capability.h) with which the kernel does not apply the limit of locked memory."""
+RDMA_LEAST_BYTES = 64 * 2**20
+"""With less locked memory than this, not even the queues of RDMA can be made."""
 Amount = int | Literal["unlimited"]
 
 

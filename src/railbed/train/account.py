@@ -34,6 +34,9 @@ def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record
             yield Event(name="checkpoint", subject=node, message=words, data=_data(said))
         case {"kind": "checkpoint_failed" | "error", "sentence": str(sentence)}:
             yield Event(name=said["kind"], subject=f"{node}/rank{rank}", message=sentence, data=_data(said))
+        case {"kind": "transport", "engine": str(engine), "reason": str(reason)}:
+            yield Event(name="transport", subject=engine, message=reason, data=_data(said))
+            yield from _trials(node, rank, said)
         case {"kind": "resumed", "step": int(step)} if rank == 0:
             yield Event(name="resumed", subject=node, message=f"goes on after step {step}", data=_data(said))
         case {"kind": "chosen" | "sample" | "exported" | "done" as kind}:
@@ -47,6 +50,18 @@ def _measurements(node: str, rank: int, step: int, said: Mapping[str, Any]) -> I
             labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
             unit = UNITS.get(name, "s")
             yield Measurement(name=name, value=float(value), unit=unit, labels=labels, time=float(said.get("time", 0)))
+
+
+def _trials(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Measurement]:
+    """Yield what the trial of each engine measured: seconds, and bytes of gradient per second."""
+    for engine, timings in said.get("timings", {}).items():
+        for timing in timings:
+            size, seconds = int(timing["size"]), float(timing["seconds"])
+            labels: dict[str, str | int] = {"engine": engine, "bytes": size, "rank": rank, "node": node}
+            when = float(said.get("time", 0))
+            yield Measurement(name="allreduce_trial_seconds", value=seconds, unit="s", labels=labels, time=when)
+            rate = size / seconds if seconds else 0.0
+            yield Measurement(name="allreduce_trial_rate", value=rate, unit="byte/s", labels=labels, time=when)
 
 
 def _data(said: Mapping[str, Any]) -> dict[str, object]:

@@ -188,6 +188,7 @@ def _node(one: Fit) -> Mapping[str, object]:
 def _vocabulary(settings: Settings, order: Order) -> int:
     if settings.model.vocabulary != "auto":
         return settings.model.vocabulary
+    assert order.tokens is not None  # only a load for the network has none, and that has no model
     return int(json.loads((order.tokens / "tokens.json").read_text())["vocabulary"])
 
 

@@ -6,10 +6,12 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
 
     alive               every second, from a thread: step, phase (starting, joining, loading, training, finishing)
     chosen              what was chosen for this hardware: device, precision, compile, threads, micro_batch, …
+    transport           from rank 0: engine, reason, falls_back, timings (by engine: size, seconds, repeats)
     resumed             step: where a resumed run goes on
     progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
                         step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …;
                         peak_memory_bytes where it has grown
+    counters            step, begin, transport, rdma, net, tcp_segments: those of the node, from its first rank
     evaluation          step, validation_loss
     memory              step, peak_memory_bytes: where it has grown after the last step
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
@@ -17,7 +19,8 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     sample              step, tokens: text made by the model, still as tokens
     exported            folder: the weights in the layout of Hugging Face
     done                step, loss, seconds
-    error               sentence, peer: true where another rank was lost and this one is well
+    error               sentence, peer: true where another rank was lost and this one is well; refused: true where
+                        what was asked for cannot be
 
 When nobody reads the messages any more, the rank ends itself: no orphan outlives its starter.
 """
@@ -65,7 +68,11 @@ class JobSpec:
     timeout_seconds: float = 60.0
     """How long to wait for the other ranks, at the start and in every collective."""
     transport: str = "auto"
-    """gloo, nccl, or auto: nccl on GPUs."""
+    """nccl, mpi, gloo, or auto: the best of them that works."""
+    node: str = ""
+    """Name of this node, for sentences."""
+    no_rdma: str = ""
+    """Why this node has no RDMA, where it has none."""
     device: str = "auto"
     """cpu, cuda:N, or auto: the GPU with the number of the local rank where there are GPUs."""
     threads: int = 0

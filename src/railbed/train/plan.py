@@ -24,6 +24,10 @@ class Place:
     folder: str
     """The run's own folder on this node; two nodes with one disk have two."""
     interface: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the fabric asks of NCCL, UCX and Gloo here."""
+    no_rdma: str = ""
+    """Why there is no RDMA here; empty where there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +107,15 @@ def _rank(  # noqa: PLR0917  (all that tells one rank from another)
         interface=place.interface,
         timeout_seconds=course.timeout,
         transport=course.transport,
+        node=member.name,
+        no_rdma=place.no_rdma,
         threads=course.threads,
         tokens=place.tokens,
         checkpoints=f"{place.folder}/checkpoints",
         export=f"{place.folder}/model",
         resume=resume,
         prompt=course.prompt,
+        environment=dict(place.environment),
     )
     command = [place.python, "-m", WORKER, "{job}", "--messages", "{messages}"]
     return RankStart(rank=rank, command=command, job=job.to_json(), env={"PYTHONPATH": place.code})

@@ -14,12 +14,14 @@ from railbed.fleet import Fleet
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message, decode
 from railbed.launch.ship import own_code, parcel, ship
-from railbed.launch.supervise import GaveUp, RankStart, Supervisor
+from railbed.launch.supervise import GaveUp, RankStart, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
+from railbed.train.fabric import NodeFabric, fabric_of, read_facts
 from railbed.train.idle import IdleTimes
+from railbed.train.ledger import Ledger, must_be_rdma
 from railbed.train.plan import Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
 
@@ -33,13 +35,16 @@ class Order:
 
     run: str
     recipe: Mapping[str, Any]
-    tokens: Path
+    tokens: Path | None
+    """Folder with the tokens; a load for the network needs none."""
     prompt: tuple[int, ...] = ()
     ranks: int | None = None
     """Ranks on each node; None is one for each GPU, and one where there is none."""
     minimum: int = 1
     """Nodes that must be left to go on."""
     transport: str = "auto"
+    proves: bool = False
+    """It is run to see whether RDMA works: where the cluster file has it, anything else is a failure."""
     resume: bool = False
     """Go on from what an earlier run of this name left on the nodes."""
 
@@ -51,15 +56,17 @@ class Order:
 class TrainJob:
     """Training, as the launch sees it."""
 
-    def __init__(self, course: Course, saved: Saved) -> None:
+    def __init__(self, course: Course, saved: Saved, ledger: Ledger) -> None:
         self._course = course
         self._saved = saved
+        self._ledger = ledger
         self._fresh = 0.0
         self._idle = IdleTimes(0)
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks; they go on from the newest state that a member has."""
         self._idle = IdleTimes(sum(member.ranks for member in members))
+        self._ledger.generation([member.name for member in members])
         return ranks_of(self._course, number, members, self._saved)
 
     def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
@@ -68,7 +75,8 @@ class TrainJob:
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._saved.note(node, step, digest)
                 self._fresh = time.monotonic()
-        return [*records_of(node, rank, message), *self._idle.hear(node, rank, message)]
+        known = [*self._idle.hear(node, rank, message), *self._ledger.hear(node, rank, message)]
+        return [*records_of(node, rank, message), *known]
 
     @property
     def may_regroup(self) -> bool:
@@ -79,7 +87,8 @@ class TrainJob:
 async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
     """Train on a cluster."""
     members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
-    code, tokens = own_code(), parcel("tokens", {path.name: path for path in order.tokens.iterdir()})
+    code = own_code()
+    tokens = parcel("tokens", {path.name: path for path in order.tokens.iterdir()} if order.tokens else {})
     shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
     for node, why in shipped.failed.items():
         yield Event(name="node_lost", subject=node, message=why)
@@ -88,6 +97,9 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         raise GaveUp(
             f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})"
         )
+    fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
+    if order.transport == "mpi":
+        _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
     places = {
         name: Place(
             python=cluster.nodes[name].python,
@@ -95,6 +107,8 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             tokens=f"{base}/{tokens.name}",
             folder=f"{base}/runs/{order.run}/{name}",
             interface=_interface(cluster.nodes[name]),
+            environment=fabric[name].environment,
+            no_rdma=fabric[name].obstacle,
         )
         for name, base in shipped.bases.items()
     }
@@ -112,10 +126,20 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             yield event
     agents = {name: _agent(place) for name, place in places.items()}
     taking_part = [member for name, member in members.items() if name in places]
-    supervisor = Supervisor(fleet, TrainJob(course, saved), taking_part, agents, order.minimum)
+    ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, order.transport, proves=order.proves))
+    supervisor = Supervisor(fleet, TrainJob(course, saved, ledger), taking_part, agents, order.minimum)
     async with aclosing(supervisor.run()) as records:
         async for record in records:
             yield record
+    for record in ledger.closing():
+        yield record
+
+
+def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
+    """Refuse MPI where a node lacks the RDMA that the cluster file gives it. Where the file has none, MPI takes TCP."""
+    for name, node in fabric.items():
+        if node.obstacle and any(port.rdma for port in cluster.nodes[name].ports):
+            raise Refused(f"--transport mpi does not work here: {name}: {node.obstacle}", hint=node.remedy)
 
 
 async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:

@@ -31,7 +31,6 @@ from railbed.check.site import NodeView
 from railbed.probes import limits
 
 EXPECTED = "unlimited locked memory"
-LEAST_BYTES = 64 * 2**20
 REMEDY = "echo '* - memlock unlimited' > /etc/security/limits.d/rdma.conf; log in again"
 
 
@@ -46,7 +45,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield ok(expected=EXPECTED, observed="unlimited")
     elif facts.may_lock_any:
         yield ok(expected=EXPECTED, observed=f"{_size(soft)}, which does not bind this account")
-    elif soft < LEAST_BYTES:
+    elif soft < limits.RDMA_LEAST_BYTES:
         yield fail(expected=EXPECTED, observed=_size(soft), remedy=REMEDY)
     else:
         yield warn(expected=EXPECTED, observed=_size(soft), remedy=REMEDY)

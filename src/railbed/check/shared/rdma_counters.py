@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from railbed.model.record import Verdict
-
-WRAP = 2**32
-"""Counters of mlx5 have 32 bits and start again."""
+from railbed.model.span import grown
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +78,4 @@ ALL_NAMES = frozenset().union(*(kind.names for kind in KINDS))
 def moved(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
     """Return by how much each error counter that is in both readings has grown, where it has."""
     both = sorted(ALL_NAMES & first.keys() & second.keys())
-    return {name: growth for name in both if (growth := _growth(first[name], second[name]))}
-
-
-def _growth(first: int, second: int) -> int:
-    """Return the difference; a smaller second reading has wrapped, or was set to zero in between."""
-    if second >= first:
-        return second - first
-    wrapped = second + WRAP - first
-    return wrapped if first < WRAP and wrapped < WRAP // 2 else second
+    return {name: growth for name in both if (growth := grown(first[name], second[name]).least)}

@@ -5,6 +5,7 @@ lab go on from there, which takes seconds also where the processor is emulated.
 
 recipe            what an image is made of;  guest/  our own files in it
 rootfs, initrd    the files of an image;  image  makes it
+training          what nodes train with, on a disk of its own
 state             boots it and saves it;  cache  keeps both
 hardware          QEMU's command line;  qmp  talks to QEMU
 identity          what makes a node itself

@@ -1,8 +1,9 @@
 """Images and saved machines in the user's cache: made under a lock, beside their place, and moved there when whole.
 
 images/KEY/                 vmlinuz, initrd, root.raw, manifest.json
-images/KEY/states/KEY/      ram, vmstate, base.qcow2, manifest.json
-images/KEY/states/KEY.bad   an accelerator that does not boot here
+images/KEY/training/KEY/    training.raw, manifest.json
+images/KEY/states/NAME/     ram, vmstate, base.qcow2, manifest.json
+images/KEY/states/NAME.bad  an accelerator that does not boot here
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def clear(keep: Path | None = None) -> None:
 
     Its like are machines of the same memory that another QEMU saved.
     """
-    for folder in (images_folder(), *images_folder().glob("*/states")):
+    for folder in (images_folder(), *images_folder().glob("*/states"), *images_folder().glob("*/training")):
         for path in folder.glob(f"{NEW}*"):
             remove_tree(path)
     if keep is None:
@@ -152,6 +153,15 @@ def clear(keep: Path | None = None) -> None:
         for state in (image / "states").glob(f"{keep.name.rpartition('-')[0]}-*"):
             if state not in used:
                 remove_tree(state)
+    _clear_disks(keep.parent.parent)
+
+
+def _clear_disks(image: Path) -> None:
+    """Remove what no saved machine of an image trains with any more."""
+    saved = [state.name for state in (image / "states").iterdir()]
+    for disk in (image / "training").glob("*"):
+        if not any(f"+{disk.name}-" in name for name in saved):
+            remove_tree(disk)
 
 
 def remove_tree(path: Path) -> None:

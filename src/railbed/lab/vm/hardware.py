@@ -11,6 +11,7 @@ from typing import Literal
 from railbed.lab.model import HOST_MTU
 from railbed.lab.vm.image import INITRD, KERNEL
 from railbed.lab.vm.recipe import BOOT_OPTIONS, MOST_RAILS, architecture
+from railbed.lab.vm.training import LAYER, training_folder
 
 Accelerator = Literal["kvm", "tcg"]
 RAM, SAVED, BASE = "ram", "vmstate", "base.qcow2"
@@ -29,6 +30,8 @@ class Hardware:
 
     accelerator: Accelerator
     memory: int
+    training: str = ""
+    """Key of the disk with what training needs; empty for machines without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,19 @@ def command(machine: Machine) -> list[str]:
         *("-device", "virtio-blk-pci,drive=root,addr=0x3"),
         *("-drive", f"if=none,id=identity,file={machine.folder}/{IDENTITY},format=raw,cache=writeback"),
         *("-device", "virtio-blk-pci,drive=identity,addr=0x4,serial=identity"),
+        *_training(machine),
         *("-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng,addr=0xa"),
         *_network(machine),
     ]
+
+
+def _training(machine: Machine) -> list[str]:
+    """Return the disk with what training needs; it is only read, so that all nodes share it."""
+    if not machine.hardware.training:
+        return []
+    file = str(training_folder(machine.image, machine.hardware.training) / LAYER).replace(",", ",,")
+    drive = f"if=none,id=training,file={file},format=raw,readonly=on"
+    return ["-drive", drive, "-device", "virtio-blk-pci,drive=training,addr=0xb,serial=training"]
 
 
 def _processor(accelerator: Accelerator) -> list[str]:

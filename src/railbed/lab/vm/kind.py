@@ -20,8 +20,10 @@ from railbed.lab.model import Lab, LabNode, Spec, rail_name
 from railbed.lab.vm import cache, faults, machine
 from railbed.lab.vm.hardware import buffer_megabytes
 from railbed.lab.vm.image import NEEDED_MEGABYTES, image_folder
-from railbed.lab.vm.recipe import MEMORY, MOST_RAILS, architecture
-from railbed.lab.vm.state import accelerators, prepare
+from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
+from railbed.lab.vm.state import accelerators, memory_of, prepare
+from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
+from railbed.lab.vm.training import need_pip, training_folder
 from railbed.model.cluster import Login, Node, Port
 from railbed.model.record import Event
 
@@ -38,6 +40,7 @@ BUILD_PACKAGES = {
     "unshare": "util-linux",
     "chroot": "coreutils",
 }
+TRAINING_PACKAGES = {"debugfs": "e2fsprogs", "mkfs.ext4": "e2fsprogs", "chroot": "coreutils"}
 
 
 class VmKind:
@@ -56,12 +59,18 @@ class VmKind:
             raise UsageError(f"a node needs at least {LEAST_MEMORY} MB of memory, not {spec.memory}")
         this = architecture()
         need_programs({this.qemu: this.package, "qemu-img": "qemu-utils", "ssh-keygen": "openssh-client"})
-        made = cache.is_whole(image_folder())
-        if not made:
+        space = spec.nodes * DISK_PER_NODE
+        if not cache.is_whole(image_folder()):
             need_root("making the image of a vm lab, which is done once,")
             need_programs(BUILD_PACKAGES)
+            space += NEEDED_MEGABYTES
+        if spec.training and not cache.is_whole(training_folder()):
+            need_root("making the training disk of a vm lab, which is done once,")
+            need_programs(TRAINING_PACKAGES)
+            need_pip()
+            space += TRAINING_MEGABYTES
         _need_memory(spec)
-        _need_space(spec.nodes * DISK_PER_NODE + (0 if made else NEEDED_MEGABYTES))
+        _need_space(space)
 
     async def taken_numbers(self) -> set[int]:
         """Return numbers of which something on this machine listens on an address."""
@@ -79,7 +88,7 @@ class VmKind:
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make the image where it is missing, then the nodes, all at once."""
-        async with aclosing(prepare(lab.folder, lab.spec.memory)) as events:
+        async with aclosing(prepare(lab.folder, lab.spec.memory, training=lab.spec.training)) as events:
             async for event in events:
                 yield event
         await make_keys(lab)
@@ -111,7 +120,8 @@ class VmKind:
             Port(netdev=rail_name(rail), rdma=f"rxe{rail}", rail=rail_name(rail), address=node.rail_address(rail))
             for rail in range(lab.spec.rails)
         )
-        return Node(host=machine.door(node), login=Login(port=machine.PORT), ports=tuple(ports), python="python3")
+        python = f"{TRAINING}/bin/python3" if lab.spec.training else "python3"
+        return Node(host=machine.door(node), login=Login(port=machine.PORT), ports=tuple(ports), python=python)
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
         """See `faults`."""
@@ -142,7 +152,7 @@ class VmKind:
 
 def _need_memory(spec: Spec) -> None:
     """Refuse more nodes than memory; what QEMU itself takes is counted."""
-    each = (spec.memory or MEMORY) + buffer_megabytes(accelerators()[-1])
+    each = memory_of(spec.memory, training=spec.training) + buffer_megabytes(accelerators()[-1])
     available = available_megabytes()
     if spec.nodes * each > available:
         fit = available // each

@@ -31,6 +31,12 @@ PACKAGES = (
     *("iproute2", "iputils-ping", "ethtool", "nftables", "tcpdump", "openssh-server", "openssh-client", "pciutils"),
     *("rdma-core", "ibverbs-providers", "ibverbs-utils", "perftest", "iperf3", "sockperf", "fio"),
 )
+WHEELS = ("torch==2.13.0", "numpy==2.4.6", "mpi4py==4.1.2", "mpich==5.0.2")
+"""What nodes train with; torch is the one that is tested here."""
+PYTHON, GLIBC = "3.11", 36
+"""Debian 12 has Python 3.11 and glibc 2.36."""
+TRAINING = "/opt/training"
+"""Virtual environment that nodes train with, on a disk of its own."""
 KEPT_MODULES = (
     "arch/*/crypto/*",
     "crypto/*",
@@ -77,8 +83,8 @@ BOOT_OPTIONS = (
 )
 DISK_MEGABYTES = 4096
 JOURNAL_MEGABYTES = 16
-MEMORY = 1536
-"""Megabytes of a machine where nothing else is said; it costs only what the machine touches."""
+MEMORY, TRAINING_MEMORY = 1536, 2560
+"""Megabytes of a machine where nothing else is said, and of one that trains; it costs only what the machine touches."""
 MOST_RAILS = 2
 """Network cards of every machine; a saved machine cannot be given more."""
 

@@ -23,7 +23,7 @@ UDEV_RULES = (
     "99-systemd.rules",
 )
 NO_SPACE = "No space left on device"
-STARTED = ("railbed-identity.service", "railbed-rails.service")
+STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service")
 
 
 async def install(root: Path) -> None:

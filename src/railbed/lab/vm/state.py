@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -33,7 +33,8 @@ from railbed.lab.vm.hardware import (
     command,
 )
 from railbed.lab.vm.image import DISK, Timer, image_folder, make_image
-from railbed.lab.vm.recipe import MEMORY, architecture
+from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, architecture
+from railbed.lab.vm.training import make_training, training_folder, training_key
 from railbed.model.record import Event
 
 OLDEST_QEMU = (7, 2)
@@ -45,20 +46,22 @@ IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
 """Memory that lies in a file is not saved once more."""
 
 
-async def prepare(lab_folder: Path, memory: int) -> AsyncGenerator[Event, None]:
+async def prepare(lab_folder: Path, memory: int, *, training: bool) -> AsyncGenerator[Event, None]:
     """Choose the saved machine that a lab goes on from, and make what is missing for it."""
     version = await qemu_version()
     if cache.is_busy():
         yield Event(name="lab_image", subject="image", message="another railbed works on it: waiting")
     async with cache.locked():
-        made = not cache.is_whole(image_folder())
-        if made:
-            cache.clear()
-            async with aclosing(make_image()) as events:
-                async for event in events:
-                    yield event
+        made = False
+        for folder, make in _parts(training=training):
+            if not cache.is_whole(folder):
+                made = True
+                cache.clear()
+                async with aclosing(make()) as events:
+                    async for event in events:
+                        yield event
         for accelerator in accelerators():
-            hardware = Hardware(accelerator, memory or MEMORY)
+            hardware = Hardware(accelerator, memory_of(memory, training=training), training_key() if training else "")
             state = state_folder(version, hardware)
             if not cache.is_whole(state):
                 made = True
@@ -72,6 +75,17 @@ async def prepare(lab_folder: Path, memory: int) -> AsyncGenerator[Event, None]:
             cache.clear(keep=cache.chosen(lab_folder))
 
 
+def _parts(*, training: bool) -> list[tuple[Path, Callable[[], AsyncGenerator[Event, None]]]]:
+    """Return what a machine is saved from, with what makes it."""
+    image = (image_folder(), make_image)
+    return [image, (training_folder(), make_training)] if training else [image]
+
+
+def memory_of(given: int, *, training: bool) -> int:
+    """Return the megabytes of a machine."""
+    return given or (TRAINING_MEMORY if training else MEMORY)
+
+
 def accelerators() -> list[Accelerator]:
     """Return what may run machines here, the faster first."""
     with suppress(OSError):
@@ -82,8 +96,9 @@ def accelerators() -> list[Accelerator]:
 
 def hardware_of(state: Path) -> Hardware:
     """Return the hardware that a saved machine is of."""
-    accelerator, memory, _ = state.name.split("-")
-    return Hardware("kvm" if accelerator == "kvm" else "tcg", int(memory))
+    accelerator, size, _ = state.name.split("-")
+    memory, _, training = size.partition("+")
+    return Hardware("kvm" if accelerator == "kvm" else "tcg", int(memory), training)
 
 
 async def qemu_version() -> str:
@@ -101,7 +116,8 @@ def state_folder(version: str, hardware: Hardware) -> Path:
     """Return where the machine saved by this QEMU, of this hardware, lies or will lie."""
     text = json.dumps([version, command(_machine(Path("image"), hardware))])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return image_folder() / "states" / f"{hardware.accelerator}-{hardware.memory}-{key}"
+    size = f"{hardware.memory}+{hardware.training}" if hardware.training else str(hardware.memory)
+    return image_folder() / "states" / f"{hardware.accelerator}-{size}-{key}"
 
 
 async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -26,6 +27,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback; SIGTERM ends the process as it is
     job = JobSpec.read(arguments.job)
     os.environ.update(job.environment)
+    _raise_memlock()
     messages = Messages(arguments.messages, job.rank)
     messages.start_heart()
     try:
@@ -34,13 +36,20 @@ def main() -> int:
         run(job, messages)
     except RailbedError as error:
         traceback.print_exc()
-        messages.send("error", sentence=error.message, peer=isinstance(error, RankFailed) and error.peer)
+        peer, refused = (error.peer, error.refused) if isinstance(error, RankFailed) else (False, False)
+        messages.send("error", sentence=error.message, peer=peer, refused=refused, hint=error.hint)
         return 1
     except BaseException as error:
         traceback.print_exc()
         messages.send("error", sentence=f"{type(error).__name__}: {str(error).strip()[:400]}", peer=False)
         return 1
     return 0
+
+
+def _raise_memlock() -> None:
+    """Let this rank lock as much memory for RDMA as its account may."""
+    _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
 
 
 if __name__ == "__main__":

@@ -5,21 +5,25 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 
+from railbed.collective.choose import Choice
+from railbed.collective.connect import connect
 from railbed.collective.face import Collective
-from railbed.collective.group import connect
 from railbed.collective.meet import Meeting
+from railbed.collective.trial import sizes_of
 from railbed.errors import DataError, RankFailed
 from railbed.train.checkpoints import folder_of
+from railbed.train.estimate import parameter_count
 from railbed.train.job import JobSpec
 from railbed.train.settings import Settings
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.account import Account
 from railbed.train.worker.checkpoint import Saver, State, resume
+from railbed.train.worker.counters import Counting
 from railbed.train.worker.evaluate import validation_loss
 from railbed.train.worker.export import export
 from railbed.train.worker.generate import generate
@@ -27,7 +31,7 @@ from railbed.train.worker.hardware import Chosen, choose, device_of
 from railbed.train.worker.hook import Hook
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt, Shape
-from railbed.train.worker.step import Stepper, Taken, wrapped
+from railbed.train.worker.step import BUCKET_MEGABYTES, Stepper, Taken, wrapped
 from railbed.train.worker.tokenfile import Tokens
 from railbed.train.worker.traffic import run_traffic
 
@@ -41,10 +45,13 @@ def run(job: JobSpec, messages: Messages) -> None:
     settings = job.settings
     device = device_of(job)
     messages.phase = "joining"
-    collective = connect(job.transport, _meeting(job), device)
+    sizes = sizes_of(_gradient_bytes(job, settings), BUCKET_MEGABYTES << 20)
+    collective, choice = connect(job.transport, _meeting(job), device, sizes)
+    if job.rank == 0:
+        _tell(choice, messages)
     try:
         if settings.traffic:
-            run_traffic(settings, collective, device, messages)
+            run_traffic(settings, collective, device, messages, Counting.of(job, collective, messages))
         else:
             Training(job, settings, messages, collective, device).run()
         collective.close()
@@ -68,7 +75,25 @@ def _meeting(job: JobSpec) -> Meeting:
         world=job.world,
         interface=job.interface,
         timeout=job.timeout_seconds,
+        node=job.node,
+        machine=job.rank - job.local_rank,
+        no_rdma=job.no_rdma,
     )
+
+
+def _gradient_bytes(job: JobSpec, settings: Settings) -> int:
+    """Return what a step's gradients take, as far as it is known before there is a model."""
+    if settings.traffic:
+        return settings.traffic.gradient_bytes
+    model, given = settings.model, settings.model.vocabulary
+    vocabulary = Tokens.open(Path(job.tokens)).vocabulary if given == "auto" else given
+    return 4 * parameter_count(layers=model.layers, width=model.width, context=model.context, vocabulary=vocabulary)
+
+
+def _tell(choice: Choice, messages: Messages) -> None:
+    timings = {engine: [asdict(timing) for timing in tried] for engine, tried in choice.timings.items()}
+    told = {"engine": choice.engine, "reason": choice.reason, "falls_back": choice.falls_back, "timings": timings}
+    messages.send("transport", **told)
 
 
 class Training:
@@ -104,6 +129,7 @@ class Training:
             hook=hook,
         )
         self.account = Account(self.stepper, self.chosen, messages)
+        self.counting = Counting.of(job, collective, messages)
 
     def _check_data(self, vocabulary: int) -> None:
         context = self.settings.model.context
@@ -134,6 +160,7 @@ class Training:
         waiting: deque[Taken] = deque()
         lag = 1 if self.stepper.device.type == "cuda" else 0
         before = None
+        self.counting.begin(first)
         for step in range(first, self.settings.steps):
             wants = self.job.rank == 0 and schedule.time_is_up()
             taken = self.stepper.take(step, wants_checkpoint=wants, start=before)
@@ -141,6 +168,7 @@ class Training:
             waiting.append(taken)
             while len(waiting) > lag:
                 schedule.read(self.account.read(waiting.popleft()))
+            self.counting.go_on(self.messages.step)
             if self.saver and schedule.checkpoint_due(taken.step) and not self.saver.busy:
                 schedule.saved()
                 self.saver.save(taken.step)
@@ -154,6 +182,7 @@ class Training:
                 gc.collect()
         while waiting:
             self.account.read(waiting.popleft())
+        self.counting.end(self.messages.step)
 
     def _evaluate(self, step: int) -> None:
         start = time.monotonic()

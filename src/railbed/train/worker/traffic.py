@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from railbed.collective.face import Collective
 from railbed.train.settings import Settings
 from railbed.train.worker.clock import Clock
+from railbed.train.worker.counters import Counting
 from railbed.train.worker.hook import Hook
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.step import BUCKET_MEGABYTES
@@ -34,7 +35,9 @@ class Load(nn.Module):
         return torch.stack([part.sum() for part in self.parts]).sum()
 
 
-def run_traffic(settings: Settings, collective: Collective, device: torch.device, messages: Messages) -> None:
+def run_traffic(
+    settings: Settings, collective: Collective, device: torch.device, messages: Messages, counting: Counting
+) -> None:
     """Reduce gradients until the steps are done; a step begins when its time has come and the one before has ended."""
     traffic = settings.traffic
     assert traffic is not None
@@ -48,10 +51,13 @@ def run_traffic(settings: Settings, collective: Collective, device: torch.device
         hook.attach(replica)
     begin = time.monotonic()
     messages.phase = "training"
+    counting.begin(0)
     for step in range(1, settings.steps + 1):
         if traffic.steps_per_second > 0:
             time.sleep(max(0.0, begin + (step - 1) / traffic.steps_per_second - time.monotonic()))
         _one_step(step, replica, hook, device, messages)
+        counting.go_on(step)
+    counting.end(settings.steps)
     messages.send("done", step=settings.steps, loss=None, seconds=time.monotonic() - begin)
 
 

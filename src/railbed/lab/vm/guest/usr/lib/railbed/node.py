@@ -35,6 +35,7 @@ WARM_UP = (
     "ip -j addr",
     "ssh-keyscan -t ed25519 127.0.0.1",
     "bash -c 'sleep 0.01'",
+    "/opt/training/bin/python3 -c 'import torch.distributed, torch.nn.parallel, mpi4py.MPI'",
 )
 
 

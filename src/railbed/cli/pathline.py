@@ -1,0 +1,42 @@
+"""How the gradients travel, on the screen: in short beside the bar, in a line when that changes, in full at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from railbed.cli.tables import STYLES, printable
+from railbed.model.record import Event, Verdict
+
+
+class PathLine:
+    """The newest word on it."""
+
+    def __init__(self, tell: Callable[[Text], None]) -> None:
+        self._tell = tell
+        self._latest: Event | None = None
+
+    def take(self, event: Event) -> None:
+        """Take the newest; one of another verdict is told at once, with what to do."""
+        before = self._latest.data["verdict"] if self._latest else None
+        self._latest = event
+        if event.data["verdict"] != before:
+            self._tell(self._line())
+            if remedy := event.data.get("remedy"):
+                self._tell(Text(f"→ {printable(str(remedy))}", style="cyan"))
+
+    @property
+    def short(self) -> str:
+        """Return three words to stand beside others."""
+        return f", {self._latest.data['short']}" if self._latest else ""
+
+    def finish(self, console: Console) -> None:
+        """Say it in full."""
+        if self._latest:
+            console.print(self._line())
+
+    def _line(self) -> Text:
+        assert self._latest is not None
+        return Text(printable(self._latest.message), style=STYLES[Verdict(str(self._latest.data["verdict"]))])

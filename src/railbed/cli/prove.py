@@ -1,0 +1,66 @@
+"""railbed check --prove training: the rules, then a small load of gradients between nodes, and how it travelled."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from railbed.check.rule import Check
+from railbed.check.run import check
+from railbed.cli.options import Options
+from railbed.cli.perform import perform
+from railbed.errors import DeviceError, UsageError
+from railbed.fleet import Fleet
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.train import recipes
+from railbed.train.run import Order, train
+from railbed.train.verdict import CHECK, EXPECTED, WHY
+
+LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=6")
+"""Two seconds, and slow enough for counters that a card renews only from time to time."""
+
+
+def prove_command(what: str, cluster: Cluster | None, checks: Sequence[Check[Any]], options: Options) -> int:
+    """Check and prove; return the exit code."""
+    if what != "training":
+        raise UsageError(f"{what!r} cannot be proven", hint="`--prove training` is what there is")
+    if options.replay:
+        raise UsageError("a recording cannot train", hint="leave out --replay")
+    if cluster is None or len(cluster.nodes) < 2:
+        raise UsageError("one node sends gradients to nobody", hint="--cluster FILE with two nodes or more")
+    return perform("check", cluster, options, lambda fleet: _work(cluster, fleet, checks))
+
+
+async def _work(cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]]) -> AsyncGenerator[Record, None]:
+    async with aclosing(check(cluster, fleet, checks)) as records:
+        async for record in records:
+            yield record
+    async with aclosing(_proof(cluster, fleet)) as records:
+        async for record in records:
+            yield record
+
+
+async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
+    """Yield what a load of gradients says, and its verdict; where it cannot be run, that is the verdict."""
+    run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    recipe = recipes.load("traffic", LOAD).model_dump(mode="json")
+    order = Order(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
+    yield Event(name="notice", message=f"sending gradients between {len(cluster.nodes)} nodes for two seconds")
+    try:
+        async with aclosing(train(cluster, fleet, order)) as records:
+            async for record in records:
+                yield record
+    except DeviceError as error:
+        yield Finding(
+            check=CHECK,
+            subject="cluster",
+            verdict=Verdict.UNKNOWN,
+            expected=EXPECTED,
+            observed=f"the trial did not run: {error.message}",
+            why=WHY,
+            remedy=error.hint or "the other findings say what is in its way",
+        )

@@ -1,0 +1,96 @@
+"""The MPI library in this process: started and ended without holding up the threads that it waits for.
+
+mpi4py keeps Python's lock while MPI starts and ends. The thread that answers MPI's questions then (`pmi`) would never
+come to speak, so these two calls go past mpi4py; everything else is mpi4py's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from railbed.errors import RankFailed
+
+SERIALIZED = 2
+"""MPI's thread level: calls from one thread at a time. MPICH's number for it, and that of the standard's ABI."""
+DEVICES = "UCX_NET_DEVICES"
+MPICH = {
+    "MPIR_CVAR_CH4_NETMOD": "ucx",
+    # Whoever waits in MPI polls. Computing needs the processor more: after some polls in vain it is given up each time.
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "64",
+}
+SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 -- where the kernel has it
+INSTALL = "`pip install mpi4py mpich` puts both there"
+
+
+def missing() -> str:
+    """Return what MPI lacks on this node; empty where it is there."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return f"mpi4py is not installed for its Python; {INSTALL}"
+    if importlib.util.find_spec("mpi4py.MPI") is None and not _is_abi_aware():
+        return f"mpi4py is there, and no MPI library; {INSTALL}"
+    return ""
+
+
+def _is_abi_aware() -> bool:
+    """Whether this mpi4py finds its library by itself when it is loaded, as the published wheels do."""
+    return importlib.util.find_spec("mpi4py._mpiabi") is not None
+
+
+def settings(interface: str, machines: Sequence[int]) -> dict[str, str]:
+    """Return what MPICH needs in the environment; where the fabric names no RDMA device, it is TCP between machines.
+
+    `machines` has the machine of each rank. UCX could use memory that is shared between the machines of a lab of
+    namespaces, and does not reach ranks of the same machine by TCP: it is given what is needed, and no more.
+    """
+    chosen = dict(MPICH)
+    if os.environ.get(DEVICES):
+        return chosen
+    several, shared = len(set(machines)) > 1, len(set(machines)) < len(machines)
+    ways = [*(["tcp"] if several else []), *(["sm"] if shared else []), "self"]
+    return chosen | {"UCX_TLS": ",".join(ways)} | ({DEVICES: interface} if several else {})
+
+
+def load() -> ModuleType:
+    """Return `mpi4py.MPI`, not started."""
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError, OSError) as error:
+        raise RankFailed(f"MPI cannot be loaded: {_first_line(error)}", hint=INSTALL) from None
+    return MPI
+
+
+def begin(module: ModuleType) -> None:
+    """Start MPI. Where it cannot, MPICH says why and ends the process."""
+    given = ctypes.c_int()
+    ctypes.CDLL(module.__file__).MPI_Init_thread(None, None, SERIALIZED, ctypes.byref(given))
+    if given.value < SERIALIZED:
+        raise RankFailed("this MPI library cannot be called from a thread of its own")
+
+
+def forget_shared_memory() -> None:
+    """Remove the names of MPICH's shared memory, once all ranks here have it: it then goes with the last of them.
+
+    MPICH itself does that when it ends, which a rank that is killed does not live to see.
+    """
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        path = line.split(maxsplit=5)[-1]
+        if path.startswith(SHARED_MEMORY):
+            Path(path).unlink(missing_ok=True)
+
+
+def end(module: ModuleType) -> None:
+    """End MPI, together with the other ranks."""
+    ctypes.CDLL(module.__file__).MPI_Finalize()
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

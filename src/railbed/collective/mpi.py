@@ -1,0 +1,133 @@
+"""MPI: gradients over UCX, which is RDMA where the nodes have it; the ranks meet and DDP is set up over gloo.
+
+One thread makes all MPI calls, one after another, in the order in which they were asked for. They block, and Python's
+lock is free meanwhile: backward goes on while a bucket is summed. MPI's own asynchronous calls make no progress on
+their own in most libraries.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from railbed.collective import library, pmi
+from railbed.errors import RankFailed
+
+START_SECONDS = 60.0
+Work = Callable[[Any], None]
+
+
+class MpiGroup:
+    """All ranks of a job as one MPI world. A lost rank blocks it for good: whoever started the ranks ends them."""
+
+    name = "mpi"
+
+    def __init__(self, world: pmi.World, interface: str) -> None:
+        self.rank = world.rank
+        self.world = world.size
+        self._failure = ""
+        self._seconds = world.seconds
+        self._work: queue.SimpleQueue[tuple[Work, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._socket, told = pmi.open_door(world)
+        os.environ.update(library.settings(interface, world.machines) | told)
+        self._module = library.load()
+        self._kinds: dict[torch.dtype, tuple[Any, Any]] = {}
+        self._thread = threading.Thread(target=self._serve, name="mpi", daemon=True)
+        self._thread.start()
+        self.run(lambda _: None, "the start of MPI", START_SECONDS)
+
+    def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+        """Begin to sum a bucket, in its own memory."""
+        self._fail_if_failed()
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        self._work.put((lambda world: self._sum(world, tensor), lambda: future.set_result(tensor)))
+        return future
+
+    def sum(self, tensor: torch.Tensor) -> None:
+        """Sum a tensor."""
+        self.run(lambda world: self._sum(world, tensor), "the sum of a tensor")
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Take the source's tensor."""
+        self.run(lambda world: world.Bcast(self._memory(tensor), root=source), "the broadcast of a tensor")
+
+    def wire_bytes(self, size: int) -> int:
+        """Return what MPICH sends for large tensors: as much as a ring."""
+        return 2 * (self.world - 1) * size // self.world
+
+    def close(self) -> None:
+        """Leave the group, together with the others."""
+        self._work.put(None)
+        self._thread.join(self._seconds)
+        dist.destroy_process_group()
+
+    def run(self, work: Work, what: str, seconds: float = 0.0) -> None:
+        """Have the thread do something and wait for it; a failure, also of what went before, is raised."""
+        done = threading.Event()
+        self._work.put((work, done.set))
+        if not done.wait(seconds or self._seconds):
+            raise RankFailed(f"mpi: {what} did not end within {seconds or self._seconds:g} s", peer=True)
+        self._fail_if_failed()
+
+    def _fail_if_failed(self) -> None:
+        if self._failure:
+            raise RankFailed(f"mpi: {self._failure}", peer=True)
+
+    def _serve(self) -> None:
+        """Make all MPI calls. After a failure every call ends at once, and the next that is asked for is refused."""
+        world = self._attempt(self._start)
+        while (item := self._work.get()) is not None:
+            work, done = item
+            self._attempt(work, world)
+            done()
+        if not self._failure:
+            library.end(self._module)
+
+    def _start(self) -> Any:  # noqa: ANN401 -- mpi4py may not be there to name it
+        library.begin(self._module)
+        world = self._module.COMM_WORLD.Dup()
+        library.forget_shared_memory()
+        self._kinds = _kinds(self._module)
+        return world
+
+    def _attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Do something, unless something failed before."""
+        try:
+            return None if self._failure else work(*arguments)
+        except Exception as error:
+            self._failure = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+    def _sum(self, world: Any, tensor: torch.Tensor) -> None:  # noqa: ANN401 -- mpi4py may not be there to name it
+        memory, _ = self._memory(tensor)
+        kind, operation = self._kinds[tensor.dtype]
+        world.Allreduce(self._module.IN_PLACE, [memory, tensor.numel(), kind], op=operation)
+
+    def _memory(self, tensor: torch.Tensor) -> list[Any]:
+        """Return a tensor's own memory, as MPI takes it."""
+        if tensor.device.type != "cpu" or not tensor.is_contiguous():
+            raise RankFailed("mpi moves tensors that lie in one piece in the processor's memory")
+        size = tensor.numel() * tensor.element_size()
+        return [self._module.buffer.fromaddress(tensor.data_ptr(), size), self._module.BYTE]
+
+
+def _kinds(module: ModuleType) -> dict[torch.dtype, tuple[Any, Any]]:
+    """Return how MPI adds each type of number. It has no bfloat16: torch adds those."""
+    kinds = {
+        torch.float32: module.FLOAT,
+        torch.float64: module.DOUBLE,
+        torch.int32: module.INT32_T,
+        torch.int64: module.INT64_T,
+    }
+    own = (module.UINT16_T, module.Op.Create(_add_bfloat16, commute=True))
+    return {torch.bfloat16: own, **{dtype: (kind, module.SUM) for dtype, kind in kinds.items()}}
+
+
+def _add_bfloat16(addend: Any, total: Any, _: Any) -> None:  # noqa: ANN401 -- memory that MPI lends
+    torch.frombuffer(total, dtype=torch.bfloat16).add_(torch.frombuffer(addend, dtype=torch.bfloat16))

@@ -1,0 +1,124 @@
+"""Makes ranks one MPI world without mpiexec: answers what an MPI library asks of whoever started it.
+
+MPICH asks in the PMI-1 protocol, lines of `cmd=name key=value …` on a socket whose number is in PMI_FD: here is my
+address, what is that of the others, let us wait for each other. The answers are kept in the store that the ranks share
+already, so there is no further server, port or program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from torch._C._distributed_c10d import PrefixStore, Store
+
+KEY_BYTES, VALUE_BYTES = 64, 1024
+"""Longer values MPICH cuts into pieces itself."""
+LINE_BYTES = 64 * 1024
+POLL_SECONDS = 0.005
+MAPPING = "PMI_process_mapping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One MPI world: the store, and which ranks share a machine."""
+
+    store: Store
+    name: str
+    """One that no other world on these machines has or had: MPICH names its shared memory after it."""
+    rank: int
+    machines: Sequence[int]
+    """For each rank the number of its machine; ranks of one machine stand together."""
+    seconds: float
+    """How long a rank waits for the others."""
+
+    @property
+    def size(self) -> int:
+        """Return how many ranks there are."""
+        return len(self.machines)
+
+    @property
+    def keys(self) -> Store:
+        """Return the store of this world alone."""
+        return PrefixStore(self.name, self.store)
+
+
+class Responder:
+    """Answers one process. What it is asked in vain is answered as not found: MPICH then does without."""
+
+    def __init__(self, world: World, connection: socket.socket) -> None:
+        self._world = world
+        self._keys = world.keys
+        self._connection = connection
+        self._barriers = 0
+        self._answers: dict[str, Callable[[dict[str, str]], str]] = {
+            "init": lambda _: "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+            "get_maxes": lambda _: f"cmd=maxes kvsname_max=64 keylen_max={KEY_BYTES} vallen_max={VALUE_BYTES} rc=0",
+            "get_appnum": lambda _: "cmd=appnum appnum=0 rc=0",
+            "get_universe_size": lambda _: f"cmd=universe_size size={world.size} rc=0",
+            "get_my_kvsname": lambda _: f"cmd=my_kvsname kvsname={world.name} rc=0",
+            "put": self._put,
+            "get": self._get,
+            "barrier_in": self._barrier,
+            "finalize": lambda _: "cmd=finalize_ack rc=0",
+        }
+
+    def serve(self) -> None:
+        """Answer until the process hangs up."""
+        over = contextlib.suppress(OSError, KeyError, RuntimeError)  # it, what it says, or the store is gone
+        with self._connection, over, self._connection.makefile("rwb") as lines:
+            while line := lines.readline(LINE_BYTES):
+                asked = dict(word.partition("=")[::2] for word in line.decode(errors="replace").split())
+                answer = self._answers.get(asked.get("cmd", ""))
+                if answer is None:
+                    return
+                lines.write(answer(asked).encode() + b"\n")
+                lines.flush()
+
+    def _put(self, asked: dict[str, str]) -> str:
+        self._keys.set(f"key/{asked['key']}", asked["value"])
+        return "cmd=put_result rc=0"
+
+    def _get(self, asked: dict[str, str]) -> str:
+        if asked["key"] == MAPPING:
+            return f"cmd=get_result rc=0 value={mapping(self._world.machines)}"
+        name = f"key/{asked['key']}"
+        if not self._keys.check([name]):
+            return "cmd=get_result rc=-1 msg=key_not_found"
+        return f"cmd=get_result rc=0 value={self._keys.get(name).decode()}"
+
+    def _barrier(self, _: dict[str, str]) -> str:
+        self._barriers += 1
+        name = f"barrier/{self._barriers}"
+        self._keys.add(name, 1)
+        deadline = time.monotonic() + self._world.seconds
+        # Asked again and again, since a wait would hold the connection that others use.
+        while self._keys.add(name, 0) < self._world.size:
+            if time.monotonic() > deadline:
+                return "cmd=barrier_out rc=-1 msg=time_out"
+            time.sleep(POLL_SECONDS)
+        return "cmd=barrier_out rc=0"
+
+
+def mapping(machines: Sequence[int]) -> str:
+    """Return which machine each rank is on, as MPICH reads it: (first machine, machines, ranks on each) per block."""
+    counts = [len(list(ranks)) for _, ranks in groupby(machines)]
+    blocks = ",".join(f"({number},1,{count})" for number, count in enumerate(counts))
+    return f"(vector,{blocks})"
+
+
+def open_door(world: World) -> tuple[socket.socket, dict[str, str]]:
+    """Begin to answer, in a thread of its own; return the other end of the socket and what the process must be told.
+
+    The environment names the socket by its number, which a process keeps only where it is passed on.
+    """
+    ours, theirs = socket.socketpair()
+    name = f"pmi-{world.name}"
+    threading.Thread(target=Responder(world, ours).serve, name=name, daemon=True).start()
+    told = {"PMI_FD": str(theirs.fileno()), "PMI_RANK": str(world.rank), "PMI_SIZE": str(world.size)}
+    return theirs, told

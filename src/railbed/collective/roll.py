@@ -1,0 +1,105 @@
+"""What each rank says of itself before an engine is chosen, so that all come to the same choice."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+
+from railbed.collective import library
+from railbed.collective.meet import Meeting, exchange
+
+DEVICES = Path("/sys/class/infiniband")
+CAP_IPC_LOCK = 14
+LEAST_LOCKED = 256 << 20
+"""Memory that RDMA must be able to lock: some buckets and what UCX takes for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One rank's answer."""
+
+    rank: int
+    node: str
+    machine: int
+    """Number of its machine: the first rank there."""
+    device: str
+    interface: str
+    mark: str
+    """Drawn at random; that of rank 0 is in the names of what the ranks make."""
+    rdma: str = ""
+    """RDMA devices that its gradients can leave by, as UCX names them; empty where there are none."""
+    no_rdma: str = ""
+    """Why there are none."""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Engines that cannot be used here, and why."""
+
+    @property
+    def place(self) -> str:
+        """Return how it is named in a sentence."""
+        return self.node or f"rank {self.rank}"
+
+
+def call(store: Store, meeting: Meeting, device: torch.device) -> list[Answer]:
+    """Return the answers of all ranks."""
+    told = exchange(store, meeting, "state", json.dumps(asdict(answer(meeting, device))))
+    return [Answer(**json.loads(text)) for text in told]
+
+
+def answer(meeting: Meeting, device: torch.device) -> Answer:
+    """Return what this rank has to say."""
+    devices = os.environ.get(library.DEVICES, "")
+    reasons = {"nccl": _lacks_nccl(device), "mpi": _lacks_mpi(device, devices), "gloo": _lacks_gloo()}
+    return Answer(
+        rank=meeting.rank,
+        node=meeting.node,
+        machine=meeting.machine,
+        device=str(device),
+        interface=meeting.interface,
+        mark=secrets.token_hex(6),
+        rdma=devices,
+        no_rdma="" if devices else meeting.no_rdma or "the cluster file names no RDMA device",
+        lacks={engine: why for engine, why in reasons.items() if why},
+    )
+
+
+def _lacks_nccl(device: torch.device) -> str:
+    if device.type != "cuda":
+        return "its rank computes on the processor, and nccl is for GPUs"
+    return "" if dist.is_nccl_available() else f"this torch ({torch.__version__}) is built without nccl"
+
+
+def _lacks_gloo() -> str:
+    return "" if dist.is_gloo_available() else f"this torch ({torch.__version__}) is built without gloo"
+
+
+def _lacks_mpi(device: torch.device, devices: str) -> str:
+    if device.type != "cpu":
+        return f"its rank computes on {device}, and mpi is for tensors in the processor's memory"
+    gone = [one for one in devices.split(",") if one and not (DEVICES / one.replace(":", "/ports/")).exists()]
+    if gone:
+        return f"there is no RDMA device {gone[0]}"
+    return library.missing() or (_locked_memory() if devices else "")
+
+
+def _locked_memory() -> str:
+    """Return what is wrong where this process may not lock the memory that RDMA reads and writes."""
+    _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if most == resource.RLIM_INFINITY or most >= LEAST_LOCKED or _may_lock_any():
+        return ""
+    return f"ranks may lock only {most} bytes of memory, RDMA needs more; `railbed check memlock` says what to do"
+
+
+def _may_lock_any() -> bool:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> CAP_IPC_LOCK & 1)
+    return False

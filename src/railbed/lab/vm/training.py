@@ -1,0 +1,132 @@
+"""What training needs on the nodes, as a disk of its own: torch, numpy, mpi4py and mpich, in a virtual environment.
+
+Beside the image and not in it: labs that do not train start from a small saved machine. It is made from wheels alone,
+so this machine's Python may be of another version than that of the nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import sys
+import zipfile
+from collections.abc import AsyncGenerator
+from pathlib import Path, PurePosixPath
+
+from railbed.errors import ToolMissing
+from railbed.lab.host import HostFault, need_root, run
+from railbed.lab.vm import cache
+from railbed.lab.vm.image import DISK, Timer, image_folder
+from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS
+from railbed.model.record import Event
+
+FOLDER = "training"
+"""In an image's folder; it has a folder for each disk."""
+LAYER = "training.raw"
+NEEDED_MEGABYTES = 3000
+"""What making the disk takes; a third of it is free again afterwards."""
+SPARE_MEGABYTES = 64
+PIP_SECONDS = 1800.0
+UNUSED = ("torch/include", "torch/share", "torch/test", "torch/bin", "torch/testing/_internal")
+VENV = "home = /usr/bin\ninclude-system-site-packages = false\n"
+
+
+def training_key() -> str:
+    """Return the name of the disk that this recipe makes."""
+    text = json.dumps([WHEELS, PYTHON, GLIBC, TRAINING, UNUSED, VENV])
+    return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
+
+
+def training_folder(image: Path | None = None, key: str = "") -> Path:
+    """Return where the disk lies, or will lie: that of this recipe, or the one named."""
+    return (image or image_folder()) / FOLDER / (key or training_key())
+
+
+def need_pip() -> None:
+    """Refuse a Python without pip, which gets the wheels."""
+    if importlib.util.find_spec("pip") is None:
+        raise ToolMissing(
+            "a lab that trains needs pip in railbed's own Python", hint=f"`{sys.executable} -m ensurepip` installs it"
+        )
+
+
+async def make_training() -> AsyncGenerator[Event, None]:
+    """Make the disk, telling each step."""
+    need_root("making the training disk of a vm lab, which is done once,")
+    what = ", ".join(wheel.partition("=")[0] for wheel in WHEELS)
+    yield Event(name="lab_image", subject="training", message=f"is made once: getting {what}")
+    with cache.making(training_folder(), (LAYER,)) as new:
+        timer, wheels, root = Timer(), new / "wheels", new / "root"
+        await _download(wheels)
+        yield timer.event("training", "wheels are here")
+        root.mkdir()
+        # The files of a node are there so that its own Python compiles what it will run.
+        await run(["debugfs", "-R", f"rdump / {root}", str(image_folder() / DISK)], seconds=300)
+        environment = root / TRAINING.lstrip("/")
+        await asyncio.to_thread(_unpack_all, wheels, environment)
+        await run(["chroot", str(root), "python3", "-m", "compileall", "-q", TRAINING], seconds=600, check=False)
+        yield timer.event("training", "unpacked and compiled")
+        await _make_disk(environment, new / LAYER)
+        yield timer.event("training", "disk written")
+
+
+async def _download(folder: Path) -> None:
+    """Get the wheels that fit the nodes, by way of pip's own configuration and cache."""
+    versions = [*(f"_2_{minor}" for minor in range(GLIBC, 16, -1)), "2014"]
+    platforms = [f"--platform=manylinux{version}_{platform.machine()}" for version in versions]
+    options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"]
+    options += [f"--python-version={PYTHON}", *platforms]
+    try:
+        await run([sys.executable, "-m", "pip", "download", *options, f"--dest={folder}", *WHEELS], seconds=PIP_SECONDS)
+    except HostFault as error:
+        raise HostFault(
+            f"what training needs could not be got: {error.message}",
+            hint="pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS) say where it looks",
+        ) from error
+
+
+def _unpack_all(wheels: Path, environment: Path) -> None:
+    packages = environment / "lib" / f"python{PYTHON}" / "site-packages"
+    for wheel in sorted(wheels.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            unpack(archive, environment, packages)
+        wheel.unlink()
+    for pattern in UNUSED:
+        shutil.rmtree(packages / pattern, ignore_errors=True)
+    (environment / "bin").mkdir(exist_ok=True)
+    (environment / "bin/python3").symlink_to("/usr/bin/python3")
+    (environment / "pyvenv.cfg").write_text(VENV, encoding="utf-8")
+
+
+def unpack(archive: zipfile.ZipFile, environment: Path, packages: Path) -> None:
+    """Put the files of a wheel where they belong in a virtual environment."""
+    homes = {"data": environment, "scripts": environment / "bin", "headers": environment / "include"}
+    for entry in archive.infolist():
+        path = PurePosixPath(entry.filename)
+        home = packages
+        if path.parts[0].endswith(".data") and len(path.parts) > 2:
+            home, path = homes.get(path.parts[1], packages), PurePosixPath(*path.parts[2:])
+        target = home / path
+        if entry.is_dir() or ".." in path.parts or path.is_absolute():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(entry) as source, target.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+
+
+async def _make_disk(folder: Path, disk: Path) -> None:
+    """Write a disk that is as large as what is in it."""
+    await asyncio.to_thread(_reserve, disk, folder)
+    options = ["-q", "-F", "-L", FOLDER, "-m", "0", "-O", "^has_journal", "-E", "nodiscard"]
+    await run(["mkfs.ext4", *options, "-d", str(folder), str(disk)], seconds=300)
+
+
+def _reserve(disk: Path, folder: Path) -> None:
+    used = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+    with disk.open("wb") as file:
+        os.truncate(file.fileno(), int(used * 1.02) + (SPARE_MEGABYTES << 20))

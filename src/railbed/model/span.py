@@ -1,0 +1,50 @@
+"""A number that is known between two bounds, such as what a counter moved by that wraps, sticks or counts packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WRAP = 2**32
+"""Many counters of RDMA cards have 32 bits: those of the driver start again, those of the port stick at the top."""
+STUCK = WRAP - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the least to the most it can be; None where nothing bounds it."""
+
+    least: int
+    most: int | None
+
+    @classmethod
+    def exactly(cls, value: int) -> Span:
+        """Return a number that is known."""
+        return cls(value, value)
+
+    def __add__(self, other: Span) -> Span:
+        most = None if self.most is None or other.most is None else self.most + other.most
+        return Span(self.least + other.least, most)
+
+    def times(self, least: int, most: int) -> Span:
+        """Return so many things, each of them of a size between two bounds."""
+        return Span(self.least * least, None if self.most is None else self.most * most)
+
+    def at_most(self, limit: int | None) -> Span:
+        """Return the span with another upper bound, where that is lower."""
+        if limit is None or (self.most is not None and self.most <= limit):
+            return self
+        return Span(min(self.least, limit), limit)
+
+
+def grown(before: int, after: int) -> Span:
+    """Return by how much a counter moved between two readings.
+
+    One that fell has wrapped at 32 bits where that makes less than half of a turn; else it was set to zero in between,
+    and only what it counted since is known. More than one turn between two readings cannot be seen.
+    """
+    if after >= before:
+        return Span(after - before, None if after == STUCK else after - before)
+    wrapped = after + WRAP - before
+    if before < WRAP and wrapped < WRAP // 2:
+        return Span.exactly(wrapped)
+    return Span(after, None)

@@ -1,0 +1,163 @@
+"""Keeps the books of a run: what the hooks sent and what the counters of the nodes moved, over all generations.
+
+The first rank of a node tells its counters when the steps begin, every few seconds, and when they end. What moved in
+each stretch between two readings is added up together with the gradients of its steps; a rank that is killed costs the
+stretch it was in, on both sides of the account, and a node that rebooted begins with new counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from railbed.launch.protocol import Message
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event, Finding, Measurement, Record
+from railbed.model.span import Span
+from railbed.train.fabric import NodeFabric
+from railbed.train.moved import Moved, Reading, moved
+from railbed.train.proof import NodeTraffic, node_traffic
+from railbed.train.verdict import finding, in_short
+
+RDMA_ENGINES = ("nccl", "mpi")
+"""Who asks for one of these by name, on a cluster with RDMA, does not want TCP."""
+
+
+@dataclass(slots=True)
+class _Account:
+    """One node's."""
+
+    teller: int = -1
+    """The rank that tells the counters; all ranks reduce the same gradients, and its count."""
+    since: Reading | None = None
+    """The counters when the open stretch began."""
+    steps_bytes: int = 0
+    """Gradients of the open stretch."""
+    gradients: int = 0
+    hook: int = 0
+    moved: Moved | None = None
+    fresh: bool = False
+    """Told something since the last words."""
+
+
+class Ledger:
+    """The account of one run."""
+
+    def __init__(self, cluster: Cluster, fabric: Mapping[str, NodeFabric], *, demanded: bool) -> None:
+        self._cluster = cluster
+        self._fabric = fabric
+        self._demanded = demanded
+        self._accounts: dict[str, _Account] = {}
+        self._members: Sequence[str] = ()
+        self._transport = ""
+
+    def generation(self, nodes: Sequence[str]) -> None:
+        """Begin a generation: stretches that are still open are lost."""
+        self._members = nodes
+        for account in self._accounts.values():
+            account.since = None
+
+    def hear(self, node: str, rank: int, message: Message) -> list[Record]:
+        """Take what a rank said; return what is to be kept of it."""
+        if len(self._members) < 2:
+            return []
+        account = self._accounts.setdefault(node, _Account())
+        match message:
+            case {"kind": "progress", "bytes_sent": int(sent), "bytes_reduced": int(reduced)}:
+                account.hook += sent
+                account.steps_bytes += reduced if rank == account.teller else 0
+            case {"kind": "counters", "rdma": dict(), "net": dict()}:
+                self._transport = str(message.get("transport", self._transport))
+                account.teller = rank
+                self._close(node, account, Reading.of(message), begin=bool(message.get("begin")))
+                data = {key: value for key, value in message.items() if key not in ("kind", "time")}
+                return [Event(name="counters", subject=node, data=data), *self._words()]
+        return []
+
+    def _close(self, node: str, account: _Account, reading: Reading, *, begin: bool) -> None:
+        """End a stretch and begin the next; a beginning has none before it."""
+        if account.since is not None and not begin:
+            stretch = moved(account.since, reading, self._netdevs(node))
+            account.moved = account.moved + stretch if account.moved else stretch
+            account.gradients += account.steps_bytes
+            account.fresh = True
+        account.since, account.steps_bytes = reading, 0
+
+    def _netdevs(self, node: str) -> dict[str, str]:
+        return {f"{port.rdma}/{port.rdma_port}": port.netdev for port in self._cluster.nodes[node].ports if port.rdma}
+
+    def _words(self) -> list[Record]:
+        """Say how it goes, once every node has told something new."""
+        accounts = [self._accounts.get(node) for node in self._members]
+        judged = self.finding()
+        if judged is None or not all(account and account.fresh for account in accounts):
+            return []
+        for account in accounts:
+            if account:
+                account.fresh = False
+        traffic = self._traffic()
+        data = {
+            "verdict": judged.verdict.value,
+            "short": in_short(traffic),
+            "transport": self._transport,
+            "remedy": judged.remedy,
+            "nodes": [_as_data(one) for one in traffic],
+        }
+        return [Event(name="gradient_path", subject="cluster", message=judged.observed, data=data)]
+
+    def _traffic(self) -> list[NodeTraffic]:
+        return [
+            node_traffic(name, node.ports, account.moved, gradients=account.gradients, hook=account.hook)
+            for name, node in self._cluster.nodes.items()
+            if (account := self._accounts.get(name)) and account.moved and account.gradients
+        ]
+
+    def finding(self) -> Finding | None:
+        """Return the verdict so far; None where no gradients crossed between nodes."""
+        traffic = self._traffic()
+        return finding(traffic, self._transport, self._fabric, demanded=self._demanded) if traffic else None
+
+    def closing(self) -> list[Record]:
+        """Return the numbers and the verdict of the whole run."""
+        judged = self.finding()
+        return [*(one for node in self._traffic() for one in _measurements(node)), judged] if judged else []
+
+
+def must_be_rdma(cluster: Cluster, transport: str, *, proves: bool) -> bool:
+    """Say whether anything but RDMA is a failure: it is to be proven or asked for, and the file has it everywhere."""
+    everywhere = all(any(port.rdma for port in node.ports) for node in cluster.nodes.values())
+    return everywhere and (proves or transport in RDMA_ENGINES)
+
+
+def _as_data(one: NodeTraffic) -> dict[str, object]:
+    rails = [
+        {
+            "rail": rail.rail,
+            "netdev": rail.netdev,
+            "rdma_port": rail.rdma_port,
+            "rdma_bytes": [rail.rdma.least, rail.rdma.most] if rail.rdma else None,
+            "tcp_bytes": [rail.tcp.least, rail.tcp.most],
+        }
+        for rail in one.rails
+    ]
+    elsewhere = {name: span.least for name, span in one.elsewhere.items()}
+    head = {"node": one.node, "road": one.road, "gradient_bytes": one.gradients, "hook_bytes": one.hook}
+    return {**head, "tcp_bytes_at_most": one.tcp.most, "rails": rails, "elsewhere_bytes": elsewhere}
+
+
+def _measurements(one: NodeTraffic) -> list[Measurement]:
+    def bounds(name: str, span: Span | None, rail: str) -> list[Measurement]:
+        ends = {"least": span.least, "most": span.most} if span else {}
+        return [
+            Measurement(name=name, value=value, unit="byte", labels={"node": one.node, "rail": rail, "bound": bound})
+            for bound, value in ends.items()
+            if value is not None
+        ]
+
+    sent = Measurement(name="gradient_bytes", value=one.gradients, unit="byte", labels={"node": one.node})
+    of_rails = [
+        measured
+        for rail in one.rails
+        for measured in (*bounds("rdma_bytes", rail.rdma, rail.rail), *bounds("tcp_bytes", rail.tcp, rail.rail))
+    ]
+    return [sent, *of_rails]

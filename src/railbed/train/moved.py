@@ -1,0 +1,125 @@
+"""What left a node over RDMA and over its interfaces between two readings of its counters, in bytes.
+
+Cards count differently: bytes, words of 4 bytes, or only packets (Soft-RoCE), whose bytes are known between bounds. The
+packets of Soft-RoCE pass through the interface below it and are counted there, too; those of hardware do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from railbed.model.span import Span, grown
+
+BYTES = ("hw_counters/rdma_tx_bytes", "hw_counters/tx_rdma_ucast_bytes", "hw_counters/tx_bytes")
+"""mlx5 where it is switched on, AMD Pensando, and Broadcom and EFA."""
+WORDS = "counters/port_xmit_data"
+PACKETS = "hw_counters/sent_pkts"
+"""All that Soft-RoCE counts."""
+RDMA_COUNTERS = (*BYTES, WORDS, PACKETS)
+WORD_BYTES = 4
+LARGEST_PATH_MTU = 4096
+SOFT_ROCE_HEADERS = 80
+"""What Soft-RoCE keeps free of the interface's MTU for headers."""
+LEAST_FRAME, MOST_HEADERS = 58, 128
+"""On the interface: an empty packet (Ethernet, IP, UDP, BTH, ICRC), and the longest headers around a payload."""
+ETHERNET_BYTES = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """A network interface at one moment."""
+
+    tx_bytes: int
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A node's counters at one moment. A counter that is not here is one that the card does not have."""
+
+    rdma: Mapping[str, Mapping[str, int]]
+    """By `device/port` and name."""
+    net: Mapping[str, Interface]
+    tcp_segments: int | None = None
+    """All that the node has sent, to whomever."""
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Reading:
+        """Return the reading that a rank told."""
+        return cls(
+            rdma={str(port): dict(counters) for port, counters in said["rdma"].items()},
+            net={str(name): Interface(**one) for name, one in said["net"].items()},
+            tcp_segments=said.get("tcp_segments"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortMoved:
+    """What an RDMA port sent."""
+
+    payload: Span
+    frames: Span = field(default_factory=lambda: Span.exactly(0))
+    """Its part of what the interface below counted; nothing for hardware."""
+
+    def __add__(self, other: PortMoved) -> PortMoved:
+        return PortMoved(payload=self.payload + other.payload, frames=self.frames + other.frames)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What left a node: in one stretch between two readings, or in several together."""
+
+    rdma: Mapping[str, PortMoved | None]
+    """By `device/port`; None for a card that does not count what it sends."""
+    net: Mapping[str, Span]
+    """All that each interface sent."""
+    tcp: Span
+    """TCP of the whole node, were all of its segments as long as the longest frame of its interfaces."""
+
+    def __add__(self, other: Moved) -> Moved:
+        rdma: dict[str, PortMoved | None] = dict(self.rdma)
+        for port, more in other.rdma.items():
+            before = rdma.get(port, more)
+            rdma[port] = None if more is None or before is None else (before + more if port in self.rdma else more)
+        nothing = Span.exactly(0)
+        names = {*self.net, *other.net}
+        net = {name: self.net.get(name, nothing) + other.net.get(name, nothing) for name in names}
+        return Moved(rdma=rdma, net=net, tcp=self.tcp + other.tcp)
+
+
+def moved(before: Reading, after: Reading, netdevs: Mapping[str, str]) -> Moved:
+    """Return what left between two readings; `netdevs` are the interfaces of RDMA ports, by `device/port`."""
+    rdma = {
+        port: _port_moved(before.rdma.get(port, {}), counters, after.net.get(netdevs.get(port, "")))
+        for port, counters in after.rdma.items()
+    }
+    net = {
+        name: grown(before.net[name].tx_bytes, one.tx_bytes) for name, one in after.net.items() if name in before.net
+    }
+    longest = max((one.mtu for name, one in after.net.items() if name != "lo"), default=0)
+    tcp = Span(0, None)
+    if before.tcp_segments is not None and after.tcp_segments is not None:
+        tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest + ETHERNET_BYTES)
+    return Moved(rdma=rdma, net=net, tcp=tcp)
+
+
+def _port_moved(before: Mapping[str, int], after: Mapping[str, int], below: Interface | None) -> PortMoved | None:
+    """Return what a port sent, by the best counter it has."""
+    for name in RDMA_COUNTERS:
+        if name not in before or name not in after:
+            continue
+        growth = grown(before[name], after[name])
+        if name == PACKETS:
+            largest = path_mtu(below.mtu) if below else LARGEST_PATH_MTU
+            return PortMoved(payload=growth.times(0, largest), frames=growth.times(LEAST_FRAME, largest + MOST_HEADERS))
+        size = WORD_BYTES if name == WORDS else 1
+        return PortMoved(payload=growth.times(size, size))
+    return None
+
+
+def path_mtu(mtu: int) -> int:
+    """Return the most that a RoCE packet of Soft-RoCE carries over an interface of this MTU: a power of two."""
+    room = min(max(mtu - SOFT_ROCE_HEADERS, 256), LARGEST_PATH_MTU)
+    return 1 << (room.bit_length() - 1)

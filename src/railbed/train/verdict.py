@@ -1,0 +1,151 @@
+"""The proof in words: which share of the gradients crossed RDMA, and if they did not, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from railbed.model.record import Finding, Verdict
+from railbed.model.span import Span
+from railbed.train.fabric import NodeFabric
+from railbed.train.proof import NodeTraffic
+
+CHECK = "gradients_over_rdma"
+EXPECTED = "gradients over RDMA"
+WHY = (
+    "TCP costs the cores that training needs, and goes past the lossless queue; engines take it without a word where "
+    "RDMA does not work."
+)
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class Cause(NamedTuple):
+    """Why it is so, and what to do about it."""
+
+    because: str
+    do: str
+
+
+def finding(
+    traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric], *, demanded: bool
+) -> Finding:
+    """Judge how the gradients left all nodes; `demanded` says that anything but RDMA is a failure."""
+    roads = {one.road for one in traffic}
+    wrong = Verdict.FAIL if demanded else Verdict.WARN
+    if roads == {"rdma"}:
+        verdict, observed, remedy = Verdict.OK, _over_rdma(traffic), ""
+    elif "unknown" in roads:
+        verdict, (observed, remedy) = Verdict.UNKNOWN, _not_known(traffic)
+    else:
+        verdict, (observed, remedy) = wrong, _over_tcp(traffic, transport, fabric)
+    return Finding(
+        check=CHECK,
+        subject="cluster",
+        verdict=verdict,
+        expected=EXPECTED,
+        observed=observed,
+        why=WHY,
+        remedy=remedy,
+        evidence="\n".join(line for one in traffic for line in _evidence(one)),
+    )
+
+
+def in_short(traffic: Sequence[NodeTraffic]) -> str:
+    """Return the verdict in three words, for a line that has room for no more."""
+    roads = {one.road for one in traffic}
+    if roads == {"rdma"}:
+        return f"{_percent(_least(traffic))} RoCE"
+    if "unknown" in roads:
+        return "path unknown"
+    return "over TCP" if roads <= {"tcp", "elsewhere"} else "partly over TCP"
+
+
+def _over_rdma(traffic: Sequence[NodeTraffic]) -> str:
+    least, total = _least(traffic), sum(one.gradients for one in traffic)
+    where = _where([one.node for one in traffic])
+    rest = f"{_percent(1 - least)} over TCP at the most, control included"
+    return f"{_percent(least)} of {size(total)} of gradients crossed RoCE on {where}; {rest}"
+
+
+def _over_tcp(traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric]) -> tuple[str, str]:
+    bad = [one for one in traffic if one.road != "rdma"]
+    total = size(sum(one.gradients for one in bad))
+    partly = any(one.road == "both" for one in bad)
+    cause = _cause(bad, transport, fabric)
+    where = _where([one.node for one in bad], of=len(traffic))
+    words = "gradients went partly over TCP" if partly else "gradients went over TCP"
+    return f"{words}: {total} on {where}, because {cause.because}", cause.do
+
+
+def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric]) -> Cause:
+    for one in bad:
+        node = fabric.get(one.node)
+        if node and node.obstacle:
+            return Cause(f"{one.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` says more")
+    if transport == "gloo":
+        return Cause("gloo speaks TCP only", "railbed train --transport mpi, or nccl for GPUs")
+    away = next((one for one in bad if one.road == "elsewhere"), None)
+    if away:
+        because = f"{transport} used {away.other_interface} of {away.node}, which is on no rail"
+        return Cause(because, "`railbed train --show-env` says which interfaces it was told to use")
+    do = "NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info in the environment of the nodes: the ranks' logs then say why"
+    return Cause(f"{transport} took sockets although RDMA is there", do)
+
+
+def _not_known(traffic: Sequence[NodeTraffic]) -> tuple[str, str]:
+    one = next(one for one in traffic if one.road == "unknown")
+    blind = next((rail for rail in one.rails if rail.rdma is None), None)
+    if blind:
+        why = f"{blind.rdma_port} of {one.node} does not count the bytes it sends"
+        return f"it is unknown how the gradients went: {why}", "`railbed capture` shows the packets themselves"
+    least, most = one.share
+    if least > most:
+        why = f"neither RDMA nor TCP on the rails of {one.node} moved by {size(one.gradients)}"
+        return f"it is unknown how the gradients went: {why}", "`railbed check rdma_device` looks for another device"
+    why = f"RDMA moved {told(one.rdma)} and TCP {told(one.tcp)} on {one.node} at the same time"
+    return (
+        f"it is unknown how {size(one.gradients)} of gradients went: {why}",
+        "prove it while nothing else uses the rails",
+    )
+
+
+def _evidence(one: NodeTraffic) -> list[str]:
+    lines = [f"{one.node}: {size(one.gradients)} of gradients, {size(one.hook)} sent by the hook"]
+    for rail in one.rails:
+        device = f" {rail.rdma_port}" if rail.rdma_port else " no device"
+        lines.append(f"{one.node}/{rail.netdev} ({rail.rail}): RDMA{device} {told(rail.rdma)}, TCP {told(rail.tcp)}")
+    lines += [f"{one.node}/{name} (on no rail): {told(span)}" for name, span in one.elsewhere.items()]
+    return lines
+
+
+def told(span: Span | None) -> str:
+    """Return a span of bytes in words."""
+    if span is None:
+        return "not counted"
+    if span.most is None:
+        return f"{size(span.least)} or more"
+    if size(span.least) == size(span.most):
+        return size(span.most)
+    return f"{size(span.least)} to {size(span.most)}"
+
+
+def size(count: float) -> str:
+    """Return bytes with a unit: 31.2 GB."""
+    power = 0
+    while count >= 999.5 and power < len(UNITS) - 1:
+        count, power = count / 1000, power + 1
+    return f"{count:.3g} {UNITS[power]}" if power else f"{count:.0f} B"
+
+
+def _least(traffic: Sequence[NodeTraffic]) -> float:
+    return min(one.share[0] for one in traffic)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _where(nodes: Sequence[str], of: int | None = None) -> str:
+    if of is not None and len(nodes) < of:
+        return " and ".join(nodes)
+    return "both nodes" if len(nodes) == 2 else f"all {len(nodes)} nodes" if len(nodes) > 2 else nodes[0]

@@ -1,0 +1,88 @@
+"""What the counters of this node say, told by its first rank: when the steps begin, every few seconds, when they end.
+
+Read here and not from outside, because here is known which steps they stand for. Only files are read: a process that
+uses MPI must not fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from railbed.collective.face import Collective
+from railbed.train.job import JobSpec
+from railbed.train.moved import RDMA_COUNTERS
+from railbed.train.worker.messages import Messages
+
+FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
+"""How long until the counters are told for the first time again, and from then on."""
+SYS, PROC = Path("/sys/class"), Path("/proc/net")
+
+
+class Counting:
+    """Tells the counters of a node."""
+
+    def __init__(self, messages: Messages, transport: str, *, tells: bool) -> None:
+        self._messages = messages
+        self._transport = transport
+        self._tells = tells
+        self._due = 0.0
+
+    @classmethod
+    def of(cls, job: JobSpec, collective: Collective, messages: Messages) -> Counting:
+        """Return that of a rank: the first of a node tells, where there are others to talk to."""
+        return cls(messages, collective.name, tells=job.local_rank == 0 and job.world > 1)
+
+    def begin(self, step: int) -> None:
+        """Tell where the counters stand before the first step."""
+        self._tell(step, begin=True)
+        self._due = time.monotonic() + FIRST_SECONDS
+
+    def go_on(self, step: int) -> None:
+        """Tell them again when it is time."""
+        if time.monotonic() >= self._due:
+            self._tell(step)
+            self._due = time.monotonic() + EVERY_SECONDS
+
+    def end(self, step: int) -> None:
+        """Tell them after the last step."""
+        self._tell(step)
+
+    def _tell(self, step: int, *, begin: bool = False) -> None:
+        if self._tells:
+            self._messages.send("counters", step=step, begin=begin, transport=self._transport, **read_counters())
+
+
+def read_counters(sys: Path = SYS, proc: Path = PROC) -> dict[str, object]:
+    """Return the counters of all RDMA ports and network interfaces; what a device does not have is not there."""
+    return {
+        "rdma": {
+            f"{port.parent.parent.name}/{port.name}": dict(_numbers(port, RDMA_COUNTERS))
+            for port in sorted(sys.glob("infiniband/*/ports/*"))
+        },
+        "net": {
+            folder.name: {"tx_bytes": found["statistics/tx_bytes"], "mtu": found["mtu"]}
+            for folder in sorted(sys.glob("net/*"))
+            if len(found := dict(_numbers(folder, ("statistics/tx_bytes", "mtu")))) == 2
+        },
+        "tcp_segments": _tcp_segments(proc / "snmp"),
+    }
+
+
+def _numbers(folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    for name in names:
+        # Some drivers answer `N/A (no PMA)`, others with an error, for what they cannot count.
+        with contextlib.suppress(OSError, ValueError):
+            yield name, int((folder / name).read_text())
+
+
+def _tcp_segments(path: Path) -> int | None:
+    """Return how many segments TCP has sent, those that it sent again included."""
+    try:
+        names, values = (line.split() for line in path.read_text().splitlines() if line.startswith("Tcp:"))
+        counted = dict(zip(names, values, strict=True))
+        return int(counted["OutSegs"]) + int(counted["RetransSegs"])
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,151 @@
+"""Training between virtual machines: gradients over RoCEv2 with the proof, over TCP where that is gone, and a kill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.support.cli import RAILBED, environment
+from tests.support.labs import RunningLab, kept, running_lab
+
+pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
+STEPS = 6
+SECONDS = 300
+RECIPE = f"""
+extends: tiny
+steps: {STEPS}
+model: {{layers: 2, heads: 2, width: 64, context: 32, vocabulary: 512}}
+batch: {{sequences: 4}}
+checkpoint: {{steps: 2}}
+evaluation: {{every: 0}}
+data: {{prompt: ""}}
+"""
+"""Half a megabyte of gradients a step: an emulated processor needs seconds for what hardware does in a millisecond."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "small.yaml").write_text(RECIPE)
+    with running_lab(folder, "--kind", "vm", "--nodes", "2", "--with", "training") as lab:
+        yield lab
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that ended."""
+
+    code: int
+    err: str
+    records: list[dict[str, Any]]
+
+    @property
+    def losses(self) -> dict[int, float]:
+        """The last loss told of each step: that of the history which went on."""
+        return {one["labels"]["step"]: one["value"] for one in self.records if one.get("name") == "loss"}
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [one for one in self.records if one["kind"] == "event" and one["name"] == name]
+
+    @property
+    def proof(self) -> dict[str, Any]:
+        (judged,) = [one for one in self.records if one.get("check") == "gradients_over_rdma"]
+        return judged
+
+
+def train(lab: RunningLab, transport: str, *, kill: str = "") -> Trained:
+    """Train without the checks, which take as long as the training here; a node is killed when half is done."""
+    command = [RAILBED, "train", "small.yaml", "--transport", transport, "--no-check", "--json", "-c", str(lab.cluster)]
+    records = []
+    with (
+        (lab.folder / "err").open("w+") as err,
+        subprocess.Popen(
+            command,
+            cwd=lab.folder,
+            env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=err,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            records.append(json.loads(line))
+            if kill and records[-1].get("labels", {}).get("step", 0) >= STEPS // 2:
+                assert lab.fault("kill", kill).code == 0
+                kill = ""
+        process.wait(SECONDS)
+        err.seek(0)
+        return Trained(process.returncode, err.read(), records)
+
+
+def packets(lab: RunningLab, node: str) -> int:
+    """Return how many packets a node has sent over RDMA, as a person would look at it."""
+    return int(lab.shell(node, "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts").out)
+
+
+@pytest.fixture(scope="module")
+def over_tcp(lab: RunningLab) -> dict[int, float]:
+    done = train(lab, "gloo")
+    assert done.code == 0, done.err
+    assert done.proof["verdict"] == "warn"
+    assert "gradients went over TCP" in done.proof["observed"]
+    assert len(done.losses) == STEPS
+    return done.losses
+
+
+def test_gradients_cross_roce_and_the_loss_is_that_of_tcp(lab: RunningLab, over_tcp: dict[int, float]) -> None:
+    before = {node: packets(lab, node) for node in ("node1", "node2")}
+    done = train(lab, "mpi")
+    assert done.code == 0, done.err
+    assert done.losses == over_tcp
+    (chosen,) = done.events("transport")
+    assert chosen["subject"] == "mpi"
+    assert chosen["message"].startswith("mpi over RDMA (rxe0:1): ")
+    tried = [one for one in done.records if one.get("name") == "allreduce_trial_seconds"]
+    assert tried
+    assert all(one["value"] > 0 and one["labels"]["engine"] == "mpi" for one in tried)
+    assert done.proof["verdict"] == "ok", done.proof
+    assert "of gradients crossed RoCE on both nodes" in done.proof["observed"]
+    gradients = sum(one["value"] for one in done.records if one.get("name") == "bytes_sent") / 2
+    assert gradients > STEPS * 500_000
+    for node, count in before.items():
+        # The path MTU of Soft-RoCE on rails of 9000 bytes: no packet carries more.
+        assert (packets(lab, node) - count) * 4096 >= gradients, node
+
+
+@pytest.fixture
+def without_device(lab: RunningLab) -> Iterator[None]:
+    assert lab.shell("node2", "rdma link delete rxe0").code == 0
+    yield
+    assert lab.shell("node2", "rdma link add rxe0 type rxe netdev rail0").code == 0
+
+
+@pytest.mark.usefixtures("without_device")
+def test_without_the_device_auto_takes_tcp_and_says_why_and_mpi_refuses(
+    lab: RunningLab, over_tcp: dict[int, float]
+) -> None:
+    refused = train(lab, "mpi")
+    assert refused.code == 3
+    assert "--transport mpi does not work here: node" in refused.err
+    assert "no RDMA device rxe0 port 1 on the node" in refused.err
+    done = train(lab, "auto")
+    assert done.code == 0, done.err
+    assert done.losses == over_tcp
+    (chosen,) = done.events("transport")
+    assert (chosen["subject"], chosen["data"]["falls_back"]) == ("gloo", True)
+    assert "no RDMA device rxe0 port 1 on the node" in chosen["message"]
+    assert "no RDMA device rxe0" in done.proof["observed"]
+
+
+def test_a_machine_that_is_killed_under_mpi(lab: RunningLab, over_tcp: dict[int, float]) -> None:
+    """Last of all: the machine stays off."""
+    done = train(lab, "mpi", kill="node2")
+    assert done.code == 0, done.err
+    assert [one["data"]["nodes"] for one in done.events("generation")] == [["node1", "node2"], ["node1"]]
+    assert done.losses == pytest.approx(over_tcp, rel=2e-4)

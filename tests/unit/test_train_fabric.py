@@ -1,0 +1,184 @@
+"""The environment that the fabric asks for: from a cluster file and what nodes said, line by line."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+
+from railbed.model.cluster import Cluster
+from railbed.model.output import Output
+from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
+from railbed.probes import infiniband, limits
+from railbed.train.fabric import NodeFabric, fabric_environment, fabric_of
+
+UNLIMITED = "Max locked memory         unlimited            unlimited            bytes\n"
+SMALL = "Max locked memory         65536                65536                bytes\n"
+
+
+def cluster(*, rails: int = 1, rdma: bool = True, **policy: Any) -> Cluster:
+    ports = [
+        [
+            {
+                "netdev": f"eth{rail + 1}",
+                "rail": f"rail{rail}",
+                "address": f"10.1.{rail}.{number}",
+                **({"rdma": f"mlx5_{rail}"} if rdma else {}),
+            }
+            for rail in range(rails)
+        ]
+        for number in (1, 2)
+    ]
+    return Cluster.model_validate(
+        {
+            "name": "pair",
+            "policy": policy,
+            "rails": {f"rail{rail}": {"subnet": f"10.1.{rail}.0/24"} for rail in range(rails)},
+            "nodes": {name: {"host": f"10.0.0.{name}", "ports": own} for name, own in zip("ab", ports, strict=True)},
+        }
+    )
+
+
+def tree(number: int, *, rails: int = 1, indices: tuple[int, ...] = (3, 3), layer: str = "Ethernet") -> str:
+    """Return the sysfs tree of a node whose GID table has RoCE v1 and a link-local entry before the right one."""
+    lines = []
+    for rail in range(rails):
+        port = f"mlx5_{rail}/ports/1"
+        mapped = ip_address(f"::ffff:10.1.{rail}.{number}").exploded
+        lines += [f"{port}/state:4: ACTIVE", f"{port}/link_layer:{layer}"]
+        gids = {
+            0: ("fe80::1", "RoCE v2"),
+            indices[rail] - 1: (mapped, "IB/RoCE v1"),
+            indices[rail]: (mapped, "RoCE v2"),
+        }
+        for index, (gid, kind) in gids.items():
+            lines += [f"{port}/gids/{index}:{ip_address(gid).exploded}", f"{port}/gid_attrs/types/{index}:{kind}"]
+    return "\n".join(lines) + "\n"
+
+
+def known(facts: Any) -> Known[Any]:
+    output = Output(device="a", key="", command="", stdout=b"", exit=0, sent=0, received=0)
+    return Known(facts=facts, output=output)
+
+
+def node(name: str, rdma: str, memory: str = UNLIMITED) -> DeviceFacts:
+    return DeviceFacts(
+        device=name,
+        readings={"infiniband": (known(infiniband.parse(rdma)),), "limits": (known(limits.parse(memory)),)},
+    )
+
+
+def values(fabric: NodeFabric) -> dict[str, str]:
+    return {line.name: line.value for line in fabric.lines}
+
+
+def test_one_rail() -> None:
+    found = fabric_of(cluster(), {"a": node("a", tree(1)), "b": node("b", tree(2, indices=(5, 5)))})
+    assert values(found["a"]) == {
+        "NCCL_IB_HCA": "=mlx5_0:1",
+        "NCCL_NET": "IB",
+        "NCCL_IB_GID_INDEX": "3",
+        "NCCL_IB_TC": "106",
+        "NCCL_IB_TIMEOUT": "20",
+        "NCCL_IB_RETRY_CNT": "7",
+        "NCCL_SOCKET_IFNAME": "=eth1",
+        "UCX_NET_DEVICES": "mlx5_0:1",
+        "UCX_TLS": "rc_v,self",
+        "UCX_IB_GID_INDEX": "3",
+        "UCX_IB_TRAFFIC_CLASS": "106",
+        "UCX_RC_VERBS_TIMEOUT": "4.3s",
+        "UCX_RC_VERBS_RETRY_COUNT": "7",
+        "GLOO_SOCKET_IFNAME": "eth1",
+        "memlock": "unlimited",
+    }
+    assert "memlock" not in found["a"].environment
+    assert found["b"].environment["NCCL_IB_GID_INDEX"] == "5"  # every node has its own
+    assert all(line.reason for line in found["a"].lines)
+    assert not found["a"].obstacle
+
+
+def test_several_rails_are_used_together() -> None:
+    facts = {"a": node("a", tree(1, rails=2)), "b": node("b", tree(2, rails=2, indices=(3, 7)))}
+    found = fabric_of(cluster(rails=2), facts)
+    assert values(found["a"])["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
+    assert values(found["a"])["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
+    assert values(found["a"])["UCX_MAX_RNDV_RAILS"] == "2"
+    assert values(found["a"])["NCCL_CROSS_NIC"] == "0"
+    assert values(found["a"])["NCCL_IB_GID_INDEX"] == "3"
+    # One variable cannot name two indices: NCCL and UCX look for themselves, NCCL by type and family.
+    assert "NCCL_IB_GID_INDEX" not in values(found["b"])
+    assert "UCX_IB_GID_INDEX" not in values(found["b"])
+    assert values(found["b"])["NCCL_IB_ROCE_VERSION_NUM"] == "2"
+    assert values(found["b"])["NCCL_IB_ADDR_FAMILY"] == "AF_INET"
+
+
+def test_a_rail_that_one_node_cannot_use_is_used_by_none() -> None:
+    facts = {"a": node("a", tree(1, rails=2)), "b": node("b", tree(2, rails=1))}
+    found = fabric_of(cluster(rails=2), facts)
+    assert {one.environment["NCCL_IB_HCA"] for one in found.values()} == {"=mlx5_0:1"}
+
+
+def test_the_policy_decides_the_marking() -> None:
+    facts = {"a": node("a", tree(1)), "b": node("b", tree(2))}
+    assert fabric_of(cluster(ecn=False), facts)["a"].environment["NCCL_IB_TC"] == "104"
+    assert fabric_of(cluster(dscp=10), facts)["a"].environment["UCX_IB_TRAFFIC_CLASS"] == "42"
+
+
+def test_infiniband_has_neither_gid_nor_traffic_class() -> None:
+    found = fabric_of(cluster(), {"a": node("a", tree(1, layer="InfiniBand")), "b": node("b", tree(2))})
+    assert not {"NCCL_IB_GID_INDEX", "NCCL_IB_TC", "UCX_IB_GID_INDEX"} & values(found["a"]).keys()
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (node("b", ""), "no RDMA device mlx5_0 port 1 on the node (there: none)"),
+        (node("b", tree(9)), "mlx5_0 has no RoCE v2 GID for 10.1.0.2"),
+        (node("b", tree(2).replace("4: ACTIVE", "1: DOWN")), "mlx5_0 port 1 is DOWN"),
+        (node("b", tree(2), SMALL), "its ranks may lock only 65536 bytes of memory"),
+        (
+            DeviceFacts(device="b", readings={"infiniband": (Unknown(reason="it hung"),)}),
+            "its RDMA devices could not be read: it hung",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_node_without_rdma_has_the_reason_and_takes_it_from_all(facts: DeviceFacts, why: str) -> None:
+    found = fabric_of(cluster(), {"a": node("a", tree(1)), "b": facts})
+    assert found["b"].obstacle == why
+    assert found["a"].obstacle == f"RDMA needs both ends, and b has none: {why}"
+    for one in found.values():
+        assert values(one) == {"GLOO_SOCKET_IFNAME": "eth1"}
+
+
+def test_a_node_that_does_not_answer_holds_up_no_other() -> None:
+    gone = DeviceFacts(device="b", failure=DeviceFailure(reason="no route to host"))
+    found = fabric_of(cluster(), {"a": node("a", tree(1)), "b": gone})
+    assert found["b"].obstacle == "not read: no route to host"
+    assert found["a"].environment["NCCL_NET"] == "IB"
+
+
+def test_no_rdma_in_the_file() -> None:
+    wanted = cluster(rdma=False)
+    lines = fabric_environment(wanted, {"a": node("a", ""), "b": node("b", "")})
+    assert {name: [line.name for line in own] for name, own in lines.items()} == {
+        "a": ["GLOO_SOCKET_IFNAME"],
+        "b": ["GLOO_SOCKET_IFNAME"],
+    }
+
+
+def test_a_gpu_node_without_rdma_is_told_so() -> None:
+    wanted = cluster(rdma=False).model_dump(mode="json", exclude_none=True)
+    wanted["nodes"]["a"]["gpus"] = [{"name": "NVIDIA L4"}]
+    found = fabric_of(Cluster.model_validate(wanted), {"a": node("a", ""), "b": node("b", "")})
+    assert found["a"].environment == {
+        "NCCL_IB_DISABLE": "1",
+        "NCCL_SOCKET_IFNAME": "=eth1",
+        "GLOO_SOCKET_IFNAME": "eth1",
+    }
+
+
+def test_this_machine_alone() -> None:
+    wanted = Cluster.model_validate({"name": "local", "nodes": {"local": {"host": "local"}}})
+    assert fabric_of(wanted, {"local": node("local", "")})["local"].environment == {"GLOO_SOCKET_IFNAME": "lo"}

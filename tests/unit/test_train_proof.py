@@ -1,0 +1,314 @@
+"""The proof of how gradients travelled: counters of every kind of card, bounds that hold, verdicts that are true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event, Finding, Measurement, Verdict
+from railbed.model.span import STUCK, WRAP, Span, grown
+from railbed.train.fabric import NodeFabric
+from railbed.train.ledger import Ledger, must_be_rdma
+from railbed.train.moved import ETHERNET_BYTES, Interface, Moved, PortMoved, Reading, moved, path_mtu
+from railbed.train.proof import NodeTraffic, RailTraffic, node_traffic
+from railbed.train.verdict import finding, in_short
+from railbed.train.worker.counters import read_counters
+
+GB = 10**9
+counts = st.integers(0, 2**63)
+
+
+def pair(rdma: str | None = "rxe0") -> Cluster:
+    def node(number: int) -> dict[str, Any]:
+        port = {"netdev": "rail0", "rail": "rail0", "address": f"10.1.0.{number}"}
+        return {"host": f"10.0.0.{number}", "ports": [port | ({"rdma": rdma} if rdma else {})]}
+
+    rails = {"rail0": {"subnet": "10.1.0.0/24"}}
+    return Cluster.model_validate({"name": "pair", "rails": rails, "nodes": {"a": node(1), "b": node(2)}})
+
+
+class TestCounters:
+    @given(counts, counts)
+    def test_one_of_64_bits(self, start: int, more: int) -> None:
+        span = grown(start, start + more)
+        assert span.least == more
+        assert span.most in (more, None)
+
+    @given(st.integers(0, STUCK), st.integers(0, WRAP // 2 - 1))
+    def test_one_that_wraps_at_32_bits(self, start: int, more: int) -> None:
+        span = grown(start, (start + more) % WRAP)
+        assert span.least == more
+        assert span.most in (more, None)
+
+    @given(st.integers(0, STUCK), st.integers(0, 2**40))
+    def test_one_that_sticks_at_32_bits(self, start: int, more: int) -> None:
+        span = grown(start, min(start + more, STUCK))
+        assert span.least <= more
+        assert span.most is None or span.most == more
+
+    def test_one_that_was_set_to_zero_tells_only_what_came_since(self) -> None:
+        assert grown(5000, 300) == Span(300, None)
+        assert grown(2**40, 300) == Span(300, None)
+
+    @pytest.mark.parametrize(("mtu", "payload"), [(1500, 1024), (4200, 4096), (9000, 4096), (4100, 2048), (600, 512)])
+    def test_the_path_mtu_of_soft_roce(self, mtu: int, payload: int) -> None:
+        assert path_mtu(mtu) == payload
+
+
+def reading(rdma: dict[str, dict[str, int]], tx_bytes: int = 0, segments: int | None = 0, mtu: int = 4200) -> Reading:
+    return Reading(rdma=rdma, net={"rail0": Interface(tx_bytes=tx_bytes, mtu=mtu)}, tcp_segments=segments)
+
+
+def ports_moved(before: dict[str, int], after: dict[str, int]) -> PortMoved | None:
+    stretch = moved(reading({"rxe0/1": before}), reading({"rxe0/1": after}), {"rxe0/1": "rail0"})
+    return stretch.rdma["rxe0/1"]
+
+
+class TestCards:
+    def test_words_of_four_bytes(self) -> None:
+        sent = ports_moved({"counters/port_xmit_data": WRAP - 10}, {"counters/port_xmit_data": 15})
+        assert sent == PortMoved(payload=Span.exactly(100))
+
+    def test_bytes_are_taken_before_words(self) -> None:
+        before = {"counters/port_xmit_data": 0, "hw_counters/tx_rdma_ucast_bytes": 0}
+        after = {"counters/port_xmit_data": 9, "hw_counters/tx_rdma_ucast_bytes": 7}
+        assert ports_moved(before, after) == PortMoved(payload=Span.exactly(7))
+
+    def test_packets_are_bytes_between_bounds(self) -> None:
+        sent = ports_moved({"hw_counters/sent_pkts": 10}, {"hw_counters/sent_pkts": 20})
+        assert sent == PortMoved(payload=Span(0, 40960), frames=Span(580, 42240))
+
+    def test_a_card_that_does_not_count_is_not_zero(self) -> None:
+        assert ports_moved({}, {}) is None
+        stretch = Moved(rdma={"a/1": None}, net={}, tcp=Span(0, 0))
+        counted = Moved(rdma={"a/1": PortMoved(payload=Span.exactly(3))}, net={}, tcp=Span(0, 0))
+        assert (stretch + counted).rdma == (counted + stretch).rdma == {"a/1": None}
+        assert (counted + counted).rdma == {"a/1": PortMoved(payload=Span.exactly(6))}
+
+    def test_counters_are_read_from_files(self, tmp_path: Path) -> None:
+        files = {
+            "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "12",
+            "infiniband/mlx5_0/ports/1/hw_counters/tx_bytes": "N/A (no PMA)",
+            "infiniband/rxe0/ports/1/hw_counters/sent_pkts": "7",
+            "net/eth0/statistics/tx_bytes": "1000",
+            "net/eth0/mtu": "9000",
+            "net/bonding_masters": "",
+        }
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(f"{text}\n")
+        (tmp_path / "snmp").write_text("Ip: Forwarding\nIp: 1\nTcp: InSegs OutSegs RetransSegs\nTcp: 9 30 4\n")
+        assert read_counters(tmp_path, tmp_path) == {
+            "rdma": {"mlx5_0/1": {"counters/port_xmit_data": 12}, "rxe0/1": {"hw_counters/sent_pkts": 7}},
+            "net": {"eth0": {"tx_bytes": 1000, "mtu": 9000}},
+            "tcp_segments": 34,
+        }
+        nothing = read_counters(tmp_path / "none", tmp_path / "none")
+        assert nothing == {"rdma": {}, "net": {}, "tcp_segments": None}
+
+
+@st.composite
+def truths(draw: st.DrawFn) -> tuple[float, NodeTraffic]:
+    """Draw what really happened on a node, as its counters would tell it: some share over RDMA, and others' traffic."""
+    card = draw(st.sampled_from(["words", "soft", "mute", "none"]))
+    gradients = draw(st.integers(10**6, 10**12))
+    share = draw(st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]) | st.floats(0, 1)) if card != "none" else 0.0
+    mtu = draw(st.sampled_from([1500, 4200, 9000]))
+    over_rdma = int(gradients * share)
+    over_tcp = gradients - over_rdma + draw(st.integers(0, gradients * 3))
+    other_rdma = 0 if card == "none" else draw(st.integers(0, gradients * 3))
+    segments = over_tcp // mtu + 1 + draw(st.integers(0, 1000))
+    payload = over_rdma + other_rdma
+    packets = payload // path_mtu(mtu) + 1 + draw(st.integers(0, 10**6))
+    frames = payload + packets * 70 if card == "soft" else 0
+    start = draw(st.integers(0, 2**20))
+    name, first, last = {
+        "words": ("counters/port_xmit_data", start, start + (payload + packets * 30) // 4 + 1),
+        "soft": ("hw_counters/sent_pkts", start, start + packets),
+        "mute": ("hw_counters/out_of_buffer", 0, 0),
+        "none": ("", 0, 0),
+    }[card]
+    ports = pair().nodes["a"].ports
+    before = {"rxe0/1": {name: first}} if name else {}
+    after = {"rxe0/1": {name: last}} if name else {}
+    sent = start + over_tcp + segments * ETHERNET_BYTES + frames
+    stretch = moved(reading(before, start, 0, mtu), reading(after, sent, segments, mtu), {"rxe0/1": "rail0"})
+    return share, node_traffic("a", ports, stretch, gradients=gradients, hook=gradients)
+
+
+@given(truths())
+def test_what_is_claimed_is_true(truth: tuple[float, NodeTraffic]) -> None:
+    """Whatever the card counts and whoever else uses it, no claim is made that did not happen."""
+    share, node = truth
+    least, most = node.share
+    assert least <= share + 1e-5
+    assert most >= share - 1e-5
+    match node.road:
+        case "rdma":
+            assert share > 0.89
+        case "tcp":
+            assert share < 0.11
+        case "both":
+            assert share < 0.91
+
+
+def traffic(node: str, *, rdma: Span | None, tcp: Span, gradients: int = 31 * GB, **changes: Any) -> NodeTraffic:
+    rail = RailTraffic(rail="rail0", netdev="rail0", rdma_port="mlx5_0/1", rdma=rdma, tcp=tcp)
+    whole = {"node": node, "gradients": gradients, "hook": gradients, "rails": (rail,), "elsewhere": {}}
+    return NodeTraffic(**{**whole, "tcp_most": None, **changes})
+
+
+def judged(*nodes: NodeTraffic, transport: str = "mpi", obstacle: str = "", demanded: bool = True) -> Finding:
+    fabric = {one.node: NodeFabric(obstacle=obstacle, remedy="mend it" if obstacle else "") for one in nodes}
+    return finding(nodes, transport, fabric, demanded=demanded)
+
+
+class TestWords:
+    def test_over_rdma(self) -> None:
+        nodes = [traffic(name, rdma=Span.exactly(32 * GB), tcp=Span.exactly(GB // 5)) for name in "ab"]
+        said = judged(*nodes)
+        assert said.verdict is Verdict.OK
+        assert said.observed == (
+            "99.4 % of 62 GB of gradients crossed RoCE on both nodes; 0.6 % over TCP at the most, control included"
+        )
+        assert in_short(nodes) == "99.4 % RoCE"
+
+    def test_over_tcp_by_gloo(self) -> None:
+        nodes = [traffic(name, rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)) for name in "abc"]
+        said = judged(*nodes, transport="gloo", demanded=False)
+        assert said.verdict is Verdict.WARN
+        assert said.observed == "gradients went over TCP: 93 GB on all 3 nodes, because gloo speaks TCP only"
+        assert "--transport mpi" in said.remedy
+        assert in_short(nodes) == "over TCP"
+
+    def test_over_tcp_although_rdma_is_there(self) -> None:
+        good = traffic("a", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0))
+        bad = traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB))
+        said = judged(good, bad, transport="nccl")
+        assert said.verdict is Verdict.FAIL
+        assert said.observed.endswith("31 GB on b, because nccl took sockets although RDMA is there")
+
+    def test_an_obstacle_is_the_cause(self) -> None:
+        said = judged(traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)), obstacle="no GID")
+        assert said.observed.endswith("because b has no RDMA: no GID")
+        assert said.remedy == "mend it"
+
+    def test_over_an_interface_that_is_no_rail(self) -> None:
+        away = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(32 * GB)})
+        assert judged(away).observed.endswith("because mpi used eth9 of a, which is on no rail")
+
+    @pytest.mark.parametrize(
+        ("node", "why"),
+        [
+            (traffic("a", rdma=None, tcp=Span.exactly(0)), "mlx5_0/1 of a does not count the bytes it sends"),
+            (
+                traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0)),
+                "neither RDMA nor TCP on the rails of a moved by 31 GB",
+            ),
+            (
+                traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB)),
+                "RDMA moved 40 GB and TCP 0 B to 40 GB on a at the same time",
+            ),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_unknown_says_why(self, node: NodeTraffic, why: str) -> None:
+        said = judged(node, traffic("b", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0)))
+        assert said.verdict is Verdict.UNKNOWN
+        assert said.observed.endswith(why)
+
+    def test_partly(self) -> None:
+        half = Span.exactly(31 * GB // 2)
+        said = judged(traffic("a", rdma=half, tcp=half))
+        assert said.observed.startswith("gradients went partly over TCP: 31 GB on a")
+
+
+def counters(segments: int, tx_bytes: int, packets: int, *, begin: bool = False) -> dict[str, Any]:
+    return {
+        "kind": "counters",
+        "begin": begin,
+        "transport": "mpi",
+        "rdma": {"rxe0/1": {"hw_counters/sent_pkts": packets}},
+        "net": {"rail0": {"tx_bytes": tx_bytes, "mtu": 4200}},
+        "tcp_segments": segments,
+    }
+
+
+def progress(size: int) -> dict[str, Any]:
+    return {"kind": "progress", "bytes_sent": size, "bytes_reduced": size}
+
+
+class TestLedger:
+    def ledger(self, *, demanded: bool = True) -> Ledger:
+        ledger = Ledger(pair(), {}, demanded=demanded)
+        ledger.generation(["a", "b"])
+        return ledger
+
+    def tell(self, ledger: Ledger, *messages: dict[str, Any]) -> list[Any]:
+        return [
+            record for node in "ab" for message in messages for record in ledger.hear(node, "ab".index(node), message)
+        ]
+
+    def test_an_honest_run_over_soft_roce(self) -> None:
+        ledger = self.ledger()
+        begin = counters(100, 5000, 50, begin=True)
+        end = counters(130, 5000 + 4_300_000, 50 + 1100)
+        told = self.tell(ledger, begin, progress(2_000_000), progress(2_000_000), end)
+        (path,) = [one for one in told if isinstance(one, Event) and one.name == "gradient_path"]
+        assert path.data["verdict"] == "ok"
+        assert "96.8 % of 8 MB of gradients crossed RoCE on both nodes" in path.message
+        *numbers, last = ledger.closing()
+        assert isinstance(last, Finding)
+        assert last.verdict is Verdict.OK
+        most = [
+            one.value
+            for one in numbers
+            if isinstance(one, Measurement) and one.name == "rdma_bytes" and one.labels["bound"] == "most"
+        ]
+        assert most == [4_300_000, 4_300_000]  # 1100 packets of 4096 bytes would be more than the interface sent
+
+    def test_a_generation_that_was_killed_costs_its_open_stretch(self) -> None:
+        """The steps after the last reading count on neither side, and counters that begin anew do no harm."""
+        ledger = self.ledger()
+        self.tell(ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(300, 1_100_000, 0), progress(10**6))
+        ledger.generation(["a", "b"])
+        self.tell(ledger, counters(5, 700, 0, begin=True), progress(10**6), counters(305, 1_100_700, 0))
+        found = ledger.finding()
+        assert found is not None
+        assert found.verdict is Verdict.FAIL
+        assert "4 MB on both nodes" in found.observed
+
+    def test_a_node_alone_proves_nothing(self) -> None:
+        ledger = self.ledger()
+        ledger.generation(["a"])
+        assert self.tell(ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(9, 9, 9)) == []
+        assert ledger.closing() == []
+
+    def test_several_ranks_of_a_node_reduce_the_same_gradients(self) -> None:
+        ledger = self.ledger()
+        for node, first in (("a", 0), ("b", 2)):
+            ledger.hear(node, first, counters(0, 0, 0, begin=True))
+            for rank in (first, first + 1):
+                ledger.hear(node, rank, progress(10**6))
+            ledger.hear(node, first, counters(300, 1_100_000, 0))
+        found = ledger.finding()
+        assert found is not None
+        assert "a: 1 MB of gradients, 2 MB sent by the hook" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("rdma", "transport", "proves", "demanded"),
+    [
+        ("rxe0", "mpi", False, True),
+        ("rxe0", "auto", False, False),
+        ("rxe0", "auto", True, True),
+        (None, "mpi", True, False),
+    ],
+)
+def test_when_tcp_is_a_failure(rdma: str | None, transport: str, proves: bool, demanded: bool) -> None:
+    assert must_be_rdma(pair(rdma), transport, proves=proves) is demanded

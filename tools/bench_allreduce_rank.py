@@ -1,0 +1,75 @@
+"""One rank of `tools.bench_allreduce`: `python bench_allreduce_rank.py JOB.json --messages FD`, on a node.
+
+In turns, in the same processes and the same memory: MPI_Allreduce called bare, size after size, and the same sizes as
+buckets through the engine that DDP's hook calls, all handed over at once and then waited for, as backward does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from railbed.collective.connect import connect
+from railbed.collective.meet import Meeting
+from railbed.collective.mpi import MpiGroup
+from railbed.train.worker.messages import Messages
+
+
+def main() -> None:
+    """Measure, and tell the medians."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("job", type=Path)
+    parser.add_argument("--messages", type=int, required=True)
+    arguments = parser.parse_args()
+    job: dict[str, Any] = json.loads(arguments.job.read_text())
+    os.environ.update(job["environment"])
+    meeting = Meeting(**job["meeting"])
+    messages = Messages(arguments.messages, meeting.rank)
+    messages.start_heart()
+    torch.set_num_threads(1)
+    group, choice = connect("mpi", meeting, torch.device("cpu"), job["sizes"][:1])
+    assert isinstance(group, MpiGroup)
+    buckets = [torch.ones(size // 4) for size in job["sizes"]]
+    measured = measure(group, buckets, job["rounds"])
+    messages.send("measured", path=choice.reason, sizes=job["sizes"], **measured)
+    messages.send("done", step=0)
+    group.close()
+
+
+def measure(group: MpiGroup, buckets: list[torch.Tensor], rounds: int) -> dict[str, float]:
+    """Return the seconds of a round, bare and through the engine; they take turns."""
+    from mpi4py import MPI
+
+    def sum_bare(world: MPI.Comm) -> None:
+        for bucket in buckets:
+            world.Allreduce(MPI.IN_PLACE, [MPI.buffer.fromaddress(bucket.data_ptr(), 4 * bucket.numel()), MPI.FLOAT])
+
+    def bare() -> None:
+        group.run(sum_bare, "the bare sums", 600.0)
+
+    def through_engine() -> None:
+        for future in [group.reduce_bucket(bucket) for bucket in buckets]:
+            future.wait()
+
+    times: dict[str, list[float]] = {"bare": [], "engine": []}
+    ways: dict[str, Callable[[], None]] = {"bare": bare, "engine": through_engine}
+    for _ in range(rounds + 1):
+        for name, way in ways.items():
+            group.sum(torch.zeros(1))  # all begin together
+            start = time.perf_counter()
+            way()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)
