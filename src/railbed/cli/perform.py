@@ -41,6 +41,7 @@ def perform(
         _keep_cluster(options.record, text)
     screen = screen or make_screen(as_json=options.json, verbose=options.verbose)
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, screen:
+        screen.begin(run.folder)
         try:
             outcome = asyncio.run(_loop(cluster, options, work, run, screen))
             code = outcome.code(all_must_answer=all_must_answer)

@@ -17,11 +17,15 @@ from rich.table import Table
 
 from railbed.check.judge import all_checks
 from railbed.check.run import check
+from railbed.cli.attached import attached
+from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.stopped import stopped
+from railbed.cli.trainruns import TRAINING, AttachOption, DetachOption, StopOption, refuse_mixtures
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import UsageError, UserError
 from railbed.fleet import Fleet
@@ -49,7 +53,6 @@ RULES = (
 )
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
-TRAINING = "training"
 
 
 class NotFit(UserError):
@@ -57,6 +60,7 @@ class NotFit(UserError):
 
 
 def train_command(
+    context: typer.Context,
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, or a file.")] = "tiny",
     settings: Annotated[
         list[str] | None,
@@ -74,6 +78,9 @@ def train_command(
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
     ] = None,
+    detach: DetachOption = False,
+    attach: AttachOption = None,
+    stop: StopOption = None,
     listing: Annotated[bool, typer.Option("--list", help="List the recipes and end.")] = False,
     unchecked: Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")] = False,
     as_json: JsonOption = False,
@@ -83,15 +90,21 @@ def train_command(
 
     Example: railbed train tiny --set steps=200
     """
+    refuse_mixtures(context)
+    if attach is not None:
+        return attached(attach, as_json=as_json)
+    if stop is not None:
+        return stopped(stop, as_json=as_json)
     if listing:
         _list_recipes(as_json=as_json)
         return OK
+    unseen = in_background(as_json=as_json) if detach else None
     site = given_cluster(cluster, None) or built_in_local()
     local = all(node.host == "local" for node in site.nodes.values())
     order = _order(recipe, settings or [], resume)
     order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
-    screen = JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False)
+    screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
     return perform("train", site, options, lambda fleet: _work(site, fleet, order, unchecked=unchecked), screen=screen)
 
 

@@ -35,6 +35,7 @@ class TrainScreen(Screen):
         self._sample = ""
         self._export = ""
         self._told = 0.0
+        self._clock = 0.0
         self._progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
@@ -44,6 +45,7 @@ class TrainScreen(Screen):
             console=self._err,
             transient=True,
             disable=not sys.stderr.isatty(),
+            get_time=lambda: self._clock,  # of the records: steps of the past are shown faster than they were taken
         )
         self._task = self._progress.add_task("training", total=steps, now="")
 
@@ -66,6 +68,7 @@ class TrainScreen(Screen):
                 if name == "loss" and self._first_loss is None:
                     self._first_loss = value
                 if name == "tokens_per_second":
+                    self._clock = record.time
                     self._move(step)
             case Event(name="sample", data={"text": str(text)}):
                 self._sample = text
