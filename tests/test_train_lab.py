@@ -167,3 +167,26 @@ def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
     assert any("step-00000060" in one["message"] for one in events(again, "checkpoint_failed"))
     assert min(losses(again)) == 51
     assert losses(again)[60] == pytest.approx(losses(records)[60], rel=1e-6)
+
+
+def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
+    def call(*arguments: str) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            [RAILBED, "train", *arguments, "--json"],
+            cwd=lab.folder,
+            env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    (begun,) = call("small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--detach")
+    code, records = train(lab, "--attach", begun["data"]["run"], until="state of step 10 ")
+    assert code == 130
+    assert events(records, "generation")[0]["data"]["nodes"] == ["node1", "node2", "node3"]
+    look = "pgrep -f 'railbed.(train.worker|launch.agent)'"
+    assert [lab.shell(node, look).code for node in ("node1", "node2", "node3")] == [0, 0, 0]
+    (stopped,) = call("--stop", begun["data"]["run"])
+    assert stopped["data"]["status"] == "interrupted"
+    assert [lab.shell(node, look).code for node in ("node1", "node2", "node3")] == [1, 1, 1]

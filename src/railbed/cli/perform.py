@@ -46,6 +46,7 @@ def perform(
     screen = screen or make_screen(as_json=options.json, verbose=options.verbose)
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
         also = [stack.enter_context(beside(run.folder))] if beside else []
+        screen.begin(run.folder)
         try:
             outcome = asyncio.run(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
             code = outcome.code(all_must_answer=all_must_answer)

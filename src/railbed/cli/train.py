@@ -18,13 +18,17 @@ from rich.table import Table
 
 from railbed.check.judge import all_checks
 from railbed.check.run import check
+from railbed.cli.attached import attached
+from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen
 from railbed.cli.showenv import show_env
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.stopped import stopped
 from railbed.cli.trainfiles import training_files
+from railbed.cli.trainruns import TRAINING, AttachOption, DetachOption, StopOption, refuse_mixtures
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import UsageError, UserError
 from railbed.fleet import Fleet
@@ -54,7 +58,6 @@ RULES = (
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
 Transport = Literal["auto", "nccl", "mpi", "gloo"]
-TRAINING = "training"
 
 
 class NotFit(UserError):
@@ -62,6 +65,7 @@ class NotFit(UserError):
 
 
 def train_command(
+    context: typer.Context,
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, or a file.")] = "tiny",
     settings: Annotated[
         list[str] | None,
@@ -79,6 +83,9 @@ def train_command(
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
     ] = None,
+    detach: DetachOption = False,
+    attach: AttachOption = None,
+    stop: StopOption = None,
     environment: Annotated[
         bool, typer.Option("--show-env", help="Print what each node's ranks are told of the fabric, and why; end.")
     ] = False,
@@ -91,17 +98,23 @@ def train_command(
 
     Example: railbed train tiny --set steps=200
     """
+    refuse_mixtures(context)
+    if attach is not None:
+        return attached(attach, as_json=as_json)
+    if stop is not None:
+        return stopped(stop, as_json=as_json)
     if listing:
         _list_recipes(as_json=as_json)
         return OK
-    site = given_cluster(cluster, None) or built_in_local()
     if environment:
-        return show_env(site, timeout=timeout, as_json=as_json)
+        return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
+    unseen = in_background(as_json=as_json) if detach else None
+    site = given_cluster(cluster, None) or built_in_local()
     local = all(node.host == "local" for node in site.nodes.values())
     order = _order(recipe, settings or [], resume)
     order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
-    screen = JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False)
+    screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
     work = partial(_work, site, order=order, unchecked=unchecked)
     return perform("train", site, options, work, screen=screen, beside=training_files)
 

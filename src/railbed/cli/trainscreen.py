@@ -48,6 +48,7 @@ class TrainScreen(Screen):
         self._export = ""
         self._path = PathLine(self._progress_print)
         self._told = 0.0
+        self._clock = 0.0
         self._progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
@@ -57,6 +58,7 @@ class TrainScreen(Screen):
             console=self._err,
             transient=True,
             disable=not sys.stderr.isatty(),
+            get_time=lambda: self._clock,  # of the records: steps of the past are shown faster than they were taken
         )
         self._task = self._progress.add_task("training", total=steps, now="")
 
@@ -79,6 +81,7 @@ class TrainScreen(Screen):
                 if name == "loss" and self._first_loss is None:
                     self._first_loss = value
                 if name == "tokens_per_second":
+                    self._clock = record.time
                     self._move(step)
             case Event(name="gradient_path"):
                 self._path.take(record)
