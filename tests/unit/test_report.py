@@ -339,6 +339,13 @@ def test_many_ranks_are_a_table_of_some() -> None:
     assert "36 more ranks are not in the table" in said(build(run))
 
 
+def test_how_the_batch_is_shared_is_told() -> None:
+    told = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
+    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *told]))))
+    assert "Since step 8: a takes 12 of 16, b 4." in page
+    assert "a takes 1." not in page
+
+
 def test_simulated_numbers_say_so() -> None:
     run = read(plain_run([Measurement(name="bandwidth", value=5.0, unit="Gbit/s", source="simulated")]))
     table = next(block for block in method.show(run) or () if isinstance(block, Table))

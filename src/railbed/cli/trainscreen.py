@@ -16,7 +16,10 @@ from railbed.cli.screen import Screen
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
-TOLD = ("generation", "restart", "node_up", "node_lost", "node_cut", "resumed", "checkpoint_failed", "notice", "error")
+TOLD = (
+    *("generation", "restart", "node_up", "node_lost", "node_cut", "resumed"),
+    *("shares", "checkpoint_failed", "notice", "error"),
+)
 STYLES = {"restart": "yellow", "node_lost": "red", "node_cut": "red", "error": "red", "checkpoint_failed": "red"}
 QUIET_SECONDS = 10.0
 """How often a line is printed where there is no terminal to draw a bar on."""

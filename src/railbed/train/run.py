@@ -71,6 +71,7 @@ class TrainJob:
 
 async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
     """Train on a cluster."""
+    _refuse_strangers(cluster, order.recipe)
     members = {name: _member(name, node, order.ranks) for name, node in cluster.nodes.items()}
     code, tokens = own_code(), parcel("tokens", {path.name: path for path in order.tokens.iterdir()})
     shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
@@ -109,6 +110,17 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     async with aclosing(supervisor.run()) as records:
         async for record in records:
             yield record
+
+
+def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:
+    """Refuse a recipe that gives a weight to a node that is not there."""
+    shares = recipe.get("shares")
+    for name in shares if isinstance(shares, Mapping) else ():
+        if name not in cluster.nodes:
+            raise UsageError(
+                f"the recipe's shares name {name}, which is no node of this cluster",
+                hint=f"its nodes are {', '.join(cluster.nodes)}",
+            )
 
 
 async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:
