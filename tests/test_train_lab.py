@@ -155,7 +155,8 @@ def test_a_control_that_is_killed_leaves_no_rank(lab: RunningLab) -> None:
 
 def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
     """The newest checkpoint is damaged on every node, so the one before it is used."""
-    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=60")
+    options = ["--set", "steps=60", "--set", "shares=equal"]
+    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", *options)
     assert code == 0
     (begun,) = events(records, "training")
     for newest in Path(lab.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000060"):

@@ -24,7 +24,9 @@ from railbed.report.words import JOIN, clean, listed, number, percent, plural, s
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"
-DEFAULT_SECTIONS = "verdict loss speed time ranks restarts findings nodes memory sample setup method".split()  # noqa: SIM905
+DEFAULT_SECTIONS = (
+    "verdict loss speed time path ranks restarts findings nodes memory sample setup method".split()  # noqa: SIM905
+)
 
 
 @pytest.fixture(autouse=True)
@@ -340,6 +342,13 @@ def test_peaks_of_many_ranks_are_one_range() -> None:
 def test_many_ranks_are_a_table_of_some() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0, rank, f"n{rank}") for rank in range(100)]))
     assert "36 more ranks are not in the table" in said(build(run))
+
+
+def test_how_the_batch_is_shared_is_told() -> None:
+    told = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
+    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *told]))))
+    assert "Since step 8: a takes 12 of 16, b 4." in page
+    assert "a takes 1." not in page
 
 
 def test_simulated_numbers_say_so() -> None:

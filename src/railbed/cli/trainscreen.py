@@ -18,16 +18,8 @@ from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
 TOLD = (
-    "estimate",
-    "generation",
-    "restart",
-    "node_up",
-    "node_lost",
-    "node_cut",
-    "resumed",
-    "checkpoint_failed",
-    "notice",
-    "error",
+    *("estimate", "generation", "restart", "node_up", "node_lost", "node_cut", "resumed"),
+    *("shares", "checkpoint_failed", "notice", "error"),
 )
 STYLES = {"restart": "yellow", "node_lost": "red", "node_cut": "red", "error": "red", "checkpoint_failed": "red"}
 QUIET_SECONDS = 10.0

@@ -39,6 +39,10 @@ def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record
             yield from _trials(node, rank, said)
         case {"kind": "resumed", "step": int(step)} if rank == 0:
             yield Event(name="resumed", subject=node, message=f"goes on after step {step}", data=_data(said))
+        case {"kind": "shares", "sentence": str(sentence)}:
+            yield Event(name="shares", message=sentence, data=_data(said))
+            if cost := said.get("cost"):
+                yield Event(name="notice", message=str(cost))
         case {"kind": "chosen" | "sample" | "exported" | "done" as kind}:
             yield Event(name=kind if kind != "done" else "rank_done", subject=f"{node}/rank{rank}", data=_data(said))
 

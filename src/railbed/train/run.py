@@ -86,6 +86,7 @@ class TrainJob:
 
 async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
     """Train on a cluster."""
+    _refuse_strangers(cluster, order.recipe)
     members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code = own_code()
     tokens = parcel("tokens", {path.name: path for path in order.tokens.iterdir()} if order.tokens else {})
@@ -140,6 +141,17 @@ def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
     for name, node in fabric.items():
         if node.obstacle and any(port.rdma for port in cluster.nodes[name].ports):
             raise Refused(f"--transport mpi does not work here: {name}: {node.obstacle}", hint=node.remedy)
+
+
+def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:
+    """Refuse a recipe that gives a weight to a node that is not there."""
+    shares = recipe.get("shares")
+    for name in shares if isinstance(shares, Mapping) else ():
+        if name not in cluster.nodes:
+            raise UsageError(
+                f"the recipe's shares name {name}, which is no node of this cluster",
+                hint=f"its nodes are {', '.join(cluster.nodes)}",
+            )
 
 
 async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:

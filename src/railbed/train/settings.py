@@ -93,6 +93,7 @@ class Settings:
     model: ModelSettings
     data: DataSettings
     batch: BatchSettings
+    shares: Literal["speed", "equal"] | dict[str, float]
     optimiser: OptimiserSettings
     evaluation: EvaluationSettings
     checkpoint: CheckpointSettings

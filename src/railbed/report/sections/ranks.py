@@ -50,6 +50,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         blocks.append(bars("Sent by rank, in all", values, scales=BYTES, colour=COLOURS[2]))
     rows = [_row(source, *(told[name].get(source, []) for name in TOLD)) for source in ranks]
     blocks.append(Table(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
+    blocks.extend(Text(f"Since step {event.data.get('step')}: {event.message}.") for event in run.told("shares")[-1:])
     if len(rows) > MOST_ROWS:
         blocks.append(Text(f"{plural(len(rows) - MOST_ROWS, 'more rank is', 'more ranks are')} not in the table."))
     return blocks

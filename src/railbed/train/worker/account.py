@@ -6,7 +6,7 @@ import resource
 
 import torch
 
-from railbed.train.order import deal, pieces
+from railbed.train.order import pieces
 from railbed.train.worker.hardware import Chosen
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.step import Stepper, Taken
@@ -49,11 +49,10 @@ class Account:
     def read(self, taken: Taken) -> bool:
         """Tell of a step; return whether rank 0 asked for a checkpoint with it. On a GPU this waits for the step."""
         settings = self._stepper.settings
-        loss, asked = taken.together.tolist()
+        loss, asked, *_ = taken.together.tolist()
         parts, seconds = taken.clock.parts(), taken.clock.total()
         context, sequences = settings.model.context, settings.batch.sequences
-        mine = deal(sequences, self._stepper.shares)[self._stepper.collective.rank]
-        speed = taken.sequences * context / seconds
+        speed = len(taken.mine) * context / seconds
         self.last_loss = loss
         self._messages.step = taken.step
         self._messages.send(
@@ -69,7 +68,7 @@ class Account:
             **{f"{part}_seconds": parts.get(part, 0.0) for part in PARTS},
             bytes_sent=taken.sent_bytes,
             bytes_reduced=taken.reduced_bytes,
-            samples=[(taken.step - 1) * sequences + mine.start, (taken.step - 1) * sequences + mine.stop],
+            samples=[(taken.step - 1) * sequences + end for end in (taken.mine.start, taken.mine.stop)],
             **self._grown_memory(),
         )
         return bool(asked > 0)

@@ -31,6 +31,7 @@ from railbed.train.worker.hardware import Chosen, choose, device_of
 from railbed.train.worker.hook import Hook
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.sharing import Sharing
 from railbed.train.worker.step import BUCKET_MEGABYTES, Stepper, Taken, wrapped
 from railbed.train.worker.tokenfile import Tokens
 from railbed.train.worker.traffic import run_traffic
@@ -113,7 +114,7 @@ class Training:
         if job.resume is None and job.rank == 0:
             self.model.initialise(settings.seed)
         self.optimiser = adamw.make(self.model, settings.optimiser)
-        self.state = State(self.model, self.optimiser)
+        self.state = State(self.model, self.optimiser, job.called)
         self.saver = Saver(job, self.state, messages) if job.saves else None
         hook = Hook(collective)
         self.stepper = Stepper(
@@ -130,6 +131,7 @@ class Training:
         )
         self.account = Account(self.stepper, self.chosen, messages)
         self.counting = Counting.of(job, collective, messages)
+        self.sharing = Sharing(job, self.stepper, self.state, messages)
 
     def _check_data(self, vocabulary: int) -> None:
         context = self.settings.model.context
@@ -147,6 +149,7 @@ class Training:
         if self.saver and self.job.resume and not folder_of(Path(self.job.checkpoints), step).exists():
             self.saver.save(step)
         self.stepper.warm_up()
+        self.sharing.begin(step)
         self.messages.phase = "training"
         self._steps(step)
         self.messages.phase = "finishing"
@@ -163,11 +166,14 @@ class Training:
         self.counting.begin(first)
         for step in range(first, self.settings.steps):
             wants = self.job.rank == 0 and schedule.time_is_up()
-            taken = self.stepper.take(step, wants_checkpoint=wants, start=before)
+            taken = self.stepper.take(step, wants_checkpoint=wants, tells=self.sharing.tells(), start=before)
             before = taken.clock
             waiting.append(taken)
             while len(waiting) > lag:
-                schedule.read(self.account.read(waiting.popleft()))
+                done = waiting.popleft()
+                schedule.read(self.account.read(done))
+                self.sharing.hear(done)
+            self.sharing.set(taken.step)
             self.counting.go_on(self.messages.step)
             if self.saver and schedule.checkpoint_due(taken.step) and not self.saver.busy:
                 schedule.saved()
