@@ -48,7 +48,8 @@ class Unseen(Screen):
             return
         _write_to(self._run / OUTPUT)
         for descriptor in self._inherited:
-            os.close(descriptor)
+            with suppress(OSError):  # a pipe or lock of the caller's, whatever became of it
+                os.close(descriptor)
         with suppress(BrokenPipeError):  # who waited was killed, or its terminal closed: the run goes on all the same
             os.write(self._waiting, os.fsencode(self._run))
         os.close(self._waiting)
