@@ -62,10 +62,10 @@ class Stepper:
         """Return this rank's sequences of every global batch."""
         return deal(self.settings.batch.sequences, self.shares)[self.collective.rank]
 
-    def take(self, step: int, *, wants_checkpoint: bool, start: Clock | None = None) -> Taken:
+    def take(self, step: int, *, wants_checkpoint: bool, settle: bool = False, start: Clock | None = None) -> Taken:
         """Take step number `step`, counted from 0; `start` is the clock of the one before."""
         clock = Clock(self.device, after=start)
-        self.hook.begin(clock)
+        self.hook.begin(clock, settle=settle)
         together = torch.zeros(2, dtype=torch.float64, device=self.device)
         micro_batches = pieces(self.mine(), self.micro_limit)
         for part in micro_batches[:-1]:
