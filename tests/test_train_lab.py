@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, kept, running_lab
+from tests.support.labs import RunningLab, call, kept, running_lab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
 RECIPE = """
@@ -135,7 +135,7 @@ def test_gloo_is_proven_to_be_tcp(lab: RunningLab) -> None:
 
 
 def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
-    result = lab.railbed("check", "reachable", "--prove", "training", "--json")
+    result = call(lab.folder, "check", "reachable", "--prove", "training", "-c", "cluster.yaml", "--json")
     assert result.code == 0, result
     found = proof(result.records)
     assert (found["verdict"], found["subject"]) == ("warn", "cluster")
