@@ -13,7 +13,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, kept, running_lab
+from tests.support.labs import RunningLab, call, kept, running_lab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
 RECIPE = """
@@ -110,6 +110,7 @@ def test_training_survives_a_node_and_loses_nothing(
     assert [node for node in ("node1", "node2", "node3") if node != fault[1]] in generations
     assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
     _files_tell_one_history(max(Path(healed.folder, "runs").glob("*-train*")), records)
+    assert proof(records)["observed"].startswith("gradients went over TCP")
 
 
 def _files_tell_one_history(run: Path, records: Sequence[dict[str, Any]]) -> None:
@@ -120,6 +121,49 @@ def _files_tell_one_history(run: Path, records: Sequence[dict[str, Any]]) -> Non
     curves = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
     shown = [(point.step, point.value) for point in curves.Scalars("loss")]
     assert shown == [(step, pytest.approx(loss)) for step, loss in sorted(losses(records).items())]
+
+
+def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = [one for one in records if one["kind"] == "finding" and one["check"] == "gradients_over_rdma"]
+    return found
+
+
+def test_gloo_is_proven_to_be_tcp(lab: RunningLab) -> None:
+    options = ["--transport", "gloo", "--set", "steps=20", "--set", "wire=bf16"]
+    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", *options)
+    assert code == 0
+    found = proof(records)
+    assert found["verdict"] == "warn"
+    assert "on all 3 nodes, because node1 has no RDMA: no RDMA device in the cluster file" in found["observed"]
+    moved = {
+        (one["name"], one["labels"]["node"]): one["value"]
+        for one in records
+        if one["kind"] == "measurement" and one["labels"].get("bound", "least") == "least"
+    }
+    for node in ("node1", "node2", "node3"):
+        # A ring of three sends each byte four thirds of a time, with headers.
+        assert 4 / 3 < moved["tcp_bytes", node] / moved["gradient_bytes", node] < 1.6
+        assert moved["rdma_bytes", node] == 0
+
+
+def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
+    result = call(lab.folder, "check", "reachable", "--prove", "training", "-c", "cluster.yaml", "--json")
+    assert result.code == 0, result
+    found = proof(result.records)
+    assert (found["verdict"], found["subject"]) == ("warn", "cluster")
+    assert found["observed"].startswith("gradients went over TCP: 72 MB on all 3 nodes")
+    refused = lab.railbed("check", "--prove", "storage")
+    assert refused.code == 2
+
+
+def test_the_environment_is_shown_with_its_reasons(lab: RunningLab) -> None:
+    shown = lab.railbed("train", "--show-env", "--json")
+    assert shown.code == 0, shown
+    for record, node in zip(shown.records, ("node1", "node2", "node3"), strict=True):
+        assert (record["node"], record["rdma"]) == (node, False)
+        assert record["obstacle"] == "no RDMA device in the cluster file"
+        assert [(line["name"], line["value"]) for line in record["lines"]] == [("GLOO_SOCKET_IFNAME", "rail0")]
+    assert "no RDMA: no RDMA device in the cluster file" in lab.railbed("train", "--show-env").out
 
 
 def test_a_node_that_comes_back_is_taken_back(healed: RunningLab, undisturbed: dict[int, float]) -> None:

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from ruamel.yaml import YAML
+
+from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.store.run import Status
 from railbed.train.account import records_of
 from railbed.train.idle import IdleTimes
+from railbed.train.ledger import Ledger
 
 STARTED = 1_790_000_000.0
 NODES = ("node1", "node2")
@@ -219,9 +223,26 @@ def _story(clock: Clock, steps: int, fails_at: int | None) -> Iterator[Record]:
         yield from told.take(first + 1, steps)
     else:
         yield from told.take(1, steps)
+    yield from path(clock)
     yield from told.said("node1", 0, "sample", step=steps, text=SAMPLE, tokens=[1, 2, 3])
     yield from told.said("node1", 0, "exported", folder="/var/lib/railbed/runs/x/node1/model")
     yield told.event("done", "", "every rank is done", generation=2)
+
+
+def path(clock: Clock) -> Iterator[Record]:
+    """Tell how the gradients travelled, as the ledger of training does."""
+    ledger = Ledger(Cluster.model_validate(YAML(typ="safe").load(CLUSTER)), {}, demanded=False)
+    ledger.generation(NODES)
+    for rank, node in enumerate(NODES):
+        for begin, packets, sent in ((True, 0, 0), (False, 470_000, 1_960_000_000)):
+            said = {"kind": "counters", "begin": begin, "transport": "mpi", "tcp_segments": packets // 5000}
+            net = {"rail0": {"tx_bytes": sent, "mtu": 4200}}
+            rdma = {"rxe0/1": {"hw_counters/sent_pkts": packets}}
+            ledger.hear(node, rank, {"kind": "progress", "bytes_sent": 1_904_000_000, "bytes_reduced": 1_904_000_000})
+            for record in ledger.hear(node, rank, {**said, "rdma": rdma, "net": net}):
+                object.__setattr__(record, "time", clock.now)
+                yield record
+    yield from ledger.closing()
 
 
 def findings() -> Iterator[Finding]:

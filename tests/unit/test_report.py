@@ -87,6 +87,8 @@ def test_a_training_run_has_every_section() -> None:
         "23 steps were done again",
         "Soft-RoCE",
         "tiny",
+        "of 3.81 GB of gradients crossed RoCE on both nodes",
+        "0 B to 1.93 GB",
     ):
         assert words in text
 
@@ -161,6 +163,10 @@ def hostile_records() -> Iterator[Record]:
         yield Event(name="chosen", subject=f"{node}/rank{rank}", data={**data, "torch_version": HOSTILE})
         for name in ("loss", "tokens_per_second", "mfu", "step_seconds", "forward_seconds", "bytes_sent", HOSTILE):
             yield measured(name, 1, 1.5, rank, node)
+    rail = {"rail": HOSTILE, "netdev": HOSTILE, "rdma_port": HOSTILE, "rdma_bytes": HOSTILE, "tcp_bytes": [1, None]}
+    words = {"verdict": HOSTILE, "short": HOSTILE, "transport": HOSTILE, "remedy": HOSTILE}
+    nodes = [{"node": HOSTILE, "gradient_bytes": HOSTILE, "rails": [rail, HOSTILE]}, HOSTILE]
+    yield Event(name="gradient_path", message=HOSTILE, data={**words, "nodes": nodes})
     yield Event(name="checkpoint", subject=HOSTILE, message=HOSTILE)
     yield Event(name="restart", subject=HOSTILE, message=HOSTILE)
     yield started(2, 2.0, HOSTILE)

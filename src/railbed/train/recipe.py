@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from railbed.model.cluster import Number, Part, Text, Whole
+from railbed.train.settings import WireFormat
 
 Auto = Literal["auto"]
 
@@ -177,7 +178,7 @@ class Recipe(Part):
     """Processor threads of a rank; `auto` shares the cores of a node among its ranks."""
     gradient_checkpointing: bool = False
     """Compute activations twice in place of keeping them: a third slower, far less memory."""
-    wire: Literal["fp32"] = "fp32"
-    """How gradients travel."""
+    wire: WireFormat = "fp32"
+    """How gradients travel: `bf16` halves the bytes, `bf16-feedback` sends what it rounded away with the next step."""
     traffic: Traffic | None = None
     """A load for the network in place of a model."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from railbed.train.plainclass import build
 
 Auto = Literal["auto"]
+WireFormat = Literal["fp32", "bf16", "bf16-feedback"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class Settings:
     compile: bool | Auto
     threads: int | Auto
     gradient_checkpointing: bool
-    wire: Literal["fp32"]
+    wire: WireFormat
     traffic: TrafficSettings | None
 
     @classmethod

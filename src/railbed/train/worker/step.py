@@ -65,11 +65,17 @@ class Stepper:
         return deal(self.settings.batch.sequences, self.shares)[self.collective.rank]
 
     def take(
-        self, step: int, *, wants_checkpoint: bool, tells: Sequence[float] = (), start: Clock | None = None
+        self,
+        step: int,
+        *,
+        wants_checkpoint: bool,
+        tells: Sequence[float] = (),
+        settle: bool = False,
+        start: Clock | None = None,
     ) -> Taken:
         """Take step number `step`, counted from 0; `tells` goes into its sum, `start` is the clock of the last one."""
         clock = Clock(self.device, after=start)
-        self.hook.begin(clock)
+        self.hook.begin(clock, settle=settle)
         together = on_device(torch.tensor([0.0, wants_checkpoint, *tells], dtype=torch.float64), self.device)
         mine = self.mine()
         micro_batches = pieces(mine, self.micro_limit)
