@@ -18,7 +18,7 @@ COLUMNS = (
     "steps",
     "step, median",
     "step, 19 of 20 below",
-    "exposed all-reduce, median",
+    "exposed, median",
     "idle, median",
     "idle, in all",
     "sent per step",
