@@ -40,7 +40,7 @@ def by_hand(folder: Path) -> dict[tuple[str, int], dict[int, float]]:
     found: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
     for line in (folder / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
-        if record["kind"] == "measurement":
+        if record["kind"] == "measurement" and "step" in record["labels"]:
             found[record["name"], record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
     return found
 

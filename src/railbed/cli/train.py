@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -28,7 +27,21 @@ from railbed.cli.showenv import show_env
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.stopped import stopped
 from railbed.cli.trainfiles import training_files
-from railbed.cli.trainruns import TRAINING, AttachOption, DetachOption, StopOption, refuse_mixtures
+from railbed.cli.trainoptions import (
+    AttachOption,
+    DetachOption,
+    EnvironmentOption,
+    ListOption,
+    MinimumOption,
+    RanksOption,
+    RecipeArgument,
+    ResumeOption,
+    SettingsOption,
+    StopOption,
+    TransportOption,
+    UncheckedOption,
+)
+from railbed.cli.trainruns import TRAINING, refuse_mixtures
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import UsageError, UserError
 from railbed.fleet import Fleet
@@ -57,7 +70,6 @@ RULES = (
 )
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
-Transport = Literal["auto", "nccl", "mpi", "gloo"]
 
 
 class NotFit(UserError):
@@ -66,31 +78,19 @@ class NotFit(UserError):
 
 def train_command(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, or a file.")] = "tiny",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; repeatable."),
-    ] = None,
+    recipe: RecipeArgument = "tiny",
+    settings: SettingsOption = None,
     cluster: ClusterOption = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option("--ranks", metavar="N", min=1, help="Ranks per node. [default: one per GPU, or one]"),
-    ] = None,
-    minimum: Annotated[
-        int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
-    ] = 1,
-    transport: Annotated[Transport, typer.Option("--transport", help="What carries the gradients.")] = "auto",
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
-    ] = None,
+    ranks: RanksOption = None,
+    minimum: MinimumOption = 1,
+    transport: TransportOption = "auto",
+    resume: ResumeOption = None,
     detach: DetachOption = False,
     attach: AttachOption = None,
     stop: StopOption = None,
-    environment: Annotated[
-        bool, typer.Option("--show-env", help="Print what each node's ranks are told of the fabric, and why; end.")
-    ] = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the recipes and end.")] = False,
-    unchecked: Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")] = False,
+    environment: EnvironmentOption = False,
+    listing: ListOption = False,
+    unchecked: UncheckedOption = False,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:

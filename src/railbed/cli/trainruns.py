@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -18,16 +17,6 @@ NEWEST = "newest"
 OUTPUT = "output.txt"
 """Where a run without a terminal writes what it would have written there."""
 
-DetachOption = Annotated[
-    bool, typer.Option("--detach", help="Go on in the background, without the terminal; returns once the run began.")
-]
-AttachOption = Annotated[
-    str | None,
-    typer.Option("--attach", metavar="RUN", help="Show a run that goes on, by name or folder, or the `newest`."),
-]
-StopOption = Annotated[
-    str | None, typer.Option("--stop", metavar="RUN", help="End a run that goes on, as Ctrl-C in its terminal would.")
-]
 OF_NO_NEW_RUN = ("listing", "attach", "stop")
 FIT_EVERYTHING = ("as_json",)
 
