@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
@@ -44,3 +45,13 @@ def gid_type(text: str) -> str | None:
     text = text.strip()
     spellings = {"IB/RoCE v1": ROCE_V1, "v1": ROCE_V1, "V1": ROCE_V1, "v2": ROCE_V2, "V2": ROCE_V2}
     return spellings.get(text, text) or None
+
+
+def of_address(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> list[Gid]:
+    """Return the entries of a table that stand for an address, of either RoCE version."""
+    return [gid for gid in gids if gid.address == address]
+
+
+def rocev2_index(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> int | None:
+    """Return the index of the RoCE v2 entry of an address: by type and address, never by its place in the table."""
+    return next((gid.index for gid in of_address(gids, address) if gid.type == ROCE_V2), None)

@@ -25,11 +25,10 @@ from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, card_of
-from railbed.check.shared.gid import of_address, rocev2_index
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_device
 from railbed.check.site import PortView
 from railbed.probes import ibv_devinfo, infiniband
-from railbed.probes.gids import ROCE_V2, Gid
+from railbed.probes.gids import ROCE_V2, Gid, of_address, rocev2_index
 
 
 @on_rdma_ports
