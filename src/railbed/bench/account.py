@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.bench.exchange import Measured, NotMeasured
 from railbed.bench.plan import Flow, Omitted, Trial
@@ -43,7 +43,7 @@ def labels_of(trial: Trial, flow: Flow, measured: Measured | None = None) -> dic
     }
     version = measured and (measured.reading.version or measured.client.version)
     if version:
-        labels["version"] = version
+        labels["version"] = version.replace("Version:", trial.tool.name)
     if settings.size is not None:
         labels["size"] = settings.size
     if trial.tool.scope == "node":
@@ -89,6 +89,19 @@ def not_measured(trial: Trial, flow: Flow, why: NotMeasured) -> Finding:
         remedy=why.remedy,
         evidence=why.evidence,
     )
+
+
+def were_measured(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Yield a finding for every pair or node that was measured, with the tests that it was measured by."""
+    for subject, names in tests.items():
+        yield Finding(
+            check=MEASURED,
+            subject=subject,
+            verdict=Verdict.OK,
+            expected="measurements",
+            observed=", ".join(dict.fromkeys(names)),
+            why=WHY,
+        )
 
 
 def left_out(omitted: Omitted) -> Finding:

@@ -107,9 +107,9 @@ class _Server:
         looking = asyncio.create_task(self._fleet.ask(node, look))
         try:
             await asyncio.wait({self._task, looking}, return_when=asyncio.FIRST_COMPLETED)
-            if self._task.done():
-                return self._failure() or NotMeasured(reason=f"{job.program} on {node} ended at once", node=node)
-            return None if looking.result().exit == 0 else self._never_came()
+            if failure := self._failure():
+                return failure
+            return None if (await looking).exit == 0 else self._never_came()
         except DeviceError as error:
             return _lost(node, error)
         finally:
@@ -156,7 +156,8 @@ class _Server:
             output = self._task.result()
         except DeviceError as error:
             return _lost(node, error)
-        return None if output.exit == 0 else _refused(self._job, self._job.call.server, output)
+        in_order = output.exit == 0 and self._job.tool.ends_itself
+        return None if in_order else _refused(self._job, self._job.call.server, output)
 
     def _never_came(self) -> NotMeasured:
         call = self._job.call

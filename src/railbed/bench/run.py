@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from railbed.bench.account import left_out, measurements, not_measured
+from railbed.bench.account import left_out, measurements, not_measured, subject_of, were_measured
 from railbed.bench.baseline import Baseline
 from railbed.bench.collect import collect
 from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
@@ -43,6 +43,8 @@ class _Progress:
     ports_given: int = 0
     strikes: dict[str, int] = field(default_factory=dict)
     measured: list[Measurement] = field(default_factory=list)
+    tests: dict[str, list[str]] = field(default_factory=dict)
+    """What was measured, by pair or node."""
 
     def lost(self, flow: Flow) -> str:
         """Return the node of a flow that is left out."""
@@ -75,6 +77,8 @@ async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             if isinstance(record, Measurement):
                 progress.measured.append(record)
             yield record
+    for finding in were_measured(progress.tests):
+        yield finding
     for finding in all_verdicts(site, progress.measured, order.baseline):
         yield finding
 
@@ -112,6 +116,7 @@ async def _all_trials(fleet: Fleet, plan: Plan, progress: _Progress) -> AsyncGen
         )
         for flow, outcome in await _one_trial(fleet, trial, progress):
             if isinstance(outcome, Measured):
+                progress.tests.setdefault(subject_of(trial, flow), []).append(trial.step.test)
                 for record in measurements(trial, flow, outcome):
                     progress.measured.append(record)
                     yield record

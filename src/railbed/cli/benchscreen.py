@@ -18,17 +18,18 @@ from railbed.cli.screen import Screen
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Measurement, Record
 
-SHOWN = (
-    "bandwidth",
-    "half_round_trip",
-    "round_trip",
-    "disk_bandwidth",
-    "disk_operations",
-    "algorithm_bandwidth",
-    "bus_bandwidth",
-)
-COLUMNS = ("test", "size", "over", "ways", "lowest", "middle", "highest", "")
-WORDS = {"half_round_trip": "½ round trip", "round_trip": "round trip"}
+UNITS = {
+    "bandwidth": "{unit}",
+    "half_round_trip": "µs ½ rtt",
+    "round_trip": "µs rtt",
+    "disk_bandwidth": "{unit}",
+    "disk_operations": "ops/s",
+    "algorithm_bandwidth": "{unit} algorithm",
+    "bus_bandwidth": "{unit} bus",
+}
+"""What is shown, and as what; all else stands in the records."""
+COLUMNS = ("test", "size", "how", "over", "ways", "lowest", "middle", "highest", "")
+NUMBERS = ("size", "ways", "lowest", "middle", "highest")
 Group = tuple[str, ...]
 
 
@@ -100,31 +101,34 @@ class BenchScreen(Screen):
 
     def _keep(self, one: Measurement) -> None:
         labels = one.labels
-        if one.name not in SHOWN or labels.get("stat") not in (None, "p50"):
+        if one.name not in UNITS or labels.get("stat") not in (None, "p50"):
             return
-        over = labels.get("rail") or labels.get("engine") or "disk"
-        extra = [f"{labels['streams']} streams"] if int(labels.get("streams", 1)) > 1 else []
-        extra += ["both ways"] if labels.get("direction") == "both" else []
-        what = ", ".join([f"{labels.get('test', '')}", str(labels.get("pattern", "")), *extra]).strip(", ")
-        group = (what, _size(labels.get("size")), str(over), WORDS.get(one.name, one.name.replace("_", " ")), one.unit)
+        many = f" x{labels['streams']}" if int(labels.get("streams", 1)) > 1 else ""
+        on_gpu = " gpu" if labels.get("memory") == "gpu" else ""
+        how = str(labels.get("pattern", "")) + (" both" if labels.get("direction") == "both" else "")
+        over = str(labels.get("rail") or labels.get("engine") or "")
+        unit = UNITS[one.name].format(unit=one.unit)
+        group = (f"{labels.get('test', '')}{many}{on_gpu}", _size(labels.get("size")), how, over, unit)
         way = f"{labels['from']} > {labels['to']}" if "from" in labels else str(labels.get("node", "all"))
         self._values.setdefault(group, {}).setdefault(way, []).append(one.value)
 
     def _table(self) -> Table:
         table = Table(box=None, header_style="bold", pad_edge=False)
         for column in COLUMNS:
-            table.add_column(
-                column, justify="right" if column in ("size", "ways", "lowest", "middle", "highest") else "left"
-            )
-        for (what, size, over, name, unit), ways in self._values.items():
+            table.add_column(column, justify="right" if column in NUMBERS else "left")
+        for (*names, unit), ways in self._values.items():
             values = {way: median(repeats) for way, repeats in ways.items()}
-            low, high = min(values.values()), max(values.values())
-            numbers = [f"{one:.4g}" for one in (low, median(list(values.values())), high)]
-            table.add_row(Text(printable(what)), size, printable(over), str(len(ways)), *numbers, f"{unit} {name}")
+            ends = (min(values.values()), median(list(values.values())), max(values.values()))
+            table.add_row(*(printable(name) for name in names), str(len(ways)), *map(_number, ends), unit)
             if self._verbose and len(values) > 1:
                 for way, value in values.items():
-                    table.add_row(Text(f"  {printable(way)}", style="dim"), "", "", "", "", f"{value:.4g}", "", "")
+                    table.add_row(Text(f"  {printable(way)}", style="dim"), *[""] * 5, _number(value), "", "")
         return table
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits that count, and without an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _size(size: str | int | None) -> str:
