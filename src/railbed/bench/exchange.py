@@ -217,7 +217,8 @@ def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
     words = output.stderr.decode("utf-8", "replace").strip().splitlines()
     why = output.failure or next((line.strip() for line in words if line.strip()), "") or said or f"exit {output.exit}"
     told = unwrapped(output.text).output
-    in_use = any(word in f"{why} {told}".lower() for word in IN_USE)
+    said_all = "\n".join([*words, told])
+    in_use = any(word in said_all.lower() for word in IN_USE)
     return NotMeasured(
         reason=f"{job.program} on {end.node}: {why}",
         node=end.node,
@@ -225,7 +226,7 @@ def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
         remedy=f"something there listens on port {job.call.port}: another `first_port` in a suite file"
         if in_use
         else "",
-        evidence="\n".join([*words, told])[-2000:],
+        evidence=said_all[-2000:],
     )
 
 
