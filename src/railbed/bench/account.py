@@ -114,3 +114,15 @@ def left_out(omitted: Omitted) -> Finding:
         observed=f"{omitted.test}: {omitted.reason}" if omitted.verdict is not Verdict.SKIPPED else omitted.reason,
         why=WHY,
     )
+
+
+def unreachable(node: str, why: str) -> Finding:
+    """Return the finding for a node that does not answer."""
+    return Finding(
+        check="reachable",
+        subject=node,
+        verdict=Verdict.FAIL,
+        expected="answers",
+        observed=why,
+        why="A node that does not answer trains nothing, and its links are not measured.",
+    )

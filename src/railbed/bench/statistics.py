@@ -40,3 +40,44 @@ def spread(values: Sequence[float]) -> float:
     """Return how far values lie from their middle, as a standard deviation that single wild ones do not move."""
     middle = median(values)
     return NORMAL_MAD * median([abs(value - middle) for value in values])
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Return the value that Student's t stays below with this probability, found by halving."""
+    low, high = -1e4, 1e4
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_probability(middle, freedom) < probability else (low, middle)
+    return (low + high) / 2
+
+
+def t_probability(value: float, freedom: float) -> float:
+    """Return the probability that Student's t stays below a value."""
+    tail = _incomplete_beta(freedom / (freedom + value * value), freedom / 2, 0.5) / 2
+    return tail if value < 0 else 1 - tail
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction (Lentz's method)."""
+    if x <= 0 or x >= 1:
+        return max(0.0, min(1.0, x))
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    tiny = 1e-300
+    fraction = c = 1.0
+    d = 0.0
+    for step in range(300):
+        m = step // 2
+        if step == 0:
+            term = 1.0
+        elif step % 2 == 0:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        else:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d = 1 / ((1 + term * d) or tiny)
+        c = (1 + term / c) or tiny
+        fraction *= c * d
+        if abs(1 - c * d) < 1e-14:
+            break
+    return front * (fraction - 1)
