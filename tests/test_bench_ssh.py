@@ -182,6 +182,59 @@ def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers,
     assert len({json.loads(one[2])["pair"] for one in measures(done.records)}) == 1
 
 
+EXPERIMENT = """
+repeats: 3
+a: {{name: plain}}
+b: {{name: changed, change: {{apply: 'test ! -e {mark} && touch {mark}', undo: 'rm {mark}'}}}}
+comparisons:
+  - measure: {measure}
+    a: {{test: {a}, pattern: pair, direction: one}}
+    b: {{test: {b}, pattern: pair, direction: one}}
+"""
+ADDRESS = '$(echo $SSH_CONNECTION | cut -d" " -f3)'
+LARGE, SMALL = "iperf3, seconds: 1", "iperf3, seconds: 1, sizes: [256]"
+
+
+def experiment(folder: Path, a: str, b: str) -> str:
+    return EXPERIMENT.format(mark=folder / ADDRESS, measure="bandwidth", a=a, b=b)
+
+
+def test_an_experiment_takes_turns_and_answers_with_an_interval(two: Servers, tmp_path: Path) -> None:
+    """Small writes are slower than large ones; the change is there in its arm only, and on one node at a time."""
+    assert two.servers
+    text = experiment(tmp_path, LARGE, SMALL)
+    (tmp_path / "e.yaml").write_text(text)
+    done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
+    assert done.code == 0, done
+    arms = [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"]
+    assert arms == ["plain", "changed", "changed", "plain", "plain", "changed"]
+    bounds = {one["labels"]["bound"]: one["value"] for one in done.records if one.get("name") == "difference"}
+    assert bounds["low"] <= bounds["mean"] <= bounds["high"]
+    assert bounds["mean"] < 0
+    (answer,) = [one["observed"] for one in done.findings if one["check"] == "bench_difference"]
+    assert "95 % confidence, 3 repeats" in answer
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("127.")) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
+    assert two.servers
+    marks = [tmp_path / address for address in ("127.0.0.2", "127.0.0.3")]
+    long = "iperf3, seconds: 30"
+    text = experiment(tmp_path, LARGE, long)
+    (tmp_path / "e.yaml").write_text(text)
+    with start(tmp_path, "bench", "--experiment", "e.yaml") as process:
+        await_process("-t 30")
+        assert all(mark.exists() for mark in marks)
+        process.send_signal(number)
+        process.wait(SECONDS)
+    deadline = time.monotonic() + 15
+    while any(mark.exists() for mark in marks):
+        assert time.monotonic() < deadline, "the change is still there"
+        time.sleep(0.1)
+    await_none("-t 30")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -15,7 +15,16 @@ from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
 from railbed.bench.limits import Limit, judge_bandwidth, latency_limit, slowest
 from railbed.bench.outliers import Outlier, Sample, find_outliers
 from railbed.bench.script import unwrapped
-from railbed.bench.statistics import distribution, median, percentile, spread
+from railbed.bench.statistics import (
+    distribution,
+    median,
+    paired_difference,
+    percentile,
+    spread,
+    t_probability,
+    t_quantile,
+)
+from railbed.bench.versus import worded
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
 
@@ -209,3 +218,40 @@ def test_the_shell_around_a_tool_tells_version_processor_time_and_where_it_ran()
     assert (told.version, told.pinned, told.cpu_seconds) == ("Version: 6.06", "0-3", 1.6)
     assert unwrapped("just words").output == "just words"
     assert unwrapped("==> about <==\nticks x\n==> output <==\no\n").cpu_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("freedom", "probability", "value"),
+    [(1, 0.975, 12.7062), (4, 0.975, 2.77645), (9, 0.975, 2.26216), (30, 0.975, 2.04227), (2, 0.95, 2.91999)],
+)
+def test_quantiles_of_students_t_are_those_of_the_tables(freedom: int, probability: float, value: float) -> None:
+    assert t_quantile(probability, freedom) == pytest.approx(value, abs=1e-4)
+    assert t_quantile(1 - probability, freedom) == pytest.approx(-value, abs=1e-4)
+    assert t_probability(value, freedom) == pytest.approx(probability, abs=1e-5)
+
+
+def test_a_difference_has_its_interval_by_hand() -> None:
+    """Differences 1, 2, 3: mean 2, deviation 1; t for two degrees of freedom is 4.3027."""
+    found = paired_difference([10, 10, 10], [11, 12, 13])
+    assert (found.a, found.b, found.mean, found.pairs) == (10, 12, 2, 3)
+    assert found.high - found.mean == pytest.approx(4.30265 / 3**0.5, abs=1e-4)
+    assert not found.is_seen
+    with pytest.raises(ValueError, match="two pairs"):
+        paired_difference([1], [2])
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.floats(-50, 50))
+def test_a_shift_is_found_and_turning_the_arms_turns_the_sign(values: list[float], shift: float) -> None:
+    moved = [value + shift for value in values]
+    found, turned = paired_difference(values, moved), paired_difference(moved, values)
+    assert found.mean == pytest.approx(shift, abs=1e-9)
+    assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low), abs=1e-9)
+    assert found.low <= found.mean <= found.high
+
+
+def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
+    seen = paired_difference([10, 10.1, 9.9, 10], [5, 5.1, 5, 4.9])
+    assert "TCP is worse by 50.0%" in worded(seen, "RDMA", "TCP", "bandwidth", "Gb/s")
+    assert "TCP is better by 50.0%" in worded(seen, "RDMA", "TCP", "half_round_trip", "us")
+    none = paired_difference([10, 11, 9, 10], [10.5, 10, 9.5, 10.2])
+    assert "no difference seen (" in worded(none, "a", "b", "bandwidth", "Gb/s")

@@ -21,6 +21,8 @@ LISTENING = {"tcp": "0A", "udp": "07"}
 """The state of a socket that waits, as /proc/net tells it."""
 NOT_FOUND = 127
 IN_USE = ("in use", "couldn't listen", "unable to start listener", "can`t bind")
+CLOCK = "correlation coefficient"
+"""What perftest says where it cannot measure its clock, as on a machine that is interrupted often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ class NotMeasured:
     lost: bool = False
     """The node does not answer any more."""
     retry: bool = False
-    """Another port may do."""
+    """Trying again may do: the port was taken, or the tool could not measure its own clock."""
     missing: bool = False
     """The program is not installed."""
     evidence: str = ""
@@ -222,7 +224,7 @@ def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
     return NotMeasured(
         reason=f"{job.program} on {end.node}: {why}",
         node=end.node,
-        retry=in_use,
+        retry=in_use or CLOCK in said_all.lower(),
         remedy=f"something there listens on port {job.call.port}: another `first_port` in a suite file"
         if in_use
         else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9, "p99.99": 99.99}
 NORMAL_MAD = 1.4826
@@ -81,3 +82,36 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
         if abs(1 - c * d) < 1e-14:
             break
     return front * (fraction - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How far B lies above A, from pairs of repeats that were measured next to each other."""
+
+    a: float
+    b: float
+    """The means."""
+    mean: float
+    low: float
+    high: float
+    """Of the difference: between these it lies with 95 % confidence."""
+    pairs: int
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether there is a difference at all: nothing within the interval is zero."""
+        return self.low > 0 or self.high < 0
+
+
+def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Return the mean difference of pairs and its interval, by Student's t; at least two pairs are needed."""
+    differences = [second - first for first, second in zip(a, b, strict=True)]
+    count = len(differences)
+    if count < 2:
+        raise ValueError("two pairs are needed to tell a difference")
+    mean = math.fsum(differences) / count
+    variance = math.fsum((one - mean) ** 2 for one in differences) / (count - 1)
+    reach = t_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
+    return Difference(
+        a=math.fsum(a) / count, b=math.fsum(b) / count, mean=mean, low=mean - reach, high=mean + reach, pairs=count
+    )

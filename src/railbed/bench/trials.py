@@ -14,7 +14,7 @@ from railbed.model.record import Event, Measurement, Record
 
 STRIKES = 2
 """A node that could not be reached so often in a row is left out of what is still to be measured."""
-TRIES = 2
+TRIES = 3
 
 
 @dataclass
@@ -24,6 +24,8 @@ class Progress:
     site: BenchSite
     first_port: int
     ports_given: int = 0
+    trials: int = 0
+    """Numbers given out, where a plan does not give them."""
     strikes: dict[str, int] = field(default_factory=dict)
     measured: list[Measurement] = field(default_factory=list)
     tests: dict[str, list[str]] = field(default_factory=dict)
@@ -63,7 +65,7 @@ async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: Progress) 
 
 
 async def _one_trial(fleet: Fleet, trial: Trial, progress: Progress) -> list[tuple[Flow, Measured | NotMeasured]]:
-    """Run the flows of a trial whose nodes are there; a port that turns out to be taken is changed once."""
+    """Run the flows of a trial whose nodes are there; what may do on another try gets one."""
     left_out_nodes = {flow: progress.lost(flow) for flow in trial.flows}
     done: dict[Flow, Measured | NotMeasured] = {
         flow: NotMeasured(reason=f"{node} does not answer", node=node, lost=True)

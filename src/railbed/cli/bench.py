@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from railbed.bench import baseline, suites
+from railbed.bench import baseline, experiments, suites
 from railbed.bench.catalogue import COLLECTIVES, tool_of
 from railbed.bench.run import Order, bench
+from railbed.bench.versus import compare_arms
 from railbed.cli.benchscreen import BenchScreen
 from railbed.cli.exits import OK
 from railbed.cli.options import (
@@ -32,12 +33,16 @@ from railbed.cli.options import (
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.model.record import Measurement, Record
 from railbed.store import list_runs
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]
+ExperimentOption = Annotated[
+    str | None, typer.Option("--experiment", metavar="NAME|FILE", help="Compare two arms, measured in turns, instead.")
+]
 SaveOption = Annotated[
     bool, typer.Option("--save-baseline", help="Keep the numbers beside the cluster file, to judge later runs by.")
 ]
@@ -47,6 +52,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="List every measurement a
 
 def bench_command(
     suite: SuiteArgument = "quick",
+    experiment: ExperimentOption = None,
     cluster: ClusterOption = None,
     save: SaveOption = False,
     listing: ListOption = False,
@@ -64,12 +70,17 @@ def bench_command(
         _list(as_json=as_json)
         return OK
     site = given_cluster(cluster, replay) or built_in_local()
+    if experiment is not None and save:
+        raise UsageError("an experiment makes no baseline", hint="leave out --experiment or --save-baseline")
     kept = baseline.path_beside(cluster or DEFAULT_CLUSTER)
+    question = experiments.load(experiment) if experiment is not None else None
     order = Order(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
     measured: list[Measurement] = []
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+        if question is not None:
+            return compare_arms(site, fleet, question, experiment or "")
         return _noting(measured, bench(site, fleet, order))
 
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
@@ -99,16 +110,17 @@ def _save(path: Path, measured: list[Measurement], cluster: str) -> None:
 
 def _list(*, as_json: bool) -> None:
     found = {name: suites.load(name).description for name in suites.names()}
+    questions = {name: experiments.load(name).description for name in experiments.names()}
     tests = {name: tool.tests[name].title for name, tool in tool_of().items()}
     tests |= {name: f"{name.replace('_', '-')} over all nodes in one job" for name in COLLECTIVES}
     if as_json:
-        for kind, entries in (("suite", found), ("test", tests)):
+        for kind, entries in (("suite", found), ("experiment", questions), ("test", tests)):
             for name, description in entries.items():
                 line = to_json({"kind": kind, "name": name, "description": description})
                 sys.stdout.write(line.decode() + "\n")
         return
     console = Console(highlight=False)
-    for title, entries in (("suites", found), ("tests", tests)):
+    for title, entries in (("suites", found), ("experiments", questions), ("tests", tests)):
         table = Table(
             title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
         )

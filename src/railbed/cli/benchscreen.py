@@ -16,7 +16,7 @@ from rich.text import Text
 from railbed.bench.statistics import median
 from railbed.cli.screen import Screen
 from railbed.cli.tables import TextScreen, printable
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Event, Finding, Measurement, Record
 
 UNITS = {
     "bandwidth": "{unit}",
@@ -41,6 +41,7 @@ class BenchScreen(Screen):
         self._findings = TextScreen(verbose=verbose)
         self._out = Console(highlight=False)
         self._values: dict[Group, dict[str, list[float]]] = {}
+        self._answers: list[Text] = []
         self._left = self._done = 0.0
         self._current = 0.0
         self._began: float | None = None
@@ -76,6 +77,9 @@ class BenchScreen(Screen):
                 self._progress.console.print(Text(printable(f"{record.subject} {record.message}"), style="yellow"))
             case Measurement():
                 self._keep(record)
+            case Finding(check="bench_difference"):
+                self._answers.append(Text.assemble((f"{record.subject}: ", "bold"), printable(record.observed)))
+                self._findings.show(record)
             case _:
                 self._findings.show(record)
 
@@ -84,6 +88,9 @@ class BenchScreen(Screen):
         self._progress.stop()
         if self._values:
             self._out.print(self._table())
+            self._out.print()
+        for answer in self._answers:
+            self._out.print(answer)
             self._out.print()
         self._findings.finish(run)
 
