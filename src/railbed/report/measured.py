@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from railbed.model.record import Measurement
 from railbed.report.series import median
+from railbed.report.words import JOIN
 
 SHOWN = {
     "bandwidth": "bandwidth",
@@ -80,3 +81,13 @@ def groups(measurements: Iterable[Measurement], stats: Sequence[str | None] = MI
         way = (str(labels.get("from", labels.get("node", "all"))), str(labels.get("to", "")))
         group.ways.setdefault(way, []).append(one.value)
     return list(found.values())
+
+
+def message_size(size: int | None) -> str:
+    """Return a message's size as tests are asked for it: in powers of 1024 where it is one of them."""
+    if size is None:
+        return ""
+    for unit, word in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{JOIN}{word}"
+    return f"{size:,}{JOIN}B"

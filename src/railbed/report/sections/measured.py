@@ -8,10 +8,10 @@ from typing import Any
 from railbed.report.blocks import Block, Cell, Figure, Table
 from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, label, plain
-from railbed.report.measured import SHOWN, Group, groups
+from railbed.report.measured import SHOWN, Group, groups, message_size
 from railbed.report.section import Headline, Section
 from railbed.report.series import median
-from railbed.report.words import number, plural, size
+from railbed.report.words import number, plural
 
 COLUMNS = ("test", "how", "over", "size", "ways", "lowest", "middle", "highest", "unit", "measure", "tool")
 NUMBERS = ("size", "ways", "lowest", "middle", "highest")
@@ -48,7 +48,7 @@ def _row(group: Group) -> tuple[Cell, ...]:
         group.test,
         group.how,
         group.over,
-        size(group.size) if group.size is not None else "",
+        message_size(group.size),
         str(len(values)),
         number(min(values)),
         number(median(values)),
@@ -112,13 +112,13 @@ def _heat_maps(found: Sequence[Group]) -> Iterator[Figure]:
             "colorscale": "Viridis",
             "hovertemplate": f"%{{y}} to %{{x}}: %{{z}} {label(group.unit)}<extra></extra>",
         }
-        sized = f", {size(group.size)}" if group.size is not None else ""
+        sized = f", {message_size(group.size)}" if group.size is not None else ""
         yield Figure(
             title=f"{group.title}{sized}: {SHOWN[group.measure]} in {group.unit}",
             traces=[trace],
             layout={
                 "xaxis": {"title": {"text": "to"}, "type": "category"},
-                "yaxis": {"title": {"text": "from"}, "type": "category"},
+                "yaxis": {"title": {"text": "from"}, "type": "category", "autorange": "reversed"},
             },
             half=True,
             height=300,
@@ -133,7 +133,7 @@ def _distributions(run: RunData) -> list[Figure]:
         told = {stat: median(found[key].values) for stat, found in by_stat.items() if key in found}
         if group.measure.endswith("round_trip") and len(told) > 2:
             colour = COLOURS[at % len(COLOURS)]
-            sized = f", {size(group.size)}" if group.size is not None else ""
+            sized = f", {message_size(group.size)}" if group.size is not None else ""
             traces.append(
                 {
                     "type": "scatter",
