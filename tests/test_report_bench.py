@@ -29,7 +29,13 @@ def bench_run() -> Path:
     """Write a run of four nodes: bandwidths with a slow node, latencies, a collective over sizes, an answer."""
     records: list[Record] = [Event(name="bench", subject="quick", message="quick", data={"trials": 12})]
     for source, target in permutations(NODES, 2):
-        labels = {"tool": "perftest", "version": "perftest 6.06", "rail": "rail0", "from": source, "to": target}
+        labels: dict[str, str | int] = {
+            "tool": "perftest",
+            "version": "perftest 6.06",
+            "rail": "rail0",
+            "from": source,
+            "to": target,
+        }
         slow = 0.4 if "node3" in (source, target) else 1.0
         matrix = {**labels, "test": "ib_write_bw", "size": 65536, "pattern": "matrix", "streams": 1}
         records.append(Measurement(name="bandwidth", value=92.5 * slow, unit="Gb/s", labels=matrix))

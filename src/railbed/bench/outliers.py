@@ -1,21 +1,20 @@
 """Against the others: which measurements lag behind their like, and what they have in common.
 
-What good ones do is their upper quartile, not their middle: one slow port of four nodes, or one slow rail of two, is
-half of all measurements. What lags is put down to the smallest thing that explains it: a rail, a node's port, a node,
-one direction of a port; where nothing does, the pairs are named one by one.
+The good ones are found from the best on, not around the middle: one slow port of four nodes, or one slow rail of two,
+is half of all measurements. What lags is put down to the smallest thing that explains it: a rail, a node, a node's
+port, one direction of a port; where nothing does, the pairs are named one by one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from railbed.bench.statistics import percentile, spread
+from railbed.bench.statistics import median
 
 SLOW = 0.85
-"""Below this share of what the others do, a measurement lags behind."""
-SIGMAS = 4.0
-"""And it is further from them than so many times their own spread."""
+"""Below this share of the last of the good ones, a measurement lags behind."""
 FEWEST = 3
 """Measurements that are needed to tell one from the others."""
 
@@ -45,20 +44,29 @@ class Outlier:
 
 def find_outliers(samples: Sequence[Sample], *, higher_is_better: bool) -> list[Outlier]:
     """Return what lags behind, and as few names for it as explain it."""
-    if len(samples) < FEWEST:
-        return []
+    # By ratios: half and a tenth of what others do are far apart, however wide those lie.
     sign = 1 if higher_is_better else -1
-    ordered = sorted((sample.value for sample in samples), reverse=not higher_is_better)
-    usual = percentile(ordered, 75.0)
-    good = [value for value in ordered if not _lags(value, usual, 0.0, sign)]
-    noise = SIGMAS * spread(good) if len(good) >= FEWEST else 0.0
-    slow = [sample for sample in samples if _lags(sample.value, usual, noise, sign)]
-    return _explained(slow, samples, usual) if slow else []
+    ranks = {sample: sign * math.log(sample.value) for sample in samples if sample.value > 0}
+    ordered = sorted(ranks.values())
+    if len(ordered) < FEWEST:
+        return []
+    last = last_of_the_good(ordered)
+    slow = [sample for sample, rank in ranks.items() if rank < last]
+    usual = math.exp(sign * median([rank for rank in ordered if rank >= last]))
+    return _explained(slow, samples, usual)
 
 
-def _lags(value: float, usual: float, noise: float, sign: int) -> bool:
-    worse = value < SLOW * usual if sign > 0 else value * SLOW > usual
-    return worse and sign * (usual - value) > noise
+def last_of_the_good(ordered: Sequence[float]) -> float:
+    """Return the lowest of those that are alike: below it is a gap, wider than they lie apart themselves.
+
+    The better quarter is always among them. Without such a gap all are alike.
+    """
+    quarter = min(len(ordered) - 1, math.ceil(0.75 * len(ordered)) - 1)
+    for at in range(quarter, 0, -1):
+        gap = ordered[at] - ordered[at - 1]
+        if gap > max(-math.log(SLOW), ordered[-1] - ordered[at]):
+            return ordered[at]
+    return ordered[0]
 
 
 Key = Callable[[Sample], Iterable[Hashable]]
