@@ -22,7 +22,7 @@ UDEV_RULES = (
     "80-net-setup-link.rules",
     "99-systemd.rules",
 )
-STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service")
+STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service", "railbed-warm.service")
 
 
 async def install(root: Path) -> None:
