@@ -235,3 +235,17 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
     (stopped,) = call("--stop", begun["data"]["run"])
     assert stopped["data"]["status"] == "interrupted"
     assert [lab.shell(node, look).code for node in ("node1", "node2", "node3")] == [1, 1, 1]
+
+
+def test_mpi_without_rdma_is_tcp_says_so_and_survives_a_node(healed: RunningLab, undisturbed: dict[int, float]) -> None:
+    options = ["small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--transport", "mpi"]
+    code, records = train(healed, *options, faults={40: ["kill", "node2"]})
+    assert code == 0
+    generations = [one["data"]["nodes"] for one in events(records, "generation")]
+    assert generations == [["node1", "node2", "node3"], ["node1", "node3"]]
+    chosen = events(records, "transport")
+    assert len(chosen) == 2
+    assert all(one["message"].startswith("mpi over TCP (rail0): ") for one in chosen)
+    assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
+    (judged,) = [one for one in records if one.get("check") == "gradients_over_rdma"]
+    assert "gradients went over TCP" in judged["observed"]

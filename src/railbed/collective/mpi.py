@@ -7,6 +7,7 @@ their own in most libraries.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -63,10 +64,12 @@ class MpiGroup:
         return 2 * (self.world - 1) * size // self.world
 
     def close(self) -> None:
-        """Leave the group, together with the others."""
+        """Leave the group, together with the others: who ends first would take the store from those who still end."""
         self._work.put(None)
         self._thread.join(self._seconds)
-        dist.destroy_process_group()
+        with contextlib.suppress(RuntimeError):
+            dist.barrier()
+            dist.destroy_process_group()
 
     def run(self, work: Work, what: str, seconds: float = 0.0) -> None:
         """Have the thread do something and wait for it; a failure, also of what went before, is raised."""

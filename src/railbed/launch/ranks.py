@@ -10,6 +10,7 @@ from railbed.launch.protocol import SILENCE_SECONDS, Message
 
 START_SECONDS = 120.0
 """How long ranks may take to say their first word: loading torch on a busy machine."""
+STARTING = ("starting", "joining", "loading")
 RANK_SECONDS = SILENCE_SECONDS + 0.75
 """A rank may be silent for longer than a node, so that of a silent node the node is blamed."""
 STALL_SECONDS = 4.5
@@ -23,6 +24,8 @@ class _Rank:
     moved: float
     """When it last made a step."""
     spoke: bool = False
+    starts: bool = False
+    """It says that it loads libraries or joins the others: on a slow machine nothing else can run meanwhile."""
     step: int = -1
     pace: float = 0.0
     """Seconds that a step takes, by the slower of the last ones."""
@@ -67,6 +70,8 @@ class RankWatch:
             return
         now = time.monotonic()
         rank.heard, rank.spoke = now, True
+        if "phase" in said:
+            rank.starts = said["phase"] in STARTING
         step = said.get("step")
         if isinstance(step, int) and step > rank.step:
             if rank.step >= 0:
@@ -82,7 +87,7 @@ class RankWatch:
         now = time.monotonic()
         running = {number: rank for number, rank in self._ranks.items() if not rank.done}
         for number, rank in running.items():
-            limit = RANK_SECONDS if rank.spoke else START_SECONDS
+            limit = RANK_SECONDS if rank.spoke and not rank.starts else START_SECONDS
             if now - rank.heard > limit:
                 return self.nodes[number], f"rank {number} said nothing for {limit:g} s"
         if not running or not all(rank.pace for rank in running.values()):

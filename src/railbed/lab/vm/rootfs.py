@@ -23,7 +23,7 @@ UDEV_RULES = (
     "99-systemd.rules",
 )
 NO_SPACE = "No space left on device"
-STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service")
+STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service", "railbed-warm.service")
 
 
 async def install(root: Path) -> None:

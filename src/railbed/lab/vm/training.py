@@ -32,13 +32,15 @@ NEEDED_MEGABYTES = 3000
 """What making the disk takes; a third of it is free again afterwards."""
 SPARE_MEGABYTES = 64
 PIP_SECONDS = 1800.0
-UNUSED = ("torch/include", "torch/share", "torch/test", "torch/bin", "torch/testing/_internal")
+UNUSED = ("torch/include", "torch/share", "torch/test", "torch/bin/*test*", "torch/bin/protoc*")
+WARM = '#!/bin/sh\nexec /usr/bin/python3 -SE /usr/lib/railbed/warm.py "$@"\n'
+"""In the place of the environment's Python: see `warm.py` on the nodes."""
 VENV = "home = /usr/bin\ninclude-system-site-packages = false\n"
 
 
 def training_key() -> str:
     """Return the name of the disk that this recipe makes."""
-    text = json.dumps([WHEELS, PYTHON, GLIBC, TRAINING, UNUSED, VENV])
+    text = json.dumps([WHEELS, PYTHON, GLIBC, TRAINING, UNUSED, VENV, WARM])
     return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
 
 
@@ -96,10 +98,12 @@ def _unpack_all(wheels: Path, environment: Path) -> None:
         with zipfile.ZipFile(wheel) as archive:
             unpack(archive, environment, packages)
         wheel.unlink()
-    for pattern in UNUSED:
-        shutil.rmtree(packages / pattern, ignore_errors=True)
+    for path in [path for pattern in UNUSED for path in packages.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     (environment / "bin").mkdir(exist_ok=True)
-    (environment / "bin/python3").symlink_to("/usr/bin/python3")
+    (environment / f"bin/python{PYTHON}").symlink_to(f"/usr/bin/python{PYTHON}")
+    (environment / "bin/python3").write_text(WARM, encoding="utf-8")
+    (environment / "bin/python3").chmod(0o755)
     (environment / "pyvenv.cfg").write_text(VENV, encoding="utf-8")
 
 
@@ -117,6 +121,8 @@ def unpack(archive: zipfile.ZipFile, environment: Path, packages: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.open(entry) as source, target.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
+        if entry.external_attr >> 16 & 0o111:
+            target.chmod(0o755)
 
 
 async def _make_disk(folder: Path, disk: Path) -> None:

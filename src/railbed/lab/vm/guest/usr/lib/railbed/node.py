@@ -35,8 +35,9 @@ WARM_UP = (
     "ip -j addr",
     "ssh-keyscan -t ed25519 127.0.0.1",
     "bash -c 'sleep 0.01'",
-    "/opt/training/bin/python3 -c 'import torch.distributed, torch.nn.parallel, mpi4py.MPI'",
 )
+WARM = Path("/opt/training/bin/python3")
+WARM_SECONDS = 600.0
 
 
 def say(text: str) -> None:
@@ -49,6 +50,7 @@ def take_identity() -> None:
     """Become the node that the disk describes."""
     for command in WARM_UP:
         subprocess.run(["sh", "-c", f"{command} >/dev/null 2>&1"], check=False)
+    wait_until_warm()
     say("waiting for an identity")
     data = wait_for_identity()
     with Path("/dev/random").open("wb", buffering=0) as pool:
@@ -65,6 +67,16 @@ def take_identity() -> None:
         set_clock()
     os.sync()
     say("ready")
+
+
+def wait_until_warm() -> None:
+    """Wait until the Python that nodes train with has loaded torch, where there is one."""
+    deadline = time.monotonic() + WARM_SECONDS
+    while WARM.exists() and "@railbed-warm" not in Path("/proc/net/unix").read_text(encoding="utf-8"):
+        if time.monotonic() > deadline:
+            say("torch was not loaded in time")
+            return
+        time.sleep(0.5)
 
 
 def wait_for_identity() -> bytes:

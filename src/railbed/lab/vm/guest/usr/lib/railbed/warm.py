@@ -1,0 +1,193 @@
+"""A Python that has torch loaded already: loading it takes a minute where the processor is emulated.
+
+`warm.py serve` loads torch and waits for programs; it does so when the machine is saved, and in every node that goes on
+from there. `warm.py ARGUMENTS`, in the place of `python3 ARGUMENTS`, hands its arguments, environment, folder and open
+files over; the server forks, and the fork becomes the program. Who called waits for it, ends as it ends, and takes it
+along when it is killed. Without a server, and for arguments that are not known here, the real Python is started.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PYTHON, CALLED = "/opt/training/bin/python3.11", "/opt/training/bin/python3"
+DOOR = "\0railbed-warm"
+LOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "numpy", "argparse", "asyncio")
+HEADER = struct.Struct("=I")
+MOST_FILES = 200
+FIRST_FREE = 1000
+"""Files that come in are put aside from this number on, before each gets its own."""
+
+
+class Become(Exception):
+    """Unwinds a fork to where it runs a program."""
+
+
+def call(arguments: list[str]) -> None:
+    """Have the server run a program, and end as it ends."""
+    files = sorted(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208  (loading pathlib takes too long)
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if not (arguments[:1] in (["-m"], ["-c"]) and len(arguments) > 1) or not _knock(door):
+        os.execv(PYTHON, [CALLED, *arguments])  # noqa: S606
+    files = [number for number in files if _is_open(number) and number != door.fileno()]
+    folder = os.getcwd()  # noqa: PTH109
+    about = {"arguments": arguments, "environment": dict(os.environ), "folder": folder, "files": files}
+    message = json.dumps(about).encode()
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
+    door.sendmsg([HEADER.pack(len(message))], rights)
+    door.sendall(message)
+    answer = door.recv(HEADER.size, socket.MSG_WAITALL)
+    status = HEADER.unpack(answer)[0] if answer else 1 << 8
+    if os.WIFSIGNALED(status):
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _knock(door: socket.socket) -> bool:
+    try:
+        door.connect(DOOR)
+    except OSError:
+        return False
+    return True
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+class Server:
+    """Forks programs, and ends them when their callers are gone."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._callers: dict[int, socket.socket] = {}
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._door.bind(DOOR)
+        self._door.listen(64)
+        self._woken, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(self._door, selectors.EVENT_READ, lambda: self._serve(self._door.accept()[0]))
+        self._selector.register(self._woken, selectors.EVENT_READ, lambda: self._woken.recv(512))
+
+    def run(self) -> None:
+        """Serve for ever; a fork comes out of it by Become."""
+        while True:
+            for key, _ in self._selector.select():
+                key.data()
+            self._reap()
+
+    def _serve(self, caller: socket.socket) -> None:
+        caller.settimeout(10)
+        try:
+            head, rights, _, _ = caller.recvmsg(HEADER.size, socket.CMSG_SPACE(MOST_FILES * 4))
+            about = json.loads(caller.recv(HEADER.unpack(head)[0], socket.MSG_WAITALL))
+        except (OSError, ValueError, struct.error):
+            caller.close()
+            return
+        got = array.array("i")
+        for _, _, data in rights:
+            got.frombytes(data[: len(data) - len(data) % got.itemsize])
+        pid = os.fork()
+        if pid == 0:
+            caller.close()
+            self._close()
+            raise Become(about, got.tolist())
+        for number in got:
+            os.close(number)
+        self._callers[pid] = caller
+        self._selector.register(caller, selectors.EVENT_READ, lambda: self._end(pid))
+
+    def _close(self) -> None:
+        """Close all that a fork must not have."""
+        signal.set_wakeup_fd(-1)
+        self._selector.close()
+        for one in (self._door, self._woken, self._waker, *self._callers.values()):
+            one.close()
+
+    def _end(self, pid: int) -> None:
+        """End a program whose caller is gone, with all that it started."""
+        self._selector.unregister(self._callers[pid])
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError):
+                kill(pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        while self._callers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            with self._callers.pop(pid) as caller, contextlib.suppress(OSError, KeyError):
+                caller.sendall(HEADER.pack(status))
+                self._selector.unregister(caller)
+
+
+def become(about: dict[str, Any], got: list[int]) -> None:
+    """Make this fork the program that was asked for, and run it."""
+    import fcntl
+    import runpy
+
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    aside = [fcntl.fcntl(number, fcntl.F_DUPFD, FIRST_FREE) for number in got]
+    for number in got:
+        os.close(number)
+    for number, wanted in zip(aside, about["files"], strict=True):
+        os.dup2(number, wanted, inheritable=True)
+        os.close(number)
+    sys.stdin, sys.stdout, sys.stderr = (_stream(number) for number in range(3))
+    os.chdir(about["folder"])
+    os.environ.clear()
+    os.environ.update(about["environment"])
+    kind, what, *rest = about["arguments"]
+    path = [entry for entry in os.environ.get("PYTHONPATH", "").split(":") if entry]
+    sys.path[:0] = ["" if kind == "-c" else about["folder"], *path]
+    sys.argv[:] = [kind, *rest]
+    sys.executable = CALLED
+    if kind == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+
+
+def _stream(number: int) -> object:
+    """Return standard input, output or error as Python opens them."""
+    if not _is_open(number):
+        return None
+    line_by_line = number == 2 or os.isatty(number)
+    return os.fdopen(number, "w" if number else "r", buffering=1 if line_by_line else -1, closefd=False)
+
+
+def main() -> None:
+    """Serve, or call."""
+    if sys.argv[1:] != ["serve"]:
+        call(sys.argv[1:])
+    for name in LOADED:
+        __import__(name)
+    try:
+        Server().run()
+    except Become as program:
+        about, got = program.args
+    become(about, got)
+
+
+if __name__ == "__main__":
+    main()
