@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -14,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.bench.statistics import median
-from railbed.cli.screen import Screen
+from railbed.cli.bar import BarScreen
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
@@ -33,7 +31,7 @@ NUMBERS = ("size", "ways", "lowest", "middle", "highest")
 Group = tuple[str, ...]
 
 
-class BenchScreen(Screen):
+class BenchScreen(BarScreen):
     """Progress on standard error, the table and the findings on standard output."""
 
     def __init__(self, *, verbose: bool) -> None:
@@ -54,15 +52,6 @@ class BenchScreen(Screen):
             disable=not sys.stderr.isatty(),
         )
         self._task = self._progress.add_task("", total=1.0, left="", now="")
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def show(self, record: Record) -> None:
         """Move the bar; keep what is shown in tables."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from railbed.cli.bar import BarScreen
 from railbed.cli.pathline import PathLine
-from railbed.cli.screen import Screen
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
@@ -26,7 +24,7 @@ QUIET_SECONDS = 10.0
 """How often a line is printed where there is no terminal to draw a bar on."""
 
 
-class TrainScreen(Screen):
+class TrainScreen(BarScreen):
     """Progress and events on standard error, the summary on standard output."""
 
     def __init__(self, *, steps: int, verbose: bool) -> None:
@@ -53,15 +51,6 @@ class TrainScreen(Screen):
             get_time=lambda: self._clock,  # of the records: steps of the past are shown faster than they were taken
         )
         self._task = self._progress.add_task("training", total=steps, now="")
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def show(self, record: Record) -> None:
         """Move the bar, or tell what happened."""

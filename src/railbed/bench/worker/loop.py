@@ -9,14 +9,16 @@ import torch
 
 from railbed.bench.collectjob import CollectiveSpec, Operation
 from railbed.bench.worker.operations import Prepared, Unable, prepare
+from railbed.collective.connect import connect
 from railbed.collective.face import Collective
-from railbed.collective.group import connect
 from railbed.collective.meet import Meeting
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 
 LARGEST_NUMBER = 2**20
 """Whole numbers up to here survive as float32, whatever an engine sums with."""
+TRIAL_BYTES = 1 << 20
+"""What an engine is tried with before it is taken."""
 WARM_UPS = 2
 MOST_ITERATIONS = 20_000
 
@@ -24,7 +26,7 @@ MOST_ITERATIONS = 20_000
 def run(job: CollectiveSpec, messages: Messages) -> None:
     """Do everything that the job says."""
     device = _device(job)
-    group = connect(job.engine, _meeting(job), device)
+    group, _ = connect(job.engine, _meeting(job), device, [TRIAL_BYTES])
     try:
         _prove(group, device, messages)
         for operation in job.operations:
