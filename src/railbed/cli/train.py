@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -70,6 +71,8 @@ RULES = (
 )
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
+"""On a processor; GPUs get one each."""
+NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 class NotFit(UserError):
@@ -112,11 +115,16 @@ def train_command(
     site = given_cluster(cluster, None) or built_in_local()
     local = all(node.host == "local" for node in site.nodes.values())
     order = _order(recipe, settings or [], resume)
-    order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
+    order = replace(order, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
     work = partial(_work, site, order=order, unchecked=unchecked)
     return perform("train", site, options, work, screen=screen, beside=training_files)
+
+
+def _local_ranks() -> int:
+    gpus = len(list(NVIDIA_GPUS.iterdir())) if NVIDIA_GPUS.is_dir() else 0
+    return gpus or LOCAL_RANKS
 
 
 def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:

@@ -105,7 +105,7 @@ def _pace(engine: str, timings: Mapping[str, Sequence[Timing]]) -> float:
 
 def _measured(tried: Sequence[Timing]) -> str:
     last = tried[-1]
-    return f"{_bytes(last.size)} in {_time(last.seconds)}, {last.rate / 1e6:.3g} MB/s"
+    return f"{_bytes(last.size)} in {_time(last.seconds)}, {_rate(last.rate)}"
 
 
 def _spoken(engine: str, chosen: str, timings: Mapping[str, Sequence[Timing]]) -> str:
@@ -114,6 +114,10 @@ def _spoken(engine: str, chosen: str, timings: Mapping[str, Sequence[Timing]]) -
 
 def _bytes(size: int) -> str:
     return f"{size / 1e6:.3g} MB" if size >= 100_000 else f"{size / 1e3:.3g} kB"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate / 1e9:.3g} GB/s" if rate >= 1e9 else f"{rate / 1e6:.3g} MB/s"
 
 
 def _time(seconds: float) -> str:

@@ -29,7 +29,7 @@ def connect(wanted: str, meeting: Meeting, device: torch.device, sizes: Sequence
 
     Raises RankFailed where they do not come, or what was asked for does not work.
     """
-    if meeting.world == 1:
+    if meeting.world == 1 and wanted != "nccl":  # which is taken at its word: it shows that this GPU has it
         return Alone(), Choice(engine="alone", reason="one rank needs no network")
     if not meeting.interface:
         raise RankFailed("no network interface is given for the gradients; several ranks need one each")

@@ -76,10 +76,13 @@ class Chosen:
 
 
 def device_of(job: JobSpec) -> torch.device:
-    """Return the rank's device; raise RankFailed where it is not there."""
+    """Return the rank's device; raise RankFailed where it is not there.
+
+    More ranks than GPUs share them: whether the gradients can travel then is the transport's to say.
+    """
     name = job.device
     if name == "auto":
-        name = f"cuda:{job.local_rank}" if torch.cuda.is_available() else "cpu"
+        name = f"cuda:{job.local_rank % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda":
         if (device.index or 0) >= torch.cuda.device_count():
