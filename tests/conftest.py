@@ -7,6 +7,11 @@ from collections.abc import Generator
 
 import pluggy
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("railbed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("railbed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

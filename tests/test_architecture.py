@@ -26,7 +26,13 @@ SIDEWAYS = {
 }
 SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}
 ALLOWED_TORCH = ("train/worker", "bench/worker", "collective")
-RUNTIME_OF = {"torch": ALLOWED_TORCH, "asyncssh": ("transport/ssh",), "typer": ("cli/",), "rich": ("cli/",)}
+RUNTIME_OF = {
+    "torch": ALLOWED_TORCH,
+    "asyncssh": ("transport/ssh",),
+    "typer": ("cli/",),
+    "rich": ("cli/",),
+    "tensorboard": ("store/tensorboard",),
+}
 
 
 def depth(part: str) -> int:

@@ -168,7 +168,7 @@ def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
     ("arguments", "sentence"),
     [
         (["cut", "node9"], "'node9' is no node or rail"),
-        (["slow", "node1", "1G"], "'node1' is no rail"),
+        (["slow", "node9", "1G"], "'node9' is no node or rail"),
         (["slow", "rail0", "fast"], "'fast' is no rate"),
         (["lose", "rail0", "101"], "at most 100 percent"),
         (["lose", "rail0", "many"], "is no percentage"),

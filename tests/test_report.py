@@ -99,20 +99,20 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     with chromium() as browser:
         browser.look(width=1100)
         browser.open(run / "report.html")
-        assert len(plots(browser)) == 9
+        assert len(plots(browser)) == 10
         colours = set()
         for name, width, dark in (("light", 1100, False), ("dark", 1100, True), ("narrow", 390, False)):
             browser.look(width=width, dark=dark)
             assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
             widths = plots(browser)
-            assert len(widths) == 9
+            assert len(widths) == 10
             assert max(widths) <= width
             colours.add(tuple(browser.evaluate(GROUNDS)))
             keep(browser, name, tmp_path)
         assert len(colours) == 2, "dark differs from light, on the page and in the plots"
         browser.look(width=1100)
         browser.print(Path(SHOTS or tmp_path) / "paper.pdf")
-        assert len(plots(browser)) == 9
+        assert len(plots(browser)) == 10
         assert browser.requests == [(run / "report.html").resolve().as_uri()]
         assert browser.complaints == []
 

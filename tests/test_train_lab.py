@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, kept, running_lab
+from tests.support.labs import RunningLab, call, kept, running_lab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
 RECIPE = """
@@ -108,6 +109,61 @@ def test_training_survives_a_node_and_loses_nothing(
     assert len(generations[0]) == 3
     assert [node for node in ("node1", "node2", "node3") if node != fault[1]] in generations
     assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
+    _files_tell_one_history(max(Path(healed.folder, "runs").glob("*-train*")), records)
+    assert proof(records)["observed"].startswith("gradients went over TCP")
+
+
+def _files_tell_one_history(run: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Of steps that were done again, metrics and curves have the last."""
+    metrics = json.loads((run / "training_metrics.json").read_text())
+    assert {row["step"]: row["loss"] for row in metrics["steps"]} == losses(records)
+    assert [one["why"] for one in metrics["restarts"]] == [one["message"] for one in events(records, "restart")]
+    curves = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    shown = [(point.step, point.value) for point in curves.Scalars("loss")]
+    assert shown == [(step, pytest.approx(loss)) for step, loss in sorted(losses(records).items())]
+
+
+def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = [one for one in records if one["kind"] == "finding" and one["check"] == "gradients_over_rdma"]
+    return found
+
+
+def test_gloo_is_proven_to_be_tcp(lab: RunningLab) -> None:
+    options = ["--transport", "gloo", "--set", "steps=20", "--set", "wire=bf16"]
+    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", *options)
+    assert code == 0
+    found = proof(records)
+    assert found["verdict"] == "warn"
+    assert "on all 3 nodes, because node1 has no RDMA: no RDMA device in the cluster file" in found["observed"]
+    moved = {
+        (one["name"], one["labels"]["node"]): one["value"]
+        for one in records
+        if one["kind"] == "measurement" and one["labels"].get("bound", "least") == "least"
+    }
+    for node in ("node1", "node2", "node3"):
+        # A ring of three sends each byte four thirds of a time, with headers.
+        assert 4 / 3 < moved["tcp_bytes", node] / moved["gradient_bytes", node] < 1.6
+        assert moved["rdma_bytes", node] == 0
+
+
+def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
+    result = call(lab.folder, "check", "reachable", "--prove", "training", "-c", "cluster.yaml", "--json")
+    assert result.code == 0, result
+    found = proof(result.records)
+    assert (found["verdict"], found["subject"]) == ("warn", "cluster")
+    assert found["observed"].startswith("gradients went over TCP: 72 MB on all 3 nodes")
+    refused = lab.railbed("check", "--prove", "storage")
+    assert refused.code == 2
+
+
+def test_the_environment_is_shown_with_its_reasons(lab: RunningLab) -> None:
+    shown = lab.railbed("train", "--show-env", "--json")
+    assert shown.code == 0, shown
+    for record, node in zip(shown.records, ("node1", "node2", "node3"), strict=True):
+        assert (record["node"], record["rdma"]) == (node, False)
+        assert record["obstacle"] == "no RDMA device in the cluster file"
+        assert [(line["name"], line["value"]) for line in record["lines"]] == [("GLOO_SOCKET_IFNAME", "rail0")]
+    assert "no RDMA: no RDMA device in the cluster file" in lab.railbed("train", "--show-env").out
 
 
 def test_a_node_that_comes_back_is_taken_back(healed: RunningLab, undisturbed: dict[int, float]) -> None:
@@ -143,7 +199,8 @@ def test_a_control_that_is_killed_leaves_no_rank(lab: RunningLab) -> None:
 
 def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
     """The newest checkpoint is damaged on every node, so the one before it is used."""
-    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=60")
+    options = ["--set", "steps=60", "--set", "shares=equal"]
+    code, records = train(lab, "small.yaml", "-c", "cluster.yaml", *options)
     assert code == 0
     (begun,) = events(records, "training")
     for newest in Path(lab.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000060"):
@@ -155,6 +212,29 @@ def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
     assert any("step-00000060" in one["message"] for one in events(again, "checkpoint_failed"))
     assert min(losses(again)) == 51
     assert losses(again)[60] == pytest.approx(losses(records)[60], rel=1e-6)
+
+
+def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
+    def call(*arguments: str) -> list[dict[str, Any]]:
+        done = subprocess.run(
+            [RAILBED, "train", *arguments, "--json"],
+            cwd=lab.folder,
+            env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    (begun,) = call("small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--detach")
+    code, records = train(lab, "--attach", begun["data"]["run"], until="state of step 10 ")
+    assert code == 130
+    assert events(records, "generation")[0]["data"]["nodes"] == ["node1", "node2", "node3"]
+    look = "pgrep -f 'railbed.(train.worker|launch.agent)'"
+    assert [lab.shell(node, look).code for node in ("node1", "node2", "node3")] == [0, 0, 0]
+    (stopped,) = call("--stop", begun["data"]["run"])
+    assert stopped["data"]["status"] == "interrupted"
+    assert [lab.shell(node, look).code for node in ("node1", "node2", "node3")] == [1, 1, 1]
 
 
 def test_mpi_without_rdma_is_tcp_says_so_and_survives_a_node(healed: RunningLab, undisturbed: dict[int, float]) -> None:

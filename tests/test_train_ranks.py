@@ -9,15 +9,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from railbed.train.checkpoints import survey
+from railbed.train.idle import IdleTimes
 from railbed.train.job import ResumeSource
 from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
 
 EVEN_LONG = recipe(steps=60, model={"dropout": 0.1}, batch={"micro": 6}, checkpoint={"steps": 10})
 """Long enough to be killed in the middle; with dropout, so that random numbers must go on too."""
+
+TOLERANCE = 5e-4
+"""How far the loss of a step may be from that of fp32 when gradients travel in bf16."""
 
 
 @pytest.fixture(scope="module")
@@ -75,26 +80,51 @@ def test_an_account_is_given_of_every_step(starter: Starter) -> None:
     assert ranks[0].said("alive")[0]["phase"] == "starting"
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int) -> None:
-    whole = starter.run(ranks, EVEN_LONG)
+def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter: Starter) -> None:
+    busy, free = starter.run(2, recipe(model={"layers": 4, "width": 128}), shares=(1, 0), checkpoints="")
+    idle = IdleTimes(2)
+    told = [
+        one for rank in (busy, free) for said in rank.said("progress") for one in idle.hear("a", said["rank"], said)
+    ]
+    waits = {rank: median(one.value for one in told if one.labels["rank"] == rank) for rank in (0, 1)}
+    works = median(said["forward_seconds"] + said["backward_seconds"] for said in busy.said("progress"))
+    assert len(told) == 2 * 20
+    assert waits[0] == 0
+    assert 0.5 * works < waits[1] < 1.5 * works
+
+
+@pytest.mark.parametrize(("ranks", "wire"), [(1, "fp32"), (3, "fp32"), (2, "bf16-feedback")])
+def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str) -> None:
+    wanted = {**EVEN_LONG, "wire": wire}
+    whole = starter.run(ranks, wanted)
     expected = whole[0].said("checkpoint")[-1]
     assert expected["step"] == 60
     assert {rank.said("checkpoint")[-1]["hash"] for rank in whole} == {expected["hash"]}
     for rank in range(ranks):
         shutil.rmtree(starter.folder / f"node{rank}")
-    killed = starter.start(ranks, EVEN_LONG)
+    killed = starter.start(ranks, wanted)
     killed[0].read(until=lambda message: message["kind"] == "checkpoint")
     for process in killed:
         process.kill()
     assert not killed[0].said("done")
     last = survey(starter.folder / "node0").good[0].step
     assert 10 <= last < 60
-    resumed = starter.run(ranks, EVEN_LONG, resume=ResumeSource(step=last, rank=0))
+    resumed = starter.run(ranks, wanted, resume=ResumeSource(step=last, rank=0))
     assert resumed[-1].said("resumed")[0]["step"] == last
     assert resumed[-1].said("progress")[0]["step"] == last + 1
     assert {rank.said("checkpoint")[-1]["hash"] for rank in resumed} == {expected["hash"]}
     assert losses(resumed[0]) == losses(whole[0])[last:]
+
+
+@pytest.mark.parametrize("wire", ["bf16", "bf16-feedback"])
+def test_bf16_on_the_wire_halves_the_bytes_and_keeps_the_loss(starter: Starter, wire: str) -> None:
+    whole, half = (starter.run(2, recipe(steps=30, wire=form), checkpoints="")[0] for form in ("fp32", wire))
+    sent = [message["bytes_sent"] for message in half.said("progress")]
+    full = whole.said("progress")[0]["bytes_sent"]
+    assert set(sent[:-1]) == {full // 2}
+    assert sent[-1] == (full if wire == "bf16-feedback" else full // 2)  # the state of the last step is saved
+    assert losses(half) == pytest.approx(losses(whole), abs=TOLERANCE)
+    assert losses(half) != losses(whole)
 
 
 def test_a_node_that_comes_back_gets_the_state(starter: Starter) -> None:

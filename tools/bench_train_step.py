@@ -3,19 +3,19 @@
     python -m tools.bench_train_step [--recipe gpt2] [--steps 3] [--sequences 1] [--context 1024] [--threads N]
 
 Both train in this process, fp32, the same shape, batch and threads, in turns: ours, theirs, ours, theirs. The plain
-loop is what its documentation shows: `model(ids, labels=ids).loss.backward()`, clip, AdamW, zero_grad.
+loop is what its documentation shows: `model(ids, labels=ids).loss.backward()`, clip, AdamW, zero_grad. What railbed
+adds to a step of several ranks is `tools.bench_overhead`'s.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from tests.support.ranks import write_tokens
@@ -24,9 +24,7 @@ from railbed.collective.alone import Alone
 from railbed.train import recipes
 from railbed.train.settings import BatchSettings, Settings
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.clock import Clock
 from railbed.train.worker.hook import Hook
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt, Shape
 from railbed.train.worker.step import Stepper
 from railbed.train.worker.tokenfile import Tokens
@@ -53,8 +51,6 @@ def main() -> None:
                 take(step)
                 times[name].append((time.perf_counter() - start, time.process_time() - used))
     report(times, arguments.sequences * arguments.context, arguments.threads)
-    own = overhead()
-    print(f"hook, clock and messages: {1e6 * own:.0f} µs a step, {100 * own / min(times['railbed'])[0]:.4f} % of it")
 
 
 def settings_of(name: str, sequences: int, context: int, steps: int) -> Settings:
@@ -119,37 +115,6 @@ def their_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
         return float(loss.detach())
 
     return step
-
-
-class Bucket:
-    """A bucket as DDP hands it to the hook."""
-
-    def __init__(self) -> None:
-        self._buffer = torch.zeros(1000)
-
-    def buffer(self) -> torch.Tensor:
-        """Return its gradients."""
-        return self._buffer
-
-    def is_last(self) -> bool:
-        """Return that a clock is read."""
-        return True
-
-
-def overhead(rounds: int = 200) -> float:
-    """Return the seconds that a step spends on what is not training: hook, clock, one message. GPT-2 has 20 buckets."""
-    hook, bucket, messages = Hook(Alone()), Bucket(), Messages(os.open(os.devnull, os.O_WRONLY), 0)
-    reduce = cast("Callable[[Bucket], object]", hook.reduce)
-    start = time.process_time()
-    for step in range(rounds):
-        clock = Clock(torch.device("cpu"))
-        hook.begin(clock)
-        for _ in range(20):
-            reduce(bucket)
-        for part in ("data", "forward", "backward", "allreduce_exposed", "optimiser"):
-            clock.mark(part)
-        messages.send("progress", step=step, **clock.parts(), **{f"field{number}": 1.5 for number in range(12)})
-    return (time.process_time() - start) / rounds
 
 
 def report(times: dict[str, list[tuple[float, float]]], tokens: int, threads: int) -> None:

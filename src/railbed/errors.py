@@ -4,6 +4,7 @@
     ├── UserError               the user's file or arguments                    exit 2
     │   ├── ClusterFileError      file, line and key of each mistake
     │   ├── RecipeError           the same for a recipe
+    │   ├── SuiteError            the same for a suite of measurements
     │   ├── DataError             text to train on that is missing, empty, binary or too short
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
@@ -41,6 +42,10 @@ class ClusterFileError(UserError):
 
 class RecipeError(UserError):
     """The recipe cannot be read or says something that cannot be."""
+
+
+class SuiteError(UserError):
+    """The suite of measurements cannot be read or says something that cannot be."""
 
 
 class DataError(UserError):

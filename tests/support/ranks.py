@@ -35,6 +35,7 @@ SMALL: dict[str, Any] = {
     },
     "data": {"files": [], "tokenizer": None, "validation": 0.1, "prompt": ""},
     "batch": {"sequences": 12, "micro": 3},
+    "shares": "equal",
     "optimiser": {
         "learning_rate": 3e-3,
         "warmup_steps": 4,
@@ -53,6 +54,9 @@ SMALL: dict[str, Any] = {
     "wire": "fp32",
     "traffic": None,
 }
+
+SLOW = ["env", f"PYTHONPATH={Path(__file__).parent / 'slow'}:{os.environ.get('PYTHONPATH', '')}"]
+"""What a rank is started with that is to be slow."""
 
 
 def recipe(**changes: Any) -> dict[str, Any]:
@@ -126,6 +130,7 @@ class Starter:
 
     folder: Path
     tokens: Path
+    module: str = "railbed.train.worker"
     started: list[Rank] = field(default_factory=list)
 
     def start(
@@ -136,10 +141,11 @@ class Starter:
         shares: Sequence[float] = (),
         resume: ResumeSource | None = None,
         wrap: Sequence[str] = (),
+        slow: Sequence[int] = (),
         machines: Sequence[int] = (),
         **fields: Any,
     ) -> list[Rank]:
-        """Start the ranks of one job, each with its own checkpoints, as if on a node of its own.
+        """Start the ranks of one job, each with its own checkpoints, as if on a node of its own; some of them slow.
 
         `machines` gives for each rank the first rank of its machine, where some are to share one.
         """
@@ -161,7 +167,7 @@ class Starter:
             )
             for rank in range(ranks)
         ]
-        return [self._spawn(job, wrap) for job in jobs]
+        return [self._spawn(job, [*wrap, *(SLOW if job.rank in slow else [])]) for job in jobs]
 
     def _spawn(self, job: JobSpec, wrap: Sequence[str]) -> Rank:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +175,7 @@ class Starter:
         path, log = self.folder / f"job{number}.json", self.folder / f"log{number}.txt"
         path.write_text(job.to_json())
         read, write = os.pipe()
-        command = [*wrap, sys.executable, "-m", "railbed.train.worker", str(path), "--messages", str(write)]
+        command = [*wrap, sys.executable, "-m", self.module, str(path), "--messages", str(write)]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write])
         os.close(write)

@@ -7,15 +7,20 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from ruamel.yaml import YAML
+
+from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.store.run import Status
 from railbed.train.account import records_of
+from railbed.train.idle import IdleTimes
+from railbed.train.ledger import Ledger
 
 STARTED = 1_790_000_000.0
 NODES = ("node1", "node2")
@@ -52,6 +57,17 @@ RECIPE = {
     "optimiser": {"learning_rate": 0.001, "warmup_steps": 20, "final_fraction": 0.1, "clip": 1.0},
     "checkpoint": {"steps": 50, "seconds": None},
     "traffic": None,
+}
+
+ESTIMATES = {
+    node: {
+        "device": "cpu",
+        "ranks": 1,
+        "needed_bytes": 875_000_000,
+        "available_bytes": 7_500_000_000,
+        "estimated_rank_bytes": 875_000_000,
+    }
+    for node in NODES
 }
 
 
@@ -99,6 +115,7 @@ class _Training:
     clock: Clock
     chance: random.Random
     steps: int
+    idle: IdleTimes = field(default_factory=lambda: IdleTimes(len(NODES)))
 
     def start(self, number: int) -> Iterator[Record]:
         yield self.event(
@@ -140,10 +157,12 @@ class _Training:
             "step_seconds": seconds,
             **{f"{name}_seconds": value for name, value in parts.items()},
             "bytes_sent": 6_348_288,
+            **({"peak_memory_bytes": 700_000_000 + 1_000_000 * rank} if step == 1 else {}),
         }
 
     def said(self, node: str, rank: int, kind: str, **fields: object) -> Iterator[Record]:
-        for record in records_of(node, rank, {"kind": kind, "rank": rank, "time": self.clock.now, **fields}):
+        said = {"kind": kind, "rank": rank, "time": self.clock.now, **fields}
+        for record in (*records_of(node, rank, said), *self.idle.hear(node, rank, said)):
             object.__setattr__(record, "time", self.clock.now)
             yield record
 
@@ -189,6 +208,7 @@ def _story(clock: Clock, steps: int, fails_at: int | None) -> Iterator[Record]:
     told = _Training(clock, random.Random(7), steps)  # noqa: S311
     yield from findings()
     yield told.event("training", "x", "", run="x", recipe={**RECIPE, "steps": steps})
+    yield told.event("estimate", "", "3,174,144 parameters; a rank will need about 0.9 GB", nodes=ESTIMATES)
     yield told.event("notice", "", "the gradients go over TCP (gloo): no RDMA transport was asked for")
     yield from told.start(1)
     if fails_at:
@@ -203,9 +223,26 @@ def _story(clock: Clock, steps: int, fails_at: int | None) -> Iterator[Record]:
         yield from told.take(first + 1, steps)
     else:
         yield from told.take(1, steps)
+    yield from path(clock)
     yield from told.said("node1", 0, "sample", step=steps, text=SAMPLE, tokens=[1, 2, 3])
     yield from told.said("node1", 0, "exported", folder="/var/lib/railbed/runs/x/node1/model")
     yield told.event("done", "", "every rank is done", generation=2)
+
+
+def path(clock: Clock) -> Iterator[Record]:
+    """Tell how the gradients travelled, as the ledger of training does."""
+    ledger = Ledger(Cluster.model_validate(YAML(typ="safe").load(CLUSTER)), {}, demanded=False)
+    ledger.generation(NODES)
+    for rank, node in enumerate(NODES):
+        for begin, packets, sent in ((True, 0, 0), (False, 470_000, 1_960_000_000)):
+            said = {"kind": "counters", "begin": begin, "transport": "mpi", "tcp_segments": packets // 5000}
+            net = {"rail0": {"tx_bytes": sent, "mtu": 4200}}
+            rdma = {"rxe0/1": {"hw_counters/sent_pkts": packets}}
+            ledger.hear(node, rank, {"kind": "progress", "bytes_sent": 1_904_000_000, "bytes_reduced": 1_904_000_000})
+            for record in ledger.hear(node, rank, {**said, "rdma": rdma, "net": net}):
+                object.__setattr__(record, "time", clock.now)
+                yield record
+    yield from ledger.closing()
 
 
 def findings() -> Iterator[Finding]:

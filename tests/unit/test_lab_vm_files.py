@@ -204,7 +204,8 @@ def test_modules_are_loaded_after_what_they_need() -> None:
 
 def test_queues_stand_inside_each_other(lab: Lab) -> None:
     def chain(spec: Spec, *faults: Fault) -> list[str]:
-        made = queues(Lab(spec=spec, number=1, id="x", folder=lab.folder, faults=faults), "rail0")
+        shaped = Lab(spec=spec, number=1, id="x", folder=lab.folder, faults=faults)
+        made = queues(shaped, shaped.nodes[0], "rail0")
         return [" ".join(line.split()[5:]) for line in made]
 
     plain = Spec(name="x", kind="vm", nodes=2)
@@ -233,6 +234,10 @@ def test_numbers_in_use_are_read_from_the_kernels_table() -> None:
         (
             "I: start\nErr:1 http://m x\nE: Failed to fetch http://m/x  Could not connect\nE: mmdebstrap\n",
             "Could not connect",
+        ),
+        (
+            "I: start\ntar: ./usr: Cannot mkdir: No space left on device\nE: mmdebstrap failed to run\n",
+            "No space left on device",
         ),
         ("I: start\nsomething odd\n", "something odd"),
         ("", ""),

@@ -24,7 +24,9 @@ from railbed.report.words import JOIN, clean, listed, number, percent, plural, s
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"
-DEFAULT_SECTIONS = "verdict loss speed time ranks restarts findings nodes sample setup method".split()  # noqa: SIM905
+DEFAULT_SECTIONS = (
+    "verdict loss speed time path ranks restarts findings nodes memory sample setup method".split()  # noqa: SIM905
+)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +76,7 @@ def tags_of(page: Page) -> Tags:
 def test_a_training_run_has_every_section() -> None:
     page = build(read(training_run()))
     assert page.sections == DEFAULT_SECTIONS
-    assert page.figures == 9
+    assert page.figures == 10
     assert page.verdict.startswith("Training took 2 min 29 s: the loss fell from 7.9")
     assert "it restarted once and lost 6.80 s by it" in page.verdict
     assert tags_of(page).tags.count("section") == len(page.sections)
@@ -85,13 +87,15 @@ def test_a_training_run_has_every_section() -> None:
         "23 steps were done again",
         "Soft-RoCE",
         "tiny",
+        "of 3.81 GB of gradients crossed RoCE on both nodes",
+        "0 B to 1.93 GB",
     ):
         assert words in text
 
 
 def test_every_section_has_a_form() -> None:
-    assert [section.name for section in all_sections()] == DEFAULT_SECTIONS
-    assert len({section.order for section in all_sections()}) == len(DEFAULT_SECTIONS)
+    assert [section.name for section in all_sections() if section.name != "measured"] == DEFAULT_SECTIONS
+    assert len({section.order for section in all_sections()}) == len(all_sections())
 
 
 def test_an_empty_run_is_a_page_without_plots() -> None:
@@ -148,6 +152,9 @@ def hostile_records() -> Iterator[Record]:
         remedy=HOSTILE,
     )
     yield finding(Verdict.OK, subject=HOSTILE, observed=HOSTILE)
+    yield Event(
+        name="estimate", data={"nodes": {HOSTILE: {"device": HOSTILE, "estimated_rank_bytes": HOSTILE}, "a": 1}}
+    )
     yield Event(name="training", subject=HOSTILE, data={"recipe": {HOSTILE: {HOSTILE: HOSTILE}}})
     yield Event(name="notice", subject=HOSTILE, message=HOSTILE)
     yield started(1, 1.0, HOSTILE, "b")
@@ -156,6 +163,10 @@ def hostile_records() -> Iterator[Record]:
         yield Event(name="chosen", subject=f"{node}/rank{rank}", data={**data, "torch_version": HOSTILE})
         for name in ("loss", "tokens_per_second", "mfu", "step_seconds", "forward_seconds", "bytes_sent", HOSTILE):
             yield measured(name, 1, 1.5, rank, node)
+    rail = {"rail": HOSTILE, "netdev": HOSTILE, "rdma_port": HOSTILE, "rdma_bytes": HOSTILE, "tcp_bytes": [1, None]}
+    words = {"verdict": HOSTILE, "short": HOSTILE, "transport": HOSTILE, "remedy": HOSTILE}
+    nodes = [{"node": HOSTILE, "gradient_bytes": HOSTILE, "rails": [rail, HOSTILE]}, HOSTILE]
+    yield Event(name="gradient_path", message=HOSTILE, data={**words, "nodes": nodes})
     yield Event(name="checkpoint", subject=HOSTILE, message=HOSTILE)
     yield Event(name="restart", subject=HOSTILE, message=HOSTILE)
     yield started(2, 2.0, HOSTILE)
@@ -319,7 +330,7 @@ def test_time_that_no_part_accounts_for_is_shown() -> None:
 def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0)]))
     table = next(block for block in ranks.show(run) or () if isinstance(block, Table))
-    assert list(table.rows[0][5:]) == ["unknown"] * 3
+    assert list(table.rows[0][5:]) == ["unknown"] * 5
     run = read(plain_run([measured("mfu", 1, 0.4)]))
     facts = next(block for block in speed.show(run) or () if isinstance(block, Facts))
     assert ("counted against", "unknown") in facts.items
@@ -337,6 +348,13 @@ def test_peaks_of_many_ranks_are_one_range() -> None:
 def test_many_ranks_are_a_table_of_some() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0, rank, f"n{rank}") for rank in range(100)]))
     assert "36 more ranks are not in the table" in said(build(run))
+
+
+def test_how_the_batch_is_shared_is_told() -> None:
+    told = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
+    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *told]))))
+    assert "Since step 8: a takes 12 of 16, b 4." in page
+    assert "a takes 1." not in page
 
 
 def test_simulated_numbers_say_so() -> None:

@@ -31,12 +31,21 @@ def test_every_window_once_per_epoch_on_any_ranks(seed: int, windows: int, batch
 
 
 @given(st.integers(0, 600), SHARES)
-def test_all_is_dealt_and_nobody_gets_more_than_a_share(batch: int, shares: list[float]) -> None:
+def test_all_is_dealt_and_everyone_gets_a_share(batch: int, shares: list[float]) -> None:
     parts = deal(batch, shares)
     assert list(chain.from_iterable(parts)) == list(range(batch))
     for part, share in zip(parts, shares, strict=True):
-        assert abs(len(part) - batch * share / sum(shares)) < 1 + 1e-9
+        assert len(part) > batch * share / sum(shares) - 1 - 1e-9
         assert share > 0 or len(part) == 0
+
+
+@given(st.integers(0, 600), SHARES)
+def test_everyone_gets_at_least_one_where_there_are_so_many(batch: int, shares: list[float]) -> None:
+    parts = deal(batch, shares, least=1)
+    assert list(chain.from_iterable(parts)) == list(range(batch))
+    workers = sum(share > 0 for share in shares)
+    got = sum(len(part) > 0 for part, share in zip(parts, shares, strict=True) if share > 0)
+    assert got == workers or batch < workers
 
 
 @given(st.integers(0, 90), st.integers(0, 200), st.integers(1, 50))
@@ -57,6 +66,7 @@ def test_shares_that_cannot_be() -> None:
 def test_examples() -> None:
     assert deal(8, [3, 1]) == (range(6), range(6, 8))
     assert deal(3, [1, 1]) == (range(2), range(2, 3))
+    assert deal(10, [1, 0.19]) == (range(9), range(9, 10))
     assert deal(4, [1, 0, 1]) == (range(2), range(2, 2), range(2, 4))
     assert pieces(range(12), 5) == [range(4), range(4, 8), range(8, 12)]
     assert pieces(range(7), 4) == [range(3), range(3, 7)]

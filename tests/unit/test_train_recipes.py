@@ -16,6 +16,7 @@ from railbed.train.job import JobSpec, ResumeSource
 from railbed.train.recipe import Recipe
 from railbed.train.settings import Settings
 
+SHARES = "expected speed, equal, or weights of nodes above 0 such as {node1: 3}"
 TEXTS = [
     ("batch: {sequence: 4}", "FILE:1: batch.sequence: unknown key; did you mean sequences?"),
     ("steps: 3\noptimiser:\n  lr: 1e-3", "FILE:3: optimiser.lr: unknown key; did you mean learning_rate?"),
@@ -24,6 +25,8 @@ TEXTS = [
     ("model: {width: 100, heads: 6}", "FILE:1: model: width 100 is not a multiple of heads 6"),
     ("threads: 0", "FILE:1: threads: expected auto or a whole number, 1 or more, found 0"),
     ("compile: maybe", "FILE:1: compile: expected auto, true or false, found 'maybe'"),
+    ("shares: fast", f"FILE:1: shares: {SHARES}, found 'fast'"),
+    *((f"shares: {value}", f"FILE:1: shares: {SHARES}, found a map") for value in ("{}", "{a: 0}", "{a: b}")),
     ("extends: tniy", "FILE:1: extends: there is no recipe tniy; did you mean tiny?"),
     ("extends: own.yaml", "FILE:1: extends: own.yaml extends this recipe itself"),
     ("- steps", "FILE:1: expected keys such as model and batch at the top, found a list"),
@@ -107,5 +110,6 @@ def test_what_is_no_job_is_refused(text: str) -> None:
 
 def test_the_estimate_counts_gpt2() -> None:
     assert parameter_count(layers=12, width=768, context=1024, vocabulary=50257) == 124_439_808
-    small = memory(layers=12, width=768, context=1024, vocabulary=50257, micro=1)
-    assert 2.0e9 < small.total < 4.0e9
+    small = memory(Settings.read(recipes.load("gpt2", []).model_dump(mode="json")), vocabulary=50257, micro=1)
+    assert 4.5e9 < small.total < 5.5e9
+    assert 3.0e9 < small.total - small.copy < 4.0e9

@@ -149,13 +149,13 @@ def fault_kill(node: NodeArgument, name: NameOption = None, as_json: JsonOption 
 
 @fault_command.command("slow")
 def fault_slow(
-    rail: RailArgument,
+    target: TargetArgument,
     rate: Annotated[str, typer.Argument(metavar="RATE", help="1G, 500M, …")],
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Slow every link of a rail down to a rate."""
-    return _inflict(name, as_json, "slow", rail, float(parse_rate(rate)))
+    """Slow every link of a rail or of a node down to a rate."""
+    return _inflict(name, as_json, "slow", target, float(parse_rate(rate)))
 
 
 @fault_command.command("lose")

@@ -20,7 +20,7 @@ from railbed import __version__
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.errors import RailbedError
 
-VERBS = ("discover", "check", "train", "lab", "report", "runs", "parse")
+VERBS = ("discover", "check", "bench", "train", "lab", "report", "compare", "runs", "parse")
 """Each is a module beside this one, with `VERB_command`: a function, or a group of more commands."""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 from railbed import clusterfile
@@ -24,6 +24,9 @@ from railbed.transport.record import Recorder, recorded
 from railbed.transport.replay import replay_from
 
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
+Take = Callable[[Record], None]
+Beside = Callable[[Path], AbstractContextManager[Take]]
+"""Makes more files of a run's records in the run's folder: entered when it begins, left when its end is written."""
 
 
 def perform(
@@ -34,15 +37,18 @@ def perform(
     *,
     all_must_answer: bool = False,
     screen: Screen | None = None,
+    beside: Beside | None = None,
 ) -> int:
     """Run a verb on a cluster and return the exit code."""
     text = clusterfile.dumps(cluster)
     if options.record:
         _keep_cluster(options.record, text)
     screen = screen or make_screen(as_json=options.json, verbose=options.verbose)
-    with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, screen:
+    with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
+        also = [stack.enter_context(beside(run.folder))] if beside else []
+        screen.begin(run.folder)
         try:
-            outcome = asyncio.run(_loop(cluster, options, work, run, screen))
+            outcome = asyncio.run(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
             code = outcome.code(all_must_answer=all_must_answer)
         except (KeyboardInterrupt, asyncio.CancelledError):
             run.finish("interrupted", INTERRUPTED)
@@ -62,7 +68,7 @@ def perform(
     return code
 
 
-async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, screen: Screen) -> _Outcome:
+async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> _Outcome:
     end_in_order_on_signals()
     outcome = _Outcome()
     async with (
@@ -71,8 +77,8 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, sc
         aclosing(work(fleet)) as records,
     ):
         async for record in records:
-            run.append(record)
-            screen.show(record)
+            for take in takers:
+                take(record)
             outcome.see(record)
     return outcome
 

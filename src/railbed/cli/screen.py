@@ -24,6 +24,9 @@ class Screen(ABC):
     ) -> None:
         return None
 
+    def begin(self, run: Path) -> None:  # noqa: B027  (most have nothing to say here)
+        """Learn where the records are kept, before the first is shown."""
+
     @abstractmethod
     def show(self, record: Record) -> None:
         """Show one record."""

@@ -7,15 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from railbed.cli.screen import Screen
+from railbed.cli.bar import BarScreen
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 
 STYLES = {
@@ -30,7 +28,7 @@ WIDE = 110
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
 
 
-class TextScreen(Screen):
+class TextScreen(BarScreen):
     """A table per node on standard output; progress on standard error."""
 
     def __init__(self, *, verbose: bool) -> None:
@@ -48,15 +46,6 @@ class TextScreen(Screen):
             transient=True,
             disable=not sys.stderr.isatty(),
         )
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def show(self, record: Record) -> None:
         """Move the progress bar; keep what is shown in groups."""

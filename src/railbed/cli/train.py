@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Annotated, Literal
+from functools import partial
 
 import typer
 from rich.console import Console
@@ -17,12 +17,31 @@ from rich.table import Table
 
 from railbed.check.judge import all_checks
 from railbed.check.run import check
+from railbed.cli.attached import attached
+from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen
 from railbed.cli.showenv import show_env
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.stopped import stopped
+from railbed.cli.trainfiles import training_files
+from railbed.cli.trainoptions import (
+    AttachOption,
+    DetachOption,
+    EnvironmentOption,
+    ListOption,
+    MinimumOption,
+    RanksOption,
+    RecipeArgument,
+    ResumeOption,
+    SettingsOption,
+    StopOption,
+    TransportOption,
+    UncheckedOption,
+)
+from railbed.cli.trainruns import TRAINING, refuse_mixtures
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import UsageError, UserError
 from railbed.fleet import Fleet
@@ -33,6 +52,7 @@ from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import read_records
 from railbed.train import recipes, tokens
 from railbed.train.data import prepare
+from railbed.train.fit import fit
 from railbed.train.recipe import Recipe
 from railbed.train.run import Order, train
 
@@ -50,8 +70,6 @@ RULES = (
 )
 """What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
-Transport = Literal["auto", "nccl", "mpi", "gloo"]
-TRAINING = "training"
 
 
 class NotFit(UserError):
@@ -59,28 +77,20 @@ class NotFit(UserError):
 
 
 def train_command(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe by name, or a file.")] = "tiny",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; repeatable."),
-    ] = None,
+    context: typer.Context,
+    recipe: RecipeArgument = "tiny",
+    settings: SettingsOption = None,
     cluster: ClusterOption = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option("--ranks", metavar="N", min=1, help="Ranks per node. [default: one per GPU, or one]"),
-    ] = None,
-    minimum: Annotated[
-        int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
-    ] = 1,
-    transport: Annotated[Transport, typer.Option("--transport", help="What carries the gradients.")] = "auto",
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
-    ] = None,
-    environment: Annotated[
-        bool, typer.Option("--show-env", help="Print what each node's ranks are told of the fabric, and why; end.")
-    ] = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the recipes and end.")] = False,
-    unchecked: Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")] = False,
+    ranks: RanksOption = None,
+    minimum: MinimumOption = 1,
+    transport: TransportOption = "auto",
+    resume: ResumeOption = None,
+    detach: DetachOption = False,
+    attach: AttachOption = None,
+    stop: StopOption = None,
+    environment: EnvironmentOption = False,
+    listing: ListOption = False,
+    unchecked: UncheckedOption = False,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:
@@ -88,18 +98,25 @@ def train_command(
 
     Example: railbed train tiny --set steps=200
     """
+    refuse_mixtures(context)
+    if attach is not None:
+        return attached(attach, as_json=as_json)
+    if stop is not None:
+        return stopped(stop, as_json=as_json)
     if listing:
         _list_recipes(as_json=as_json)
         return OK
-    site = given_cluster(cluster, None) or built_in_local()
     if environment:
-        return show_env(site, timeout=timeout, as_json=as_json)
+        return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
+    unseen = in_background(as_json=as_json) if detach else None
+    site = given_cluster(cluster, None) or built_in_local()
     local = all(node.host == "local" for node in site.nodes.values())
     order = _order(recipe, settings or [], resume)
     order = replace(order, ranks=ranks or (LOCAL_RANKS if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
-    screen = JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False)
-    return perform("train", site, options, lambda fleet: _work(site, fleet, order, unchecked=unchecked), screen=screen)
+    screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
+    work = partial(_work, site, order=order, unchecked=unchecked)
+    return perform("train", site, options, work, screen=screen, beside=training_files)
 
 
 def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
@@ -123,11 +140,15 @@ def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
     )
 
 
-async def _work(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -> AsyncGenerator[Record, None]:
     yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe)})
     if not unchecked and len(site.nodes) > 1:
         async with aclosing(_checked(site, fleet)) as findings:
             async for record in findings:
+                yield record
+    if not unchecked:
+        async with aclosing(fit(site, fleet, order)) as estimates:
+            async for record in estimates:
                 yield record
     async with aclosing(train(site, fleet, order)) as records:
         async for record in records:
@@ -143,7 +164,7 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
             if isinstance(record, Finding) and record.verdict is Verdict.FAIL and record.check != "reachable":
                 wrong.append(record)
     if wrong:
-        told = "; ".join(f"{one.check} of {one.subject}: {one.observed}" for one in wrong[:3])
+        told = "; ".join(f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3])
         more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise NotFit(f"the cluster cannot train as it is: {told}{more}", hint="`railbed check` says what to do")
 

@@ -5,25 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from railbed.cli.bar import BarScreen
 from railbed.cli.pathline import PathLine
-from railbed.cli.screen import Screen
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
-TOLD = ("generation", "restart", "node_up", "node_lost", "node_cut", "resumed", "checkpoint_failed", "notice", "error")
+TOLD = (
+    *("estimate", "generation", "restart", "node_up", "node_lost", "node_cut", "resumed"),
+    *("shares", "checkpoint_failed", "notice", "error"),
+)
 STYLES = {"restart": "yellow", "node_lost": "red", "node_cut": "red", "error": "red", "checkpoint_failed": "red"}
 QUIET_SECONDS = 10.0
 """How often a line is printed where there is no terminal to draw a bar on."""
 
 
-class TrainScreen(Screen):
+class TrainScreen(BarScreen):
     """Progress and events on standard error, the summary on standard output."""
 
     def __init__(self, *, steps: int, verbose: bool) -> None:
@@ -37,6 +38,7 @@ class TrainScreen(Screen):
         self._export = ""
         self._path = PathLine(self._progress_print)
         self._told = 0.0
+        self._clock = 0.0
         self._progress = Progress(
             TextColumn("step"),
             MofNCompleteColumn(),
@@ -46,17 +48,9 @@ class TrainScreen(Screen):
             console=self._err,
             transient=True,
             disable=not sys.stderr.isatty(),
+            get_time=lambda: self._clock,  # of the records: steps of the past are shown faster than they were taken
         )
         self._task = self._progress.add_task("training", total=steps, now="")
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def show(self, record: Record) -> None:
         """Move the bar, or tell what happened."""
@@ -68,6 +62,7 @@ class TrainScreen(Screen):
                 if name == "loss" and self._first_loss is None:
                     self._first_loss = value
                 if name == "tokens_per_second":
+                    self._clock = record.time
                     self._move(step)
             case Event(name="gradient_path"):
                 self._path.take(record)

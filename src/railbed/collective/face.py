@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -33,4 +33,24 @@ class Collective(Protocol):
 
     def close(self) -> None:
         """Leave the group."""
+        ...
+
+
+@runtime_checkable
+class Exchanges(Protocol):
+    """What an engine may have beside: training does without, the collective benchmark measures it where it is there.
+
+    Tensors are flat. All ranks give parts of the same size.
+    """
+
+    def all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> None:
+        """Fill a tensor with the parts of all ranks, in their order."""
+        ...
+
+    def reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+        """Fill a tensor with this rank's part of the sum of all ranks' tensors."""
+        ...
+
+    def all_to_all(self, received: torch.Tensor, sent: torch.Tensor) -> None:
+        """Send each rank its part of a tensor, and fill another with the parts that come."""
         ...

@@ -37,6 +37,18 @@ class Group:
         """Take the source's tensor."""
         dist.broadcast(tensor, source)
 
+    def all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> None:
+        """Gather the parts of all ranks."""
+        dist.all_gather_into_tensor(whole, part)
+
+    def reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+        """Take this rank's part of the sum."""
+        dist.reduce_scatter_tensor(part, whole, op=dist.ReduceOp.SUM)
+
+    def all_to_all(self, received: torch.Tensor, sent: torch.Tensor) -> None:
+        """Exchange parts with every rank."""
+        dist.all_to_all_single(received, sent)
+
     def wire_bytes(self, size: int) -> int:
         """Return what a ring sends: every byte goes round twice, less what a rank already has."""
         return 2 * (self.world - 1) * size // self.world

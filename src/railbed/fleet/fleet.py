@@ -40,6 +40,7 @@ class Fleet:
         self._timeout = timeout
         self._places = asyncio.Semaphore(at_once)
         self._open: dict[str, tuple[Transport, AsyncExitStack]] = {}
+        self._opening = {target.name: asyncio.Lock() for target in self.targets}
 
     async def __aenter__(self) -> Self:
         return self
@@ -64,12 +65,24 @@ class Fleet:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def ask(self, device: str, command: Command) -> Output:
+        """Run one command on a device, beside whatever else runs there, for as long as its own time-out says.
+
+        Cancelled, it is ended on the device with all it started; so it is when we or the connection are gone.
+        """
+        try:
+            transport = await self._transport(self._target(device))
+            async with aclosing(transport.run([command])) as outputs:
+                return await anext(outputs)
+        except DeviceError:
+            await self.hang_up(device)
+            raise
+
     @asynccontextmanager
     async def open(self, device: str, command: str) -> AsyncIterator[Program]:
         """Start a program on a device, over its one connection; a connection that broke before is made anew."""
-        target = next(target for target in self.targets if target.name == device)
         try:
-            transport = await self._transport(target)
+            transport = await self._transport(self._target(device))
             async with transport.open(command) as program:
                 yield program
         except DeviceError:
@@ -103,12 +116,17 @@ class Fleet:
         """Let no command take more than half of the device's time: one that hangs must not cost what all others say."""
         return [replace(command, timeout=min(command.timeout, self._timeout / 2)) for command in commands]
 
+    def _target(self, device: str) -> Target:
+        return next(target for target in self.targets if target.name == device)
+
     async def _transport(self, target: Target) -> Transport:
-        if target.name not in self._open:
-            async with AsyncExitStack() as stack:
-                transport = await stack.enter_async_context(self._reach(target))
-                self._open[target.name] = (transport, stack.pop_all())
-        return self._open[target.name][0]
+        # One at a time: two who need a device at once share its connection.
+        async with self._opening[target.name]:
+            if target.name not in self._open:
+                async with AsyncExitStack() as stack:
+                    transport = await stack.enter_async_context(self._reach(target))
+                    self._open[target.name] = (transport, stack.pop_all())
+            return self._open[target.name][0]
 
     def _failure(
         self, device: str, outputs: Sequence[Output], commands: Sequence[Command], reason: str, remedy: str = ""

@@ -11,7 +11,7 @@ from railbed.lab.kind import KINDS
 from railbed.lab.model import Fault, FaultName, Lab
 from railbed.model.record import Event, Record
 
-ON_NODES: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "mtu"})
+ON_NODES: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "mtu", "slow"})
 ON_RAILS: frozenset[FaultName] = frozenset({"cut", "slow", "lose", "mark"})
 MTU_RANGE = range(68, 65536)
 SLOWEST = 1e5

@@ -116,6 +116,11 @@ class Lab:
             for rail in range(self.spec.rails):
                 yield node, rail
 
+    def slowed(self, node: LabNode, rail: int) -> float | None:
+        """Return the bit/s that faults leave of a node's link to a rail; None where none slows it."""
+        faults = (self.of("slow", target) for target in (node.name, rail_name(rail)))
+        return min((fault.value for fault in faults if fault and fault.value), default=None)
+
     def is_cut(self, node: LabNode, rail: int) -> bool:
         """Whether a fault cuts this node off this rail."""
         return bool(self.of("cut", node.name) or self.of("cut", rail_name(rail)))

@@ -6,4 +6,5 @@ link        our end of an agent: messages both ways, and heartbeats
 members     which nodes take part, which are out, and why
 supervise   generations of ranks: one goes on until it is done or something fails, then the next starts with who is left
 protocol    the messages between the two ends
+messages    what a rank says, and its heartbeat
 """

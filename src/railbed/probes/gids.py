@@ -53,5 +53,5 @@ def of_address(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> list[
 
 
 def rocev2_index(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> int | None:
-    """Return the index of the RoCE v2 entry of an address: chosen by type, never by its place in the table."""
+    """Return the index of the RoCE v2 entry of an address: by type and address, never by its place in the table."""
     return next((gid.index for gid in of_address(gids, address) if gid.type == ROCE_V2), None)

@@ -20,6 +20,8 @@ CARD = re.compile(rf"(?:.*/)?({ADDRESS})/(.*)|(?:.*/)?(net|infiniband)/([^/]+)/d
 """Folder of a card, by PCI address or by the interface or RDMA device it is, and what is below."""
 BELOW = re.compile(r"(net|infiniband)/([^/]+)/.*", re.ASCII)
 SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", re.ASCII)
+GEN2, GEN6 = 5.0, 64.0
+"""GT/s up to which a fifth is lost to encoding, and from which packets are sent in flits."""
 NO_WIDTH = (0, 63, 255)
 """What is read where no link was trained, and of virtual functions."""
 
@@ -48,6 +50,12 @@ class PcieCards:
     """All network and RDMA cards, by PCI address; one that was saved without it is under its interface or no name."""
 
     cards: dict[str, PcieCard]
+
+
+def carried_gbps(speed_gts: float, width: int) -> float:
+    """Return what a link carries after encoding, in Gb/s."""
+    encoding = 0.8 if speed_gts <= GEN2 else 242 / 256 if speed_gts >= GEN6 else 128 / 130
+    return speed_gts * width * encoding
 
 
 def parse(text: str) -> PcieCards:

@@ -6,20 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field, TypeAdapter, ValidationError
 
 from railbed.errors import UsageError
 from railbed.model.record import Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
 from railbed.report.series import Series, Source
-from railbed.store import RunSummary, read_run_in, record_lines
+from railbed.store import RunSummary, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
-
-_RECORD: TypeAdapter[Finding | Measurement | Change | Event] = TypeAdapter(
-    Annotated[Finding | Measurement | Change | Event, Field(discriminator="kind")]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +56,12 @@ class _Reader:
     damaged: int = 0
     last_time: float | None = None
     _generation: int = 0
+    _begins: dict[int, int] = field(default_factory=dict)
 
     def take(self, line: bytes) -> None:
         try:
-            record = _RECORD.validate_json(line)
-        except ValidationError:
+            record = read_record(line)
+        except ValueError:
             self.damaged += not _is_record(line)
             return
         if not isinstance(record, Measurement):
@@ -89,7 +83,7 @@ class _Reader:
         rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
         series = self.series.get(record.name)
         if series is None:
-            series = self.series[record.name] = Series(record.unit, record.source == "simulated")
+            series = self.series[record.name] = Series(record.unit, record.source == "simulated", self._begins)
         source = Source(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:
             series.add(step, record.value, source, self._generation)

@@ -10,6 +10,8 @@ from typing import Any
 from railbed.model.record import Event
 from railbed.report.data import RunData
 
+ESTIMATED = ("device", "ranks", "needed_bytes", "available_bytes", "estimated_rank_bytes")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
@@ -61,6 +63,28 @@ def recipe(run: RunData) -> Mapping[str, Any]:
         if isinstance(found, Mapping):
             return found
     return {}
+
+
+def memory(run: RunData) -> list[dict[str, Any]]:
+    """Return, by node, what was estimated before the launch, and the most that one rank took in the end."""
+    estimates: dict[str, Mapping[str, Any]] = {}
+    for event in run.told("estimate"):
+        match event.data.get("nodes"):
+            case Mapping() as nodes:
+                estimates.update({str(node): told for node, told in nodes.items() if isinstance(told, Mapping)})
+    peaks: dict[str, float] = {}
+    for source, told in (
+        run.series["peak_memory_bytes"].by_source().items() if "peak_memory_bytes" in run.series else ()
+    ):
+        peaks[source.node] = max(peaks.get(source.node, 0.0), *told)
+    return [
+        {
+            "node": node,
+            **{name: estimates.get(node, {}).get(name) for name in ESTIMATED},
+            "peak_memory_bytes": peaks.get(node),
+        }
+        for node in dict.fromkeys([*estimates, *peaks])
+    ]
 
 
 def generations(run: RunData) -> list[Generation]:

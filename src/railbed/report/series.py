@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from statistics import fmean
 from typing import NamedTuple
 
@@ -33,6 +33,9 @@ class Series:
 
     unit: str
     simulated: bool = False
+    begins: dict[int, int] = field(default_factory=dict)
+    """The first step of each generation; one map for all measures of a run, so that what a restart threw away is thrown
+    away of every measure."""
     sources: list[Source] = field(default_factory=list)
     _number: dict[Source, int] = field(default_factory=dict)
     _steps: array[int] = field(default_factory=lambda: array("q"))
@@ -49,19 +52,29 @@ class Series:
         self._values.append(value)
         self._from.append(self._number[source])
         self._generations.append(generation)
+        self.begins[generation] = min(step, self.begins.get(generation, step))
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def kept(self) -> dict[int, dict[Source, float]]:
-        """Return what stands: of a step that was done again, the last time, by those who took part in it."""
-        last = dict(zip(self._steps, self._generations, strict=True))
-        found: dict[int, dict[Source, float]] = {step: {} for step in sorted(last)}
+        """Return what stands, by step: what a later generation went back behind is not in the history."""
+        thrown_away = self._thrown_away()
+        found: dict[int, dict[Source, float]] = {}
         for step, value, number, generation in zip(
             self._steps, self._values, self._from, self._generations, strict=True
         ):
-            if generation == last[step]:
-                found[step][self.sources[number]] = value
+            if step < thrown_away[generation]:
+                found.setdefault(step, {})[self.sources[number]] = value
+        return dict(sorted(found.items()))
+
+    def _thrown_away(self) -> dict[int, float]:
+        """Return for each generation the first of its steps that a later one went back to."""
+        found: dict[int, float] = {}
+        earliest = inf
+        for generation in sorted(self.begins, reverse=True):
+            found[generation] = earliest
+            earliest = min(earliest, self.begins[generation])
         return found
 
     def mean(self) -> Points:

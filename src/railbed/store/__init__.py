@@ -1,9 +1,13 @@
 """Runs: one folder per use of a verb, append-only, readable with `jq`, whole after any crash."""
 
+from railbed.store.follow import follow
+from railbed.store.line import read_record
+from railbed.store.process import Process, ask_to_end
 from railbed.store.run import (
     OpenRun,
     RunSummary,
     find_run,
+    is_being_written,
     list_runs,
     open_run,
     read_records,
@@ -15,10 +19,15 @@ from railbed.store.run import (
 
 __all__ = [
     "OpenRun",
+    "Process",
     "RunSummary",
+    "ask_to_end",
     "find_run",
+    "follow",
+    "is_being_written",
     "list_runs",
     "open_run",
+    "read_record",
     "read_records",
     "read_run",
     "read_run_in",

@@ -26,6 +26,7 @@ from railbed import __version__
 from railbed.errors import UsageError
 from railbed.model.record import Finding, Record
 from railbed.model.scrub import scrub
+from railbed.store.process import Process, this_process
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
@@ -46,6 +47,8 @@ class RunSummary:
     status: Status = "running"
     exit: int | None = None
     verdicts: dict[str, int] = field(default_factory=dict)
+    process: Process | None = None
+    """Who writes it, or wrote it."""
 
 
 _SUMMARY = TypeAdapter(RunSummary)
@@ -99,6 +102,9 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
         with _told(parent):
             folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
             (folder / CLUSTER).write_text(cluster_text, encoding="utf-8")
+            # Before `run.json` is there: whoever finds a run that goes on finds it locked.
+            records = stack.enter_context((folder / RECORDS).open("ab", buffering=0))
+            fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
             summary = RunSummary(
                 id=folder.name,
                 verb=verb,
@@ -107,10 +113,9 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
                 cluster=cluster_name,
                 version=__version__,
                 started=started,
+                process=this_process(),
             )
             write_atomically(folder / ABOUT, to_json(summary, indent=1))
-            records = stack.enter_context((folder / RECORDS).open("ab", buffering=0))
-            fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield OpenRun(folder, summary, records)
 
 
@@ -179,18 +184,25 @@ def record_lines(folder: Path) -> Iterator[bytes]:
 def read_run_in(folder: Path) -> RunSummary | None:
     """Return the run in a folder; None where there is none that can be read."""
     try:
-        name = folder.name if RUN_NAME.fullmatch(folder.name) else folder.resolve().name
-        summary = replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
+        summary = _read_about(folder)
+        if summary.status == "running" and not is_being_written(folder):
+            # It may have ended in order between the two looks; then this one says how.
+            summary = _read_about(folder)
+            return replace(summary, status="died") if summary.status == "running" else summary
     except (OSError, ValueError):
         return None
-    if summary.status == "running" and not _is_being_written(folder / RECORDS):
-        return replace(summary, status="died")
     return summary
 
 
-def _is_being_written(path: Path) -> bool:
+def _read_about(folder: Path) -> RunSummary:
+    name = folder.name if RUN_NAME.fullmatch(folder.name) else folder.resolve().name
+    return replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
+
+
+def is_being_written(folder: Path) -> bool:
+    """Say whether the process that writes a run is still there."""
     try:
-        with path.open("rb") as records:
+        with (folder / RECORDS).open("rb") as records:
             fcntl.flock(records, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

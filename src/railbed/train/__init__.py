@@ -3,4 +3,5 @@
 recipe      what to train, as a validated file          data        text to memory-mapped tokens
 order       which window of tokens is where in a step   job         what a rank is told, and how
 checkpoints which saved states are good                 estimate    memory before anything is started
+fit         whether it fits into the nodes              idle        how long ranks waited for each other
 """

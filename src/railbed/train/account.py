@@ -15,6 +15,7 @@ UNITS = {
     "tokens_per_second": "token/s",
     "mfu": "1",
     "bytes_sent": "byte",
+    "peak_memory_bytes": "byte",
 }
 """Everything else that a rank measures is in seconds, and its name says so."""
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
@@ -26,7 +27,7 @@ TOGETHER = "global_tokens_per_second"
 def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
     """Yield what is kept of a rank's message."""
     match said:
-        case {"kind": "progress" | "evaluation", "step": int(step)}:
+        case {"kind": "progress" | "evaluation" | "memory", "step": int(step)}:
             yield from _measurements(node, rank, step, said)
         case {"kind": "checkpoint", "step": int(step)}:
             words = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"
@@ -38,6 +39,10 @@ def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record
             yield from _trials(node, rank, said)
         case {"kind": "resumed", "step": int(step)} if rank == 0:
             yield Event(name="resumed", subject=node, message=f"goes on after step {step}", data=_data(said))
+        case {"kind": "shares", "sentence": str(sentence)}:
+            yield Event(name="shares", message=sentence, data=_data(said))
+            if cost := said.get("cost"):
+                yield Event(name="notice", message=str(cost))
         case {"kind": "chosen" | "sample" | "exported" | "done" as kind}:
             yield Event(name=kind if kind != "done" else "rank_done", subject=f"{node}/rank{rank}", data=_data(said))
 

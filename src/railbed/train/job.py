@@ -8,10 +8,14 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     chosen              what was chosen for this hardware: device, precision, compile, threads, micro_batch, …
     transport           from rank 0: engine, reason, falls_back, timings (by engine: size, seconds, repeats)
     resumed             step: where a resumed run goes on
+    shares              from rank 0: step, sentence, counts, paces and names by rank: how the global batch is split from
+                        here on; cost: a sentence where a rank costs more than it gives
     progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
-                        step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …
+                        step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …;
+                        peak_memory_bytes where it has grown
     counters            step, begin, transport, rdma, net, tcp_segments: those of the node, from its first rank
     evaluation          step, validation_loss
+    memory              step, peak_memory_bytes: where it has grown after the last step
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
     checkpoint_failed   step, sentence: training goes on
     sample              step, tokens: text made by the model, still as tokens
@@ -57,7 +61,10 @@ class JobSpec:
     local_world: int = 1
     """Ranks on this node; they share its cores."""
     shares: tuple[float, ...] = (1.0,)
-    """One for each rank: how much of the global batch it gets. Zero takes part and computes nothing."""
+    """One for each rank: how much of the global batch it gets, at first where the recipe says `shares: speed`. Zero
+    takes part and computes nothing."""
+    names: tuple[str, ...] = ()
+    """One for each rank: what it is called in sentences and in checkpoints, where numbers change with the nodes."""
     master_address: str = "127.0.0.1"
     """Address of rank 0's node, on the network that the job uses; never a host name."""
     master_port: int = 0
@@ -93,6 +100,11 @@ class JobSpec:
     def settings(self) -> Settings:
         """Return the recipe, typed."""
         return Settings.read(self.recipe)
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Return the names of all ranks."""
+        return self.names or tuple(f"rank {rank}" for rank in range(self.world))
 
     @property
     def saves(self) -> bool:

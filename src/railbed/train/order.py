@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import fsum
 
 ROUNDS = 6
 MASK = (1 << 64) - 1
@@ -65,21 +66,22 @@ def mixed(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def deal(global_batch: int, shares: Sequence[float]) -> tuple[range, ...]:
-    """Return each rank's sequences of the global batch, as near to its share as whole sequences allow.
+def deal(global_batch: int, shares: Sequence[float], *, least: int = 0) -> tuple[range, ...]:
+    """Return each rank's sequences of the global batch, so that the last to be done is done as early as it can be.
 
-    What is left over by rounding down goes to those who lost most by it, the lower rank first. A share of zero gets
-    nothing.
+    Every rank gets its share rounded down; what is left over goes, one by one, to whoever would be done first with it,
+    the lower rank first. A share of zero gets nothing, every other at least `least` where there are so many.
     """
-    total = sum(shares)
+    total = fsum(shares)  # to the last bit the same in every version of Python
     if not shares or total <= 0 or min(shares) < 0:
         raise ValueError("shares must be zero or more, and at least one above zero")
-    exact = [global_batch * share / total for share in shares]
-    counts = [int(count) for count in exact]
-    order = sorted(range(len(shares)), key=lambda rank: (counts[rank] - exact[rank], rank))
-    order = [rank for rank in order if shares[rank] > 0]
-    for turn in range(global_batch - sum(counts)):
-        counts[order[turn % len(order)]] += 1
+    workers = [rank for rank, share in enumerate(shares) if share > 0]
+    if least * len(workers) > global_batch:
+        least = 0
+    free = global_batch - least * len(workers)
+    counts = [max(least, int(free * share / total)) if share > 0 else 0 for share in shares]
+    while sum(counts) < global_batch:
+        counts[min(workers, key=lambda rank: ((counts[rank] + 1) / shares[rank], rank))] += 1
     starts = [sum(counts[:rank]) for rank in range(len(counts))]
     return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
 

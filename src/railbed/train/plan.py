@@ -69,27 +69,41 @@ class Saved:
 
 def ranks_of(course: Course, generation: int, members: Sequence[Member], saved: Saved) -> dict[str, list[RankStart]]:
     """Return the ranks of a generation, by node: numbered in the order of the members, the first is rank 0."""
-    world = sum(member.ranks for member in members)
     first = {member.name: sum(one.ranks for one in members[:at]) for at, member in enumerate(members)}
     newest = saved.newest([member.name for member in members])
     resume = ResumeSource(step=newest[0], rank=first[newest[1]]) if newest else None
     return {
         member.name: [
-            _rank(course, generation, member, members[0], first[member.name] + local, local, world, resume)
+            _rank(course, generation, members, member, first[member.name] + local, local, resume)
             for local in range(member.ranks)
         ]
         for member in members
     }
 
 
+def names_of(members: Sequence[Member]) -> tuple[str, ...]:
+    """Return what each rank is called: by its node, whose name stays the same when ranks get other numbers."""
+    return tuple(
+        member.name if member.ranks == 1 else f"{member.name}:{local}"
+        for member in members
+        for local in range(member.ranks)
+    )
+
+
+def shares_of(recipe: Mapping[str, Any], members: Sequence[Member]) -> tuple[float, ...]:
+    """Return the weight of each rank: its node's in the recipe, or 1."""
+    given = recipe.get("shares")
+    weights = given if isinstance(given, Mapping) else {}
+    return tuple(float(weights.get(member.name, 1.0)) for member in members for _ in range(member.ranks))
+
+
 def _rank(  # noqa: PLR0917  (all that tells one rank from another)
     course: Course,
     generation: int,
+    members: Sequence[Member],
     member: Member,
-    master: Member,
     rank: int,
     local: int,
-    world: int,
     resume: ResumeSource | None,
 ) -> RankStart:
     place = course.places[member.name]
@@ -98,11 +112,12 @@ def _rank(  # noqa: PLR0917  (all that tells one rank from another)
         run=course.run,
         generation=generation,
         rank=rank,
-        world=world,
+        world=sum(one.ranks for one in members),
         local_rank=local,
         local_world=member.ranks,
-        shares=(1.0,) * world,
-        master_address=master.address,
+        shares=shares_of(course.recipe, members),
+        names=names_of(members),
+        master_address=members[0].address,
         master_port=course.port,
         interface=place.interface,
         timeout_seconds=course.timeout,

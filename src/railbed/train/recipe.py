@@ -5,11 +5,14 @@ The worker reads the same keys through `settings.py`, which needs no pydantic.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from railbed.model.cluster import Number, Part, Text, Whole
+from railbed.train.settings import WireFormat
 
 Auto = Literal["auto"]
 
@@ -26,6 +29,15 @@ def _choice_or_auto(value: object) -> object:
     raise ValueError("expected auto, true or false")
 
 
+def _shares(value: object) -> object:
+    weights = value.values() if isinstance(value, Mapping) else ()
+    numbers = [weight for weight in weights if isinstance(weight, int | float) and not isinstance(weight, bool)]
+    right = len(numbers) == len(weights) > 0 and all(0 < weight < inf for weight in numbers)
+    if right or value in ("speed", "equal"):
+        return value
+    raise ValueError("expected speed, equal, or weights of nodes above 0 such as {node1: 3}")
+
+
 CountOrAuto = Annotated[
     int | Auto,
     BeforeValidator(_count_or_auto),
@@ -35,6 +47,11 @@ ChoiceOrAuto = Annotated[
     bool | Auto,
     BeforeValidator(_choice_or_auto),
     Field(json_schema_extra={"x-form": "auto, true or false"}),
+]
+Shares = Annotated[
+    Literal["speed", "equal"] | dict[str, float],
+    BeforeValidator(_shares),
+    Field(json_schema_extra={"x-form": "speed, equal, or weights of nodes above 0 such as {node1: 3}"}),
 ]
 Positive = Annotated[Whole, Field(ge=1)]
 Natural = Annotated[Whole, Field(ge=0)]
@@ -146,6 +163,10 @@ class Recipe(Part):
     model: Model = Model()
     data: Data = Data()
     batch: Batch = Batch()
+    shares: Shares = "speed"
+    """How the global batch is split over the ranks: by the `speed` that is measured, `equal`, or by weights of nodes,
+    which each rank of the node has (1 where a node is not named). A step is the same up to rounding whatever the split;
+    runs whose last bits must be the same need `equal` or weights."""
     optimiser: Optimiser = Optimiser()
     evaluation: Evaluation = Evaluation()
     checkpoint: CheckpointTimes = CheckpointTimes()
@@ -157,7 +178,7 @@ class Recipe(Part):
     """Processor threads of a rank; `auto` shares the cores of a node among its ranks."""
     gradient_checkpointing: bool = False
     """Compute activations twice in place of keeping them: a third slower, far less memory."""
-    wire: Literal["fp32"] = "fp32"
-    """How gradients travel."""
+    wire: WireFormat = "fp32"
+    """How gradients travel: `bf16` halves the bytes, `bf16-feedback` sends what it rounded away with the next step."""
     traffic: Traffic | None = None
     """A load for the network in place of a model."""

@@ -20,6 +20,7 @@ from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
 from railbed.train.fabric import NodeFabric, fabric_of, read_facts
+from railbed.train.idle import IdleTimes
 from railbed.train.ledger import Ledger, must_be_rdma
 from railbed.train.plan import Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
@@ -47,6 +48,10 @@ class Order:
     resume: bool = False
     """Go on from what an earlier run of this name left on the nodes."""
 
+    def ranks_on(self, node: Node) -> int:
+        """Return how many ranks a node gets."""
+        return self.ranks or max(1, len(node.gpus))
+
 
 class TrainJob:
     """Training, as the launch sees it."""
@@ -56,9 +61,11 @@ class TrainJob:
         self._saved = saved
         self._ledger = ledger
         self._fresh = 0.0
+        self._idle = IdleTimes(0)
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks; they go on from the newest state that a member has."""
+        self._idle = IdleTimes(sum(member.ranks for member in members))
         self._ledger.generation([member.name for member in members])
         return ranks_of(self._course, number, members, self._saved)
 
@@ -68,7 +75,8 @@ class TrainJob:
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._saved.note(node, step, digest)
                 self._fresh = time.monotonic()
-        return [*records_of(node, rank, message), *self._ledger.hear(node, rank, message)]
+        known = [*self._idle.hear(node, rank, message), *self._ledger.hear(node, rank, message)]
+        return [*records_of(node, rank, message), *known]
 
     @property
     def may_regroup(self) -> bool:
@@ -78,7 +86,8 @@ class TrainJob:
 
 async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
     """Train on a cluster."""
-    members = {name: _member(name, node, order.ranks) for name, node in cluster.nodes.items()}
+    _refuse_strangers(cluster, order.recipe)
+    members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code = own_code()
     tokens = parcel("tokens", {path.name: path for path in order.tokens.iterdir()} if order.tokens else {})
     shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
@@ -134,6 +143,17 @@ def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
             raise Refused(f"--transport mpi does not work here: {name}: {node.obstacle}", hint=node.remedy)
 
 
+def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:
+    """Refuse a recipe that gives a weight to a node that is not there."""
+    shares = recipe.get("shares")
+    for name in shares if isinstance(shares, Mapping) else ():
+        if name not in cluster.nodes:
+            raise UsageError(
+                f"the recipe's shares name {name}, which is no node of this cluster",
+                hint=f"its nodes are {', '.join(cluster.nodes)}",
+            )
+
+
 async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:
     """Find out which states of an earlier run are whole, and on which nodes."""
     commands = {
@@ -160,12 +180,11 @@ def _run(place: Place, module: str, argument: str) -> str:
     return f"{python} -m {module} {quote_path(argument)}"
 
 
-def _member(name: str, node: Node, ranks: int | None) -> Member:
-    count = ranks or max(1, len(node.gpus))
+def _member(name: str, node: Node, ranks: int) -> Member:
     if node.ports:
-        return Member(name=name, address=str(node.ports[0].address), ranks=count)
+        return Member(name=name, address=str(node.ports[0].address), ranks=ranks)
     if node.host == LOCAL_HOST:
-        return Member(name=name, address="127.0.0.1", ranks=count)
+        return Member(name=name, address="127.0.0.1", ranks=ranks)
     raise UsageError(
         f"{name} has no port on a rail, so its ranks have no address for the others",
         hint="`railbed discover --write` finds its ports, or write `ports:` into the cluster file",

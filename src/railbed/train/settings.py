@@ -13,6 +13,7 @@ from typing import Any, Literal
 from railbed.train.plainclass import build
 
 Auto = Literal["auto"]
+WireFormat = Literal["fp32", "bf16", "bf16-feedback"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class Settings:
     model: ModelSettings
     data: DataSettings
     batch: BatchSettings
+    shares: Literal["speed", "equal"] | dict[str, float]
     optimiser: OptimiserSettings
     evaluation: EvaluationSettings
     checkpoint: CheckpointSettings
@@ -100,7 +102,7 @@ class Settings:
     compile: bool | Auto
     threads: int | Auto
     gradient_checkpointing: bool
-    wire: Literal["fp32"]
+    wire: WireFormat
     traffic: TrafficSettings | None
 
     @classmethod

@@ -23,6 +23,8 @@ class Command:
     timeout: float = 10.0
     tool: str = ""
     as_root: bool = False
+    endless: bool = False
+    """It goes on until it is ended, as a server does: to end it is no failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

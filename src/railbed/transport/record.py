@@ -138,6 +138,6 @@ class _RecordingTransport:
             message = error.message
             raise
         finally:
-            if done < len(commands):
+            if not all(command.endless for command in commands[done:]):
                 for recorder in self._recorders:
                     recorder.keep_error(self._device, "Unreachable", message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -78,6 +79,8 @@ class ReplayTransport:
             self._asked[command.key] += 1
             if nth < len(recorded):
                 yield self._output(recorded[nth])
+            elif command.endless:
+                await asyncio.Event().wait()  # what was ended before it said anything, waits to be ended
             elif self._broken:
                 raise _error(self._broken)
             else:

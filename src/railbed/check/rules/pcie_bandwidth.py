@@ -29,9 +29,7 @@ from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.rdma import on_rdma_ports, rdma_device
 from railbed.check.site import PortView
 from railbed.probes import pcie
-from railbed.probes.pcie import PcieCard
-
-GEN2, GEN6 = 5.0, 64.0
+from railbed.probes.pcie import PcieCard, carried_gbps
 
 
 @on_rdma_ports
@@ -46,12 +44,6 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield unknown(expected="a PCIe link that carries the port", observed="the card does not tell its link")
     else:
         yield _judge_link(port, card, card.speed_gts, card.width)
-
-
-def carried_gbps(speed_gts: float, width: int) -> float:
-    """Return what a link carries after encoding, in Gb/s."""
-    encoding = 0.8 if speed_gts <= GEN2 else 242 / 256 if speed_gts >= GEN6 else 128 / 130
-    return speed_gts * width * encoding
 
 
 def _judge_link(port: PortView, card: PcieCard, speed_gts: float, width: int) -> Judgement:

@@ -80,6 +80,7 @@ class NetnsKind:
         for node in lab.nodes:
             if node.name in targets:
                 await shaping.settle_mtu(lab, node)
+                await shaping.settle_cards(lab, node)
                 await machine.settle(lab, node)
 
     async def states(self, lab: Lab) -> Mapping[str, str]:

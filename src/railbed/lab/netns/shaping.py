@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from railbed.lab.host import HostFault, run
-from railbed.lab.model import HOST_MTU, Lab, LabNode, rail_name
+from railbed.lab.model import HOST_MTU, Lab, LabNode
 from railbed.lab.netns.cabling import batch
 from railbed.lab.netns.names import node_namespace, switch_namespace, switch_port
 
@@ -26,9 +26,8 @@ async def shape_nodes(lab: Lab) -> None:
     if lab.spec.rate is None and lab.spec.delay is None:
         return
     for node in lab.nodes:
-        lines = [f"qdisc replace dev {name} root {_card_queue(lab)}" for name in lab.rails]
         try:
-            await _tc(lines, node_namespace(lab, node))
+            await settle_cards(lab, node)
         except HostFault as error:
             if lab.spec.delay is not None and "qdisc kind is unknown" in error.message:
                 raise HostFault("this machine's kernel has no netem, so there can be no --delay") from error
@@ -50,6 +49,23 @@ async def settle_mtu(lab: Lab, node: LabNode) -> None:
     await batch([f"link set {name} mtu {mtu}" for name in lab.rails], node_namespace(lab, node))
 
 
+async def settle_cards(lab: Lab, node: LabNode) -> None:
+    """Give the node's own ends of its cables the speed and delay that the lab was asked for, or that a fault leaves."""
+    namespace = node_namespace(lab, node)
+    shown = json.loads(await run(["tc", "-n", namespace, "-j", "qdisc", "show"]))
+    shaped = {queue["dev"] for queue in shown if queue["kind"] in ("tbf", "netem")}
+    lines = []
+    for name, rail in lab.rails.items():
+        # A slow rail is slow where the switch forwards; only a fault of the node itself is its card's.
+        fault = lab.of("slow", node.name)
+        rate = lab.slowed(node, rail) if fault else lab.spec.rate
+        if rate is not None or lab.spec.delay is not None:
+            lines.append(f"qdisc replace dev {name} root {_card_queue(lab, rate)}")
+        elif name in shaped:
+            lines.append(f"qdisc del dev {name} root")
+    await _tc(lines, namespace)
+
+
 def _links(lab: Lab) -> Iterator[tuple[str, bool]]:
     """Yield each port of the switch and whether it has a link; a node without power has none."""
     for node in lab.nodes:
@@ -64,7 +80,7 @@ async def _settle_queues(lab: Lab, switch: str) -> None:
     shaped = {queue["dev"] for queue in shown if queue["kind"] == "tbf"}
     lines = []
     for node, rail in lab.ports():
-        port, rate = switch_port(node, rail), _rail_rate(lab, rail)
+        port, rate = switch_port(node, rail), lab.slowed(node, rail) or lab.spec.rate
         if rate is not None:
             lines.append(f"qdisc replace dev {port} root {_bucket(rate)}")
         elif port in shaped:
@@ -72,17 +88,12 @@ async def _settle_queues(lab: Lab, switch: str) -> None:
     await _tc(lines, switch)
 
 
-def _rail_rate(lab: Lab, rail: int) -> float | None:
-    fault = lab.of("slow", rail_name(rail))
-    return fault.value if fault else lab.spec.rate
-
-
-def _card_queue(lab: Lab) -> str:
+def _card_queue(lab: Lab, rate: float | None) -> str:
     if lab.spec.delay is None:
-        assert lab.spec.rate is not None
-        return _bucket(lab.spec.rate)
-    rate = f" rate {lab.spec.rate}bit" if lab.spec.rate else ""
-    return f"netem delay {lab.spec.delay * 1e6:.0f}us limit 100000{rate}"
+        assert rate is not None
+        return _bucket(rate)
+    limit = f" rate {rate:.0f}bit" if rate else ""
+    return f"netem delay {lab.spec.delay * 1e6:.0f}us limit 100000{limit}"
 
 
 def _bucket(rate: float) -> str:

@@ -84,19 +84,19 @@ def _lines(lab: Lab, node: LabNode, rails: Iterable[str], *, clock: bool) -> Ite
     for name in rails:
         yield f"ip link set dev {name} mtu {int(fault.value or HOST_MTU) if fault else HOST_MTU}"
         yield f"tc qdisc del dev {name} root 2>/dev/null || :"
-        yield from queues(lab, name)
+        yield from queues(lab, node, name)
 
 
-def queues(lab: Lab, rail: str) -> Iterator[str]:
+def queues(lab: Lab, node: LabNode, rail: str) -> Iterator[str]:
     """Yield the queues of a rail, each inside the one before: loss and delay, then the rate, then marks."""
     parent = "root"
-    lose, slow, mark = lab.of("lose", rail), lab.of("slow", rail), lab.of("mark", rail)
+    lose, slow, mark = lab.of("lose", rail), lab.slowed(node, lab.rails[rail]), lab.of("mark", rail)
     if lose or lab.spec.delay is not None:
         loss = f" loss {lose.value:g}%" if lose else ""
         delay = f" delay {lab.spec.delay * 1e6:.0f}us" if lab.spec.delay is not None else ""
         yield f"tc qdisc add dev {rail} {parent} handle 1: netem limit 10000{delay}{loss}"
         parent = "parent 1:1"
-    rates = [slow.value if slow and slow.value else lab.spec.rate, (mark.value or MARK_RATE) if mark else None]
+    rates = [slow or lab.spec.rate, (mark.value or MARK_RATE) if mark else None]
     rate = min((rate for rate in rates if rate is not None), default=None)
     if rate is not None:
         burst, limit = max(SMALLEST_BURST, int(rate / 8 / 250)), max(SMALLEST_QUEUE, int(rate / 8 * QUEUE_SECONDS))

@@ -22,6 +22,7 @@ UDEV_RULES = (
     "80-net-setup-link.rules",
     "99-systemd.rules",
 )
+NO_SPACE = "No space left on device"
 STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service", "railbed-warm.service")
 
 
@@ -36,19 +37,27 @@ async def install(root: Path) -> None:
     try:
         await run([*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root)], seconds=INSTALL_SECONDS)
     except HostFault as error:
-        words = complaint(log)
-        raise HostFault(
-            f"Debian could not be installed into the image: {words or error.message}",
-            hint="RAILBED_MIRROR=URL names another mirror than Debian's own",
-        ) from error
+        raise _why(complaint(log) or error.message, root) from error
+
+
+def _why(words: str, root: Path) -> HostFault:
+    if NO_SPACE in words:
+        return HostFault(
+            f"the image does not fit: there is no space left in {root.parent.parent}",
+            hint="make room, or RAILBED_CACHE=FOLDER names another place",
+        )
+    return HostFault(
+        f"Debian could not be installed into the image: {words}",
+        hint="RAILBED_MIRROR=URL names another mirror than Debian's own",
+    )
 
 
 def _mmdebstrap(root: Path) -> list[str]:
     options = [
         'Apt::Install-Recommends "false"',
         'Acquire::Languages "none"',
-        'Acquire::Retries "2"',
-        'Acquire::http::Timeout "20"',
+        'Acquire::Retries "1"',
+        'Acquire::http::Timeout "15"',
     ]
     mirror = os.environ.get("RAILBED_MIRROR")
     kernel = f"linux-image-{architecture().debian}"
@@ -70,10 +79,11 @@ def complaint(log: Path) -> str:
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     except FileNotFoundError:
         return ""
-    wanted = (
+    full = (line for line in lines if NO_SPACE in line)
+    telling = (
         line for start in ("E: Failed", "W: Failed", "E:", "") for line in reversed(lines) if line.startswith(start)
     )
-    return next(wanted, "").removeprefix("E: ")
+    return next(full, next(telling, "")).removeprefix("E: ")
 
 
 def kernel_release(root: Path) -> str:

@@ -22,6 +22,8 @@ def headline(run: RunData) -> Headline | None:
     if "loss" not in run.series:
         return None
     points = run.series["loss"].mean()
+    if not points.steps:
+        return None
     first, last = ends(points.values)
     asked = recipe(run).get("steps")
     made = points.steps[-1]

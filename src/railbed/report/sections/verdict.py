@@ -51,12 +51,12 @@ def _numbers(run: RunData) -> list[tuple[str, Cell]]:
     items: list[tuple[str, Cell]] = []
     if "loss" in run.series:
         items.append(("loss at the end", number(ends(run.series["loss"].mean().values)[1])))
-    if "validation_loss" in run.series:
-        items.append(("validation loss", number(run.series["validation_loss"].mean().values[-1])))
+    if "validation_loss" in run.series and (values := run.series["validation_loss"].mean().values):
+        items.append(("validation loss", number(values[-1])))
     if "tokens_per_second" in run.series:
-        items.append(("tokens/s, median", number(median(run.series["tokens_per_second"].values()))))
+        items.append(("tokens/s, median", number(median(run.series["tokens_per_second"].mean().values))))
     if "mfu" in run.series:
-        items.append(("MFU, median", percent(median(run.series["mfu"].values()))))
+        items.append(("MFU, median", percent(median(run.series["mfu"].mean().values))))
     if not run.series:
         found = Counter(finding.verdict for finding in run.findings)
         items += [(COUNTED.get(verdict, verdict.value), f"{found[verdict]:,}") for verdict in Verdict if found[verdict]]

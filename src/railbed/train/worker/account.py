@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import resource
+
 import torch
 
-from railbed.train.order import deal, pieces
+from railbed.train.order import pieces
 from railbed.train.worker.hardware import Chosen
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.step import Stepper, Taken
 
+LEAST_GROWTH = 0.01
+"""By how much the peak of memory must have grown to be told anew."""
 PARTS = ("data", "forward", "backward", "allreduce_exposed", "optimiser", "other")
 
 
@@ -19,6 +23,7 @@ class Account:
         self._stepper, self._chosen, self._messages = stepper, chosen, messages
         self._flops = stepper.model.flops_per_token()
         self.last_loss: float | None = None
+        self._peak = 0
 
     def tell_choices(self, transport: str) -> None:
         """Tell what this rank computes with."""
@@ -44,11 +49,10 @@ class Account:
     def read(self, taken: Taken) -> bool:
         """Tell of a step; return whether rank 0 asked for a checkpoint with it. On a GPU this waits for the step."""
         settings = self._stepper.settings
-        loss, asked = taken.together.tolist()
+        loss, asked, *_ = taken.together.tolist()
         parts, seconds = taken.clock.parts(), taken.clock.total()
         context, sequences = settings.model.context, settings.batch.sequences
-        mine = deal(sequences, self._stepper.shares)[self._stepper.collective.rank]
-        speed = taken.sequences * context / seconds
+        speed = len(taken.mine) * context / seconds
         self.last_loss = loss
         self._messages.step = taken.step
         self._messages.send(
@@ -64,12 +68,23 @@ class Account:
             **{f"{part}_seconds": parts.get(part, 0.0) for part in PARTS},
             bytes_sent=taken.sent_bytes,
             bytes_reduced=taken.reduced_bytes,
-            samples=[(taken.step - 1) * sequences + mine.start, (taken.step - 1) * sequences + mine.stop],
-            **self._memory(),
+            samples=[(taken.step - 1) * sequences + end for end in (taken.mine.start, taken.mine.stop)],
+            **self._grown_memory(),
         )
         return bool(asked > 0)
 
-    def _memory(self) -> dict[str, int]:
-        if self._stepper.device.type != "cuda":
+    def tell_memory(self) -> None:
+        """Tell the most that this rank ever had in memory, after what comes after the last step."""
+        if grown := self._grown_memory():
+            self._messages.send("memory", step=self._messages.step, **grown)
+
+    def _grown_memory(self) -> dict[str, int]:
+        """Return the most that this rank ever had in memory, where that is clearly more than was told before."""
+        on_gpu = self._stepper.device.type == "cuda"
+        peak = (
+            torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        )
+        if peak <= self._peak * (1 + LEAST_GROWTH):
             return {}
-        return {"device_memory_bytes": torch.cuda.max_memory_allocated()}
+        self._peak = peak
+        return {"peak_memory_bytes": peak}

@@ -1,7 +1,7 @@
 """The state of training: to the disk while training goes on, back from it, and from one rank to all.
 
-Everything an exact continuation needs is in it: parameters, AdamW's moments, the step. The order of the data, the
-learning rate and the random numbers are functions of seed and step.
+Everything an exact continuation needs is in it: parameters, AdamW's moments, the step, and the speeds that the batch
+is shared by. The order of the data, the learning rate and the random numbers are functions of seed and step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -31,8 +31,12 @@ MODEL, OPTIMISER, STATE = "model.safetensors", "optimiser.safetensors", "state.j
 class State:
     """A model and its optimiser, as named tensors; where they are, they are changed in place."""
 
-    def __init__(self, model: Gpt, optimiser: torch.optim.Optimizer) -> None:
+    def __init__(self, model: Gpt, optimiser: torch.optim.Optimizer, names: Sequence[str] = ()) -> None:
         self._optimiser = optimiser
+        self.names = names
+        device = next(model.parameters()).device
+        self.paces = torch.zeros(len(names), dtype=torch.float64, device=device)
+        """The speeds of the ranks that the global batch is shared by (`Split.paces`); 0 where none was measured yet."""
         rows = model.shape.vocabulary
         self.model = {name: _without_padding(name, p.detach(), rows) for name, p in model.named_parameters()}
         self.moments = {
@@ -49,14 +53,16 @@ class State:
                 raise CheckpointDamaged(f"checkpoint {path} is of another model than this recipe's")
             for key, tensor in ours.items():
                 tensor.copy_(theirs[key])
+        paces = json.loads((path / STATE).read_bytes()).get("paces", {})
+        self.paces.copy_(torch.tensor([paces.get(name, 0.0) for name in self.names], dtype=torch.float64))
         set_step(self._optimiser, step)
 
     def share(self, collective: Collective, source: int, step: int) -> None:
-        """Give the source's state to all ranks; at step 0 there are no moments yet."""
+        """Give the source's state to all ranks; at step 0 there are no moments and speeds yet."""
         for tensor in self.model.values():
             collective.broadcast(tensor, source)
         if step > 0:
-            for tensor in self.moments.values():
+            for tensor in (*self.moments.values(), self.paces):
                 collective.broadcast(tensor, source)
         set_step(self._optimiser, step)
 
@@ -72,6 +78,7 @@ class Saver:
         self._job, self._state, self._messages = job, state, messages
         self._folder = Path(job.checkpoints)
         self._copies: dict[str, dict[str, torch.Tensor]] = {}
+        self._paces: dict[str, float] = {}
         self._thread: threading.Thread | None = None
         self.last_step = -1
         """The last step whose state was handed over."""
@@ -106,6 +113,8 @@ class Saver:
                 kept[name].copy_(tensor, non_blocking=True)
         if torch.cuda.is_available():
             torch.cuda.current_stream().synchronize()
+        told = zip(self._state.names, self._state.paces.tolist(), strict=True)
+        self._paces = {name: pace for name, pace in told if pace > 0}
 
     def _write(self, step: int, stall: float) -> None:
         start = time.perf_counter()
@@ -123,7 +132,8 @@ class Saver:
     def _fill(self, beside: Path, step: int) -> dict[str, Written]:
         files = {name: write_tensors(beside / name, tensors, {}) for name, tensors in self._copies.items()}
         recipe = self._job.recipe
-        state = {"step": step, "run": self._job.run, "samples": step * recipe["batch"]["sequences"], "recipe": recipe}
+        samples = step * recipe["batch"]["sequences"]
+        state = {"step": step, "run": self._job.run, "samples": samples, "recipe": recipe, "paces": self._paces}
         files[STATE] = write_synced(beside / STATE, json.dumps(state, sort_keys=True, indent=1).encode())
         return files
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from railbed.errors import RankFailed
-from railbed.train.estimate import activation_bytes_per_token, memory
+from railbed.train.estimate import GPU_MEMORY_USED, memory, micro_limit
 from railbed.train.job import JobSpec
 from railbed.train.settings import Settings
 
@@ -43,9 +43,6 @@ PEAKS = (
 )
 """Dense bf16 (before Ampere: fp16) operations per second with fp32 sums, from the makers' data sheets."""
 
-CPU_MICRO_TOKENS = 4096
-GPU_MICRO_SEQUENCES = 64
-GPU_MEMORY_USED = 0.85
 PROBE_SIZE = 768
 PROBE_SECONDS = 0.15
 
@@ -127,22 +124,14 @@ def _threads(job: JobSpec, settings: Settings) -> int:
 
 
 def _micro_limit(settings: Settings, device: torch.device, precision: str, vocabulary: int) -> int:
-    if settings.batch.micro != "auto":
-        return settings.batch.micro
-    model = settings.model
-    if device.type != "cuda":
-        return max(1, CPU_MICRO_TOKENS // model.context)
+    whole = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
     value_bytes = 2 if precision == "bf16" else 4
-    whole = torch.cuda.get_device_properties(device).total_memory * GPU_MEMORY_USED
-    shape = {"layers": model.layers, "width": model.width, "vocabulary": vocabulary, "value_bytes": value_bytes}
-    fixed = memory(context=model.context, micro=0, gpu=True, **shape).total
-    each = model.context * activation_bytes_per_token(gpu=True, **shape)
-    fitting = int((whole - fixed) // each)
-    if fitting < 1:
-        raise RankFailed(
-            f"the model does not fit: {(fixed + each) / 1e9:.1f} GB are needed, {whole / 1e9:.1f} GB can be used"
-        )
-    return 1 << (min(fitting, GPU_MICRO_SEQUENCES).bit_length() - 1)
+    limit = micro_limit(settings, vocabulary=vocabulary, value_bytes=value_bytes, gpu_bytes=whole)
+    if whole and not limit:
+        needed = memory(settings, vocabulary=vocabulary, micro=1, value_bytes=value_bytes, gpu=True).total
+        usable = whole * GPU_MEMORY_USED
+        raise RankFailed(f"the model does not fit: {needed / 1e9:.1f} GB are needed, {usable / 1e9:.1f} GB can be used")
+    return limit
 
 
 def _peak(device: torch.device) -> tuple[float, str]:

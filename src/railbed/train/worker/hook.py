@@ -11,23 +11,29 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.face import Collective
+from railbed.train.settings import WireFormat
 from railbed.train.worker.clock import Clock
+from railbed.train.worker.wire import Wire
 
 
 class Hook:
     """Sums buckets, and keeps account of one step."""
 
-    def __init__(self, collective: Collective) -> None:
+    def __init__(self, collective: Collective, wire: WireFormat = "fp32") -> None:
         self._collective = collective
+        self._wire = Wire(wire)
+        self._settle = False
         self._clock: Clock | None = None
         self.last_bucket: float | torch.cuda.Event | None = None
         """When the last bucket of the step was full: from here on nothing hides the network."""
         self.reduced_bytes = 0
+        """Of the gradients, in the form in which they travel."""
         self.sent_bytes = 0
 
-    def begin(self, clock: Clock) -> None:
-        """Begin the account of a step."""
+    def begin(self, clock: Clock, *, settle: bool = False) -> None:
+        """Begin the account of a step; to settle is to hold nothing back for later ones."""
         self._clock = clock
+        self._settle = settle
         self.last_bucket = None
         self.reduced_bytes = self.sent_bytes = 0
 
@@ -38,9 +44,11 @@ class Hook:
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Begin to sum a bucket over all ranks."""
         buffer = bucket.buffer()
-        size = buffer.numel() * buffer.element_size()
+        packed = self._wire.pack(bucket.index(), buffer, settle=self._settle)
+        size = packed.numel() * packed.element_size()
         self.reduced_bytes += size
         self.sent_bytes += self._collective.wire_bytes(size)
         if bucket.is_last() and self._clock is not None:
             self.last_bucket = self._clock.now()
-        return self._collective.reduce_bucket(buffer)
+        done = self._collective.reduce_bucket(packed)
+        return done if packed is buffer else done.then(lambda done: buffer.copy_(done.value()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -31,6 +31,8 @@ from railbed.train.worker.hardware import Chosen, choose, device_of
 from railbed.train.worker.hook import Hook
 from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.schedule import Schedule
+from railbed.train.worker.sharing import Sharing
 from railbed.train.worker.step import BUCKET_MEGABYTES, Stepper, Taken, wrapped
 from railbed.train.worker.tokenfile import Tokens
 from railbed.train.worker.traffic import run_traffic
@@ -113,9 +115,9 @@ class Training:
         if job.resume is None and job.rank == 0:
             self.model.initialise(settings.seed)
         self.optimiser = adamw.make(self.model, settings.optimiser)
-        self.state = State(self.model, self.optimiser)
+        self.state = State(self.model, self.optimiser, job.called)
         self.saver = Saver(job, self.state, messages) if job.saves else None
-        hook = Hook(collective)
+        hook = Hook(collective, settings.wire)
         self.stepper = Stepper(
             settings=settings,
             model=self.model,
@@ -130,6 +132,7 @@ class Training:
         )
         self.account = Account(self.stepper, self.chosen, messages)
         self.counting = Counting.of(job, collective, messages)
+        self.sharing = Sharing(job, self.stepper, self.state, messages)
 
     def _check_data(self, vocabulary: int) -> None:
         context = self.settings.model.context
@@ -147,28 +150,35 @@ class Training:
         if self.saver and self.job.resume and not folder_of(Path(self.job.checkpoints), step).exists():
             self.saver.save(step)
         self.stepper.warm_up()
+        self.sharing.begin(step)
         self.messages.phase = "training"
         self._steps(step)
         self.messages.phase = "finishing"
         self._finish()
+        self.account.tell_memory()
         loss = self.account.last_loss
         self.messages.send("done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
 
     def _steps(self, first: int) -> None:
-        schedule = _Schedule(self.settings)
+        schedule = Schedule(self.settings)
         waiting: deque[Taken] = deque()
         lag = 1 if self.stepper.device.type == "cuda" else 0
         before = None
         self.counting.begin(first)
         for step in range(first, self.settings.steps):
             wants = self.job.rank == 0 and schedule.time_is_up()
-            taken = self.stepper.take(step, wants_checkpoint=wants, start=before)
+            settle = schedule.settles(step + 1)
+            tells = self.sharing.tells()
+            taken = self.stepper.take(step, wants_checkpoint=wants, tells=tells, settle=settle, start=before)
             before = taken.clock
             waiting.append(taken)
             while len(waiting) > lag:
-                schedule.read(self.account.read(waiting.popleft()))
+                oldest = waiting.popleft()
+                schedule.read(oldest.step, asked=self.account.read(oldest))
+                self.sharing.hear(oldest)
+            self.sharing.set(taken.step)
             self.counting.go_on(self.messages.step)
-            if self.saver and schedule.checkpoint_due(taken.step) and not self.saver.busy:
+            if self.saver and schedule.checkpoint_due(taken.step) and (settle or not self.saver.busy):
                 schedule.saved()
                 self.saver.save(taken.step)
             if schedule.evaluation_due(taken.step):
@@ -204,39 +214,6 @@ class Training:
             folder = Path(self.job.export)
             export(self.model, folder, tokens=Path(self.job.tokens), end_of_text=self.tokens.end_of_text)
             self.messages.send("exported", folder=str(folder))
-
-
-@dataclass(slots=True)
-class _Schedule:
-    """When to save and when to evaluate. All ranks come to the same answers at the same step."""
-
-    settings: Settings
-    _since: float = field(default_factory=time.monotonic)
-    _due: bool = False
-
-    def time_is_up(self) -> bool:
-        """Say whether rank 0 asks for a checkpoint with this step; the time begins anew then."""
-        seconds = self.settings.checkpoint.seconds
-        if seconds is None or time.monotonic() - self._since < seconds:
-            return False
-        self._since = time.monotonic()
-        return True
-
-    def read(self, asked: bool) -> None:
-        """Note that rank 0 asked for a checkpoint."""
-        self._due = self._due or asked
-
-    def checkpoint_due(self, step: int) -> bool:
-        every = self.settings.checkpoint.steps
-        self._due = self._due or (every is not None and step % every == 0)
-        return self._due
-
-    def saved(self) -> None:
-        self._due = False
-
-    def evaluation_due(self, step: int) -> bool:
-        every = self.settings.evaluation.every
-        return every > 0 and (step % every == 0 or step == self.settings.steps)
 
 
 def _shape(settings: Settings, chosen: Chosen, vocabulary: int) -> Shape:

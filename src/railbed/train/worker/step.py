@@ -24,6 +24,7 @@ from railbed.train.worker.model import Gpt
 from railbed.train.worker.tokenfile import Tokens
 
 BUCKET_MEGABYTES = 25
+MOST_SIZES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +35,11 @@ class Taken:
     """The number of steps made with this one; 1 is the first."""
     rate: float
     together: torch.Tensor
-    """Summed over all ranks: the loss, and how many ranks ask for a checkpoint."""
+    """Summed over all ranks: the loss, how many ranks ask for a checkpoint, and what else was told."""
     norm: torch.Tensor
     clock: Clock
-    sequences: int
+    mine: range
+    """This rank's sequences of the global batch."""
     sent_bytes: int
     reduced_bytes: int
 
@@ -59,22 +61,30 @@ class Stepper:
     hook: Hook
 
     def mine(self) -> range:
-        """Return this rank's sequences of every global batch."""
+        """Return this rank's sequences of the global batch."""
         return deal(self.settings.batch.sequences, self.shares)[self.collective.rank]
 
-    def take(self, step: int, *, wants_checkpoint: bool, start: Clock | None = None) -> Taken:
-        """Take step number `step`, counted from 0; `start` is the clock of the one before."""
+    def take(
+        self,
+        step: int,
+        *,
+        wants_checkpoint: bool,
+        tells: Sequence[float] = (),
+        settle: bool = False,
+        start: Clock | None = None,
+    ) -> Taken:
+        """Take step number `step`, counted from 0; `tells` goes into its sum, `start` is the clock of the last one."""
         clock = Clock(self.device, after=start)
-        self.hook.begin(clock)
-        together = torch.zeros(2, dtype=torch.float64, device=self.device)
-        micro_batches = pieces(self.mine(), self.micro_limit)
+        self.hook.begin(clock, settle=settle)
+        together = on_device(torch.tensor([0.0, wants_checkpoint, *tells], dtype=torch.float64), self.device)
+        mine = self.mine()
+        micro_batches = pieces(mine, self.micro_limit)
         for part in micro_batches[:-1]:
             with self._no_sync():
                 together[0] += self._learn(step, part, clock)
             clock.mark("backward")
         together[0] += self._learn(step, micro_batches[-1] if micro_batches else range(0), clock)
         clock.mark("backward", self.hook.last_bucket)
-        together[1] += wants_checkpoint
         self.collective.sum(together)
         if self.collective.world > 1:
             clock.mark("allreduce_exposed")
@@ -87,7 +97,7 @@ class Stepper:
             together=together,
             norm=norm,
             clock=clock,
-            sequences=len(self.mine()),
+            mine=mine,
             sent_bytes=self.hook.sent_bytes,
             reduced_bytes=self.hook.reduced_bytes,
         )
@@ -155,6 +165,8 @@ def wrapped(model: Gpt, hook: Hook, collective: Collective, *, compiled: bool) -
         # Layer by layer, so that gradients leave for the network while others are still computed.
         for block in model.h:
             block.compile(dynamic=False)
+        # Shares that follow the speed bring new sizes of micro-batches; at torch's limit of 8 it would stop compiling.
+        torch._dynamo.config.recompile_limit = MOST_SIZES  # noqa: SLF001
     device = next(model.parameters()).device
     replica = DistributedDataParallel(
         model,

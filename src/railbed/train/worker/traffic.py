@@ -42,7 +42,7 @@ def run_traffic(
     traffic = settings.traffic
     assert traffic is not None
     load = Load(traffic.gradient_bytes).to(device)
-    hook = Hook(collective)
+    hook = Hook(collective, settings.wire)
     replica: nn.Module = load
     if collective.world > 1:
         replica = DistributedDataParallel(

@@ -1,0 +1,224 @@
+"""railbed's own collective benchmark: all nodes in one job over the launcher, and the proof that it was one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from railbed.bench.account import MEASURED, WHY
+from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
+from railbed.bench.plan import collective_seconds
+from railbed.bench.suite import Step
+from railbed.errors import DeviceError
+from railbed.fleet import Fleet
+from railbed.launch.members import Member
+from railbed.launch.protocol import Message
+from railbed.launch.ship import own_code, ship
+from railbed.launch.supervise import RankStart, Supervisor
+from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.probes.shell import quote_path
+
+WORKER = "railbed.bench.worker"
+ONE_JOB = "bench_one_job"
+DEFAULT_SIZES = (8, 2**16, 2**20, 2**24)
+LOCAL_RANKS = 2
+WHY_ONE_JOB = "Jobs that never met each other look fast: each measured itself alone."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where things are on a node."""
+
+    python: str
+    code: str
+    folder: str
+    interface: str
+
+
+@dataclass
+class CollectiveJob:
+    """The benchmark, as the launch sees it: one generation, and no second."""
+
+    run: str
+    engine: str
+    operations: tuple[Operation, ...]
+    places: Mapping[str, Place]
+    port: int
+    ranks: dict[int, str] = field(default_factory=dict)
+    own: dict[int, int] = field(default_factory=dict)
+    seen: dict[int, list[int]] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    version: str = ""
+    may_regroup: bool = False
+
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:  # noqa: ARG002
+        """Return the ranks, numbered in the order of the nodes."""
+        self.ranks = dict(enumerate(member.name for member in members for _ in range(member.ranks)))
+        first = {node: min(rank for rank, one in self.ranks.items() if one == node) for node in self.ranks.values()}
+        starts: dict[str, list[RankStart]] = {}
+        for rank, node in self.ranks.items():
+            starts.setdefault(node, []).append(self._start(rank, rank - first[node], node, members[0].address))
+        return starts
+
+    def _start(self, rank: int, local: int, node: str, master: str) -> RankStart:
+        place = self.places[node]
+        spec = CollectiveSpec(
+            run=self.run,
+            engine=self.engine,
+            rank=rank,
+            world=len(self.ranks),
+            local_rank=local,
+            master_address=master,
+            master_port=self.port,
+            interface=place.interface,
+            operations=self.operations,
+        )
+        command = [place.python, "-m", WORKER, "{job}", "--messages", "{messages}"]
+        return RankStart(rank=rank, command=command, job=spec.to_json(), env={"PYTHONPATH": place.code})
+
+    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        """Return what a rank told, as records."""
+        match message:
+            case {"kind": "joined", "own": int(own), "seen": list(seen)}:
+                self.own[rank], self.seen[rank] = own, seen
+                self.engine, self.version = str(message.get("engine")), str(message.get("version"))
+                return [self.proof()] if len(self.own) == len(self.ranks) else []
+            case {"kind": "result", "operation": str(name), "size": int(size), "seconds": float(seconds)}:
+                return list(self._measurements(name, size, seconds, message))
+            case {"kind": "skipped", "operation": str(name), "sentence": str(sentence)} if rank == 0:
+                return [_finding("cluster", Verdict.SKIPPED, name, sentence)]
+            case {"kind": "error", "sentence": str(sentence)}:
+                self.errors[rank] = f"{node}: {sentence}"
+        return []
+
+    def proof(self) -> Finding:
+        """Judge whether all ranks were in one job: each saw the random number of every other."""
+        numbers = [self.own[rank] for rank in sorted(self.own)]
+        apart = [rank for rank, seen in self.seen.items() if seen != numbers]
+        nodes = len(set(self.ranks.values()))
+        observed = (
+            f"{self.ranks[apart[0]]} (rank {apart[0]}) did not see all others"
+            if apart
+            else f"{len(numbers)} ranks on {nodes} nodes saw each other's random numbers"
+        )
+        return Finding(
+            check=ONE_JOB,
+            subject="cluster",
+            verdict=Verdict.FAIL if apart else Verdict.OK,
+            expected=f"{len(self.ranks)} ranks in one job",
+            observed=observed,
+            why=WHY_ONE_JOB,
+        )
+
+    def _measurements(self, name: str, size: int, seconds: float, message: Message) -> Iterator[Measurement]:
+        ranks = len(self.ranks)
+        labels: dict[str, str | int] = {
+            "tool": "railbed",
+            "test": name,
+            "version": self.version,
+            "engine": self.engine,
+            "size": size,
+            "ranks": ranks,
+            "nodes": len(set(self.ranks.values())),
+            "iterations": int(message.get("iterations", 1)),
+            "repeat": int(message.get("repeat", 1)),
+        }
+        algorithm = size / seconds * 1e-9
+        bus = algorithm * bus_factor(name, ranks)
+        yield Measurement(name="collective_time", value=seconds * 1e6, unit="us", labels=labels)
+        yield Measurement(name="algorithm_bandwidth", value=algorithm, unit="GB/s", labels=labels)
+        yield Measurement(name="bus_bandwidth", value=bus, unit="GB/s", labels=labels)
+
+
+async def collect(
+    cluster: Cluster, fleet: Fleet, steps: Sequence[Step], *, leave_out: Collection[str] = ()
+) -> AsyncGenerator[Record, None]:
+    """Measure collectives; the steps of one engine share a job, for loading torch takes longer than measuring."""
+    nodes = {name: node for name, node in cluster.nodes.items() if name not in leave_out}
+    members = [member for name, node in nodes.items() if (member := _member(name, node))]
+    if steps and sum(member.ranks for member in members) < 2:
+        yield _finding("cluster", Verdict.SKIPPED, "collectives", "fewer than two ranks have an address on a rail")
+        return
+    for engine in dict.fromkeys(step.engine for step in steps):
+        own = [step for step in steps if step.engine == engine]
+        for step in own:
+            yield Event(
+                name="trial", subject="all nodes", message=step.test, data={"seconds": collective_seconds(step)}
+            )
+        async with aclosing(_one_job(cluster, fleet, members, engine, own)) as records:
+            async for record in records:
+                yield record
+
+
+async def _one_job(
+    cluster: Cluster, fleet: Fleet, members: Sequence[Member], engine: str, steps: Sequence[Step]
+) -> AsyncGenerator[Record, None]:
+    code = own_code()
+    shipped = await ship(fleet, [member.name for member in members], quote_path(cluster.training.workdir), [code])
+    for node, why in shipped.failed.items():
+        yield _finding(node, Verdict.UNKNOWN, "collectives", f"files cannot be put there: {why}")
+    run = f"bench-{secrets.token_hex(4)}"
+    places = {
+        name: Place(
+            python=cluster.nodes[name].python,
+            code=f"{base}/{code.name}",
+            folder=f"{base}/bench/{run}/{name}",
+            interface=_interface(cluster.nodes[name]),
+        )
+        for name, base in shipped.bases.items()
+    }
+    job = CollectiveJob(run, engine, tuple(map(_operation, steps)), places, cluster.training.rendezvous_port)
+    taking_part = [member for member in members if member.name in places]
+    agents = {name: _agent(place) for name, place in places.items()}
+    supervisor = Supervisor(fleet, job, taking_part, agents, len(taking_part))
+    try:
+        async with aclosing(supervisor.run()) as records:
+            async for record in records:
+                if isinstance(record, Event) and record.name == "restart":
+                    # A benchmark that goes on with other nodes measures something else.
+                    yield _failed(job, record)
+                    return
+                if not (isinstance(record, Event) and record.name in ("done", "generation", "node_up")):
+                    yield record
+    except DeviceError as error:
+        yield _finding("cluster", Verdict.UNKNOWN, "collectives", error.message)
+
+
+def _failed(job: CollectiveJob, restart: Event) -> Finding:
+    """Return the finding for a job that broke: what a rank said of itself tells more than that it ended."""
+    said = next(iter(job.errors.values()), restart.message)
+    missing = "No module named" in said
+    remedy = "install torch for the Python that the cluster file names (`python` of the node)" if missing else ""
+    verdict = Verdict.UNKNOWN if missing else Verdict.FAIL
+    return _finding(restart.subject or "cluster", verdict, "collectives", said, remedy)
+
+
+def _finding(subject: str, verdict: Verdict, what: str, observed: str, remedy: str = "") -> Finding:
+    expected = f"a measurement of {what}"
+    return Finding(
+        check=MEASURED, subject=subject, verdict=verdict, expected=expected, observed=observed, why=WHY, remedy=remedy
+    )
+
+
+def _operation(step: Step) -> Operation:
+    sizes = step.sizes or DEFAULT_SIZES
+    return Operation(name=step.test, sizes=sizes, seconds=step.seconds / len(sizes), repeats=step.repeats)
+
+
+def _member(name: str, node: Node) -> Member | None:
+    ranks = max(1, len(node.gpus))
+    if node.ports:
+        return Member(name=name, address=str(node.ports[0].address), ranks=ranks)
+    return Member(name=name, address="127.0.0.1", ranks=max(LOCAL_RANKS, ranks)) if node.host == LOCAL_HOST else None
+
+
+def _interface(node: Node) -> str:
+    return node.ports[0].netdev if node.ports else "lo"
+
+
+def _agent(place: Place) -> str:
+    python = f"env PYTHONPATH={quote_path(place.code)} {quote_path(place.python)}"
+    return f"{python} -m railbed.launch.agent {quote_path(place.folder)}"

@@ -1,0 +1,241 @@
+"""One trial between real nodes: servers started, awaited until they listen, clients at the same moment, all ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from railbed.bench.script import Told, unwrapped, wrapped
+from railbed.bench.tool import Call, End, Reading, Tool
+from railbed.errors import DeviceError, ParseError
+from railbed.fleet import Fleet
+from railbed.model.output import Output
+from railbed.transport.base import Command
+
+READY_SECONDS = 10.0
+SLACK_SECONDS = 20.0
+"""How much longer than planned a call may take: a machine under load, a connection that is slow to come."""
+GOODBYE_SECONDS = 3.0
+LISTENING = {"tcp": "0A", "udp": "07"}
+"""The state of a socket that waits, as /proc/net tells it."""
+NOT_FOUND = 127
+IN_USE = ("in use", "couldn't listen", "unable to start listener", "can`t bind")
+CLOCK = "correlation coefficient"
+"""What perftest says where it cannot measure its clock, as on a machine that is interrupted often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One call, with the tool that does it and the name that its outputs are kept under."""
+
+    tool: Tool
+    call: Call
+    key: str
+
+    @property
+    def program(self) -> str:
+        """The program that both nodes need."""
+        return self.tool.tests[self.call.test].program
+
+    @property
+    def seconds(self) -> float:
+        """The longest that it may take."""
+        return self.tool.planned(self.call.test, self.call.settings) * 2 + SLACK_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What came of a job."""
+
+    reading: Reading
+    client: Told
+    server: Told | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMeasured:
+    """Why there is no number: a value of the pair it concerns, never the end of the run."""
+
+    reason: str
+    remedy: str = ""
+    node: str = ""
+    """Where it failed, where that is known."""
+    lost: bool = False
+    """The node does not answer any more."""
+    retry: bool = False
+    """Trying again may do: the port was taken, or the tool could not measure its own clock."""
+    missing: bool = False
+    """The program is not installed."""
+    evidence: str = ""
+
+
+async def run_together(fleet: Fleet, jobs: Sequence[Job]) -> list[Measured | NotMeasured]:
+    """Run jobs at the same time: all servers listen before the first client starts. Nothing is left running."""
+    servers = [_Server(fleet, job) for job in jobs]
+    try:
+        started = await asyncio.gather(*(server.start() for server in servers))
+        return await asyncio.gather(
+            *(server.measured(why) for server, why in zip(servers, started, strict=True)),
+        )
+    finally:
+        await asyncio.gather(*(server.stop() for server in servers))
+
+
+class _Server:
+    """The side that waits, and the client that comes to it."""
+
+    def __init__(self, fleet: Fleet, job: Job) -> None:
+        self._fleet = fleet
+        self._job = job
+        self._task: asyncio.Task[Output] | None = None
+
+    async def start(self) -> NotMeasured | None:
+        """Start it and wait until it listens; return why it does not. Where no server is needed, do nothing."""
+        job, build = self._job, self._job.tool.server
+        if build is None:
+            return None
+        node = job.call.server.node
+        script = wrapped(build(job.call), job.call.server)
+        command = Command(
+            key=f"{job.key}.server",
+            script=script,
+            timeout=job.seconds + READY_SECONDS + SLACK_SECONDS,
+            tool=job.program,
+            endless=True,
+        )
+        self._task = asyncio.create_task(self._fleet.ask(node, command))
+        look = Command(key=f"{job.key}.listening", script=_await_listening(job), timeout=READY_SECONDS + SLACK_SECONDS)
+        looking = asyncio.create_task(self._fleet.ask(node, look))
+        try:
+            await asyncio.wait({self._task, looking}, return_when=asyncio.FIRST_COMPLETED)
+            if failure := self._failure():
+                return failure
+            return None if (await looking).exit == 0 else self._never_came()
+        except DeviceError as error:
+            return _lost(node, error)
+        finally:
+            await _ended(looking)
+
+    async def measured(self, why: NotMeasured | None) -> Measured | NotMeasured:
+        """Run the client, and return what came of it."""
+        if why:
+            return why
+        job = self._job
+        client = asyncio.create_task(self._fleet.ask(job.call.client.node, _client_command(job)))
+        try:
+            await asyncio.wait({client, *([self._task] if self._task else [])}, return_when=asyncio.FIRST_COMPLETED)
+            if not client.done():
+                # The server ended first: in order, or the client has nobody to talk to.
+                await asyncio.wait({client}, timeout=GOODBYE_SECONDS if self._failure() else job.seconds)
+            if not client.done():
+                return self._failure() or NotMeasured(reason=f"{job.program} did not end", node=job.call.client.node)
+            outcome = understood(job, client.result())
+        except DeviceError as error:
+            return _lost(job.call.client.node, error)
+        finally:
+            await _ended(client)
+        if isinstance(outcome, NotMeasured):
+            return self._more_telling(outcome)
+        return Measured(reading=outcome[0], client=outcome[1], server=await self._last_words())
+
+    async def stop(self) -> None:
+        """End it, whatever it does."""
+        if self._task:
+            await _ended(self._task)
+
+    def _more_telling(self, why: NotMeasured) -> NotMeasured:
+        """Return the server's reason, where it is the cause: it is gone, or its program or port was not to be had."""
+        failure = self._failure()
+        return failure if failure and (failure.lost or failure.missing or failure.retry) else why
+
+    def _failure(self) -> NotMeasured | None:
+        """Return why the server ended, where it did and not in order."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        node = self._job.call.server.node
+        try:
+            output = self._task.result()
+        except DeviceError as error:
+            return _lost(node, error)
+        in_order = output.exit == 0 and self._job.tool.ends_itself
+        return None if in_order else _refused(self._job, self._job.call.server, output)
+
+    def _never_came(self) -> NotMeasured:
+        call = self._job.call
+        return NotMeasured(
+            reason=f"{self._job.program} on {call.server.node} did not listen on port {call.port} "
+            f"within {READY_SECONDS:g} s",
+            remedy=f"run it there by hand: {self._job.tool.server(call) if self._job.tool.server else ''}",
+            node=call.server.node,
+        )
+
+    async def _last_words(self) -> Told | None:
+        """Return what the server printed, where it ends by itself."""
+        if self._task is None or not self._job.tool.ends_itself:
+            return None
+        await asyncio.wait({self._task}, timeout=GOODBYE_SECONDS)
+        if not self._task.done() or self._failure():
+            return None
+        return unwrapped(self._task.result().text)
+
+
+def understood(job: Job, output: Output) -> tuple[Reading, Told] | NotMeasured:
+    """Return the values in what a client printed, or why there are none."""
+    told = unwrapped(output.text)
+    if output.exit is None or output.exit == NOT_FOUND:
+        return _refused(job, job.call.client, output)
+    try:
+        reading = job.tool.parse(told.output)
+    except ParseError as error:
+        return _refused(job, job.call.client, output, error.message)
+    return (reading, told) if output.exit == 0 else _refused(job, job.call.client, output)
+
+
+def _client_command(job: Job) -> Command:
+    version = job.tool.version(job.call.test) if job.tool.version else ""
+    script = wrapped(job.tool.client(job.call), job.call.client, version=version)
+    return Command(key=f"{job.key}.client", script=script, timeout=job.seconds, tool=job.program)
+
+
+def _await_listening(job: Job) -> str:
+    """Return a script that ends when somebody listens on the port, by the kernel's own table."""
+    kind = job.tool.listens(job.call.test)
+    line = f":{job.call.port:04X} [0-9A-F]+:[0-9A-F]+ {LISTENING[kind]} "
+    look = f"grep -qsE '{line}' /proc/net/{kind} /proc/net/{kind}6"
+    end = f"end=$(($(date +%s) + {READY_SECONDS:.0f}))"
+    return f"{end}; until {look}; do [ $(date +%s) -lt $end ] || exit 1; sleep 0.05; done"
+
+
+def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
+    """Return why a program did not do its work."""
+    if output.exit == NOT_FOUND:
+        return NotMeasured(
+            reason=f"{job.program} is not installed on {end.node}",
+            remedy=f"install the package {job.tool.package} there",
+            node=end.node,
+            missing=True,
+        )
+    words = output.stderr.decode("utf-8", "replace").strip().splitlines()
+    why = output.failure or next((line.strip() for line in words if line.strip()), "") or said or f"exit {output.exit}"
+    told = unwrapped(output.text).output
+    said_all = "\n".join([*words, told])
+    in_use = any(word in said_all.lower() for word in IN_USE)
+    return NotMeasured(
+        reason=f"{job.program} on {end.node}: {why}",
+        node=end.node,
+        retry=in_use or CLOCK in said_all.lower(),
+        remedy=f"something there listens on port {job.call.port}: another `first_port` in a suite file"
+        if in_use
+        else "",
+        evidence=said_all[-2000:],
+    )
+
+
+def _lost(node: str, error: DeviceError) -> NotMeasured:
+    return NotMeasured(reason=f"{node}: {error.message}", remedy=error.hint, node=node, lost=True)
+
+
+async def _ended(task: asyncio.Task[Output]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

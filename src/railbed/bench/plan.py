@@ -1,0 +1,176 @@
+"""From a suite and a site to trials: what runs at the same time, in which order, and what cannot be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from railbed.bench.catalogue import tool_of
+from railbed.bench.pattern import Pair, rounds_of
+from railbed.bench.site import BenchSite, PortSite
+from railbed.bench.suite import Step, Suite
+from railbed.bench.tool import Call, End, Settings, Tool
+from railbed.model.record import Verdict
+
+COLLECTIVE_SECONDS = 20.0
+"""About what a collective job takes to come up: loading torch on every node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One call of a trial, with the direction that its data takes."""
+
+    source: End
+    target: End
+    call: Call
+    forward: bool = True
+    """The source stands before the target in the cluster file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Calls at the same time."""
+
+    number: int
+    step: Step
+    tool: Tool
+    flows: tuple[Flow, ...]
+    repeat: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        return max(self.tool.planned(self.step.test, flow.call.settings) for flow in self.flows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omitted:
+    """A step, or a part of it, that cannot be measured here."""
+
+    test: str
+    subject: str
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that will be measured."""
+
+    trials: tuple[Trial, ...]
+    collectives: tuple[Step, ...]
+    omitted: tuple[Omitted, ...]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        return sum(trial.seconds for trial in self.trials) + sum(map(collective_seconds, self.collectives))
+
+
+def collective_seconds(step: Step) -> float:
+    """Return about how long a collective takes."""
+    return COLLECTIVE_SECONDS + step.seconds * max(1, len(step.sizes))
+
+
+def make_plan(suite: Suite, site: BenchSite) -> Plan:
+    """Lay out a suite on a site."""
+    omitted: list[Omitted] = []
+    trials: list[Trial] = []
+    collectives = tuple(step for step in suite.steps if step.is_collective)
+    for step in suite.steps:
+        if step.is_collective:
+            continue
+        tool = tool_of()[step.test]
+        laid = _on_nodes(step, site, omitted) if tool.scope == "node" else _between(step, site, omitted)
+        for flows in laid:
+            trials += [
+                Trial(number=0, step=step, tool=tool, flows=tuple(flows), repeat=repeat)
+                for repeat in range(1, step.repeats + 1)
+            ]
+    numbered = tuple(
+        Trial(number=number, step=one.step, tool=one.tool, flows=one.flows, repeat=one.repeat)
+        for number, one in enumerate(trials, 1)
+    )
+    return Plan(trials=numbered, collectives=collectives, omitted=tuple(dict.fromkeys(omitted)))
+
+
+def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
+    """Yield the trials of a test that a node does by itself: one node at a time."""
+    needs_gpu = tool_of()[step.test].name == "nccl_tests"
+    for node in site.cluster.nodes:
+        if node in site.failed:
+            continue
+        if needs_gpu and not site.gpus.get(node):
+            omitted.append(Omitted(test=step.test, subject=node, verdict=Verdict.SKIPPED, reason="no GPU"))
+            continue
+        end = End(node=node)
+        for size in step.sizes or (None,):
+            settings = _settings(step, size, site)
+            yield [Flow(source=end, target=end, call=Call(test=step.test, client=end, server=end, settings=settings))]
+
+
+def _between(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
+    """Yield the trials of a test between nodes."""
+    usable = {rail: _usable(step, rail, site, omitted) for rail in site.cluster.rails}
+    groups = [list(usable)] if step.rails == "together" else [[rail] for rail in usable]
+    if step.rails == "together" and len(usable) < 2:
+        reason = "there is one rail only"
+        omitted.append(Omitted(test=step.test, subject="cluster", verdict=Verdict.SKIPPED, reason=reason))
+        return
+    for rails in groups:
+        names = [name for name in site.cluster.nodes if all(name in usable[rail] for rail in rails)]
+        for pairs in rounds_of(step.pattern, names, step.direction):
+            for size in step.sizes or (None,):
+                yield [_flow(step, size, site, usable[rail], pair) for pair in pairs for rail in rails]
+
+
+def _usable(step: Step, rail: str, site: BenchSite, omitted: list[Omitted]) -> dict[str, PortSite]:
+    """Return the ports of a rail that can take part; what cannot is told, and that a rail has too few."""
+    test = tool_of()[step.test].tests[step.test]
+    found: dict[str, PortSite] = {}
+    for port in site.on(rail):
+        verdict, reason = Verdict.OK, ""
+        if port.end.node in site.failed:
+            continue  # told of once, as not reachable
+        if test.rdma and port.no_rdma:
+            verdict, reason = Verdict.SKIPPED if port.end.rdma is None else Verdict.UNKNOWN, port.no_rdma
+        elif step.memory == "gpu" and port.end.gpu is None:
+            verdict, reason = Verdict.SKIPPED, "no GPU"
+        if reason:
+            omitted.append(Omitted(test=step.test, subject=port.end.name, verdict=verdict, reason=reason))
+        else:
+            found[port.end.node] = port
+    return found
+
+
+def _flow(step: Step, size: int | None, site: BenchSite, ports: dict[str, PortSite], pair: Pair) -> Flow:
+    source, target = ports[pair[0]], ports[pair[1]]
+    pulls = tool_of()[step.test].tests[step.test].pulls
+    client, server = (target, source) if pulls else (source, target)
+    order = list(site.cluster.nodes)
+    call = Call(test=step.test, client=client.end, server=server.end, settings=_settings(step, size, site))
+    forward = order.index(pair[0]) < order.index(pair[1])
+    return Flow(source=source.end, target=target.end, call=call, forward=forward)
+
+
+def _settings(step: Step, size: int | None, site: BenchSite) -> Settings:
+    test = tool_of()[step.test].tests[step.test]
+    return Settings(
+        size=size or test.size,
+        seconds=step.seconds,
+        samples=step.samples,
+        streams=step.streams,
+        both=step.direction == "both",
+        memory=step.memory,
+        traffic_class=site.cluster.policy.traffic_class if test.rdma and step.marked else None,
+        path=step.path or site.cluster.training.workdir,
+        file_bytes=step.file,
+    )
+
+
+def free_ports(first: int, count: int, used: Sequence[frozenset[int]], after: int) -> list[int]:
+    """Return ports that nobody uses, beginning after the last one given out and coming round."""
+    taken = frozenset().union(*used)
+    span = min(2000, 65536 - first)
+    candidates = [first + (after + step) % span for step in range(span)]
+    return [port for port in candidates if port not in taken][:count]

@@ -1,0 +1,74 @@
+"""The verb: read the ports, lay out the suite, measure trial by trial, and judge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from railbed.bench.account import left_out, unreachable, were_measured
+from railbed.bench.baseline import Baseline
+from railbed.bench.collect import collect
+from railbed.bench.plan import Plan, make_plan
+from railbed.bench.site import PROBES, site_of
+from railbed.bench.suite import Suite
+from railbed.bench.trials import Progress, run_trials
+from railbed.bench.verdicts import all_verdicts
+from railbed.fleet import Fleet, survey
+from railbed.model.cluster import Cluster
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Event, Measurement, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was asked for."""
+
+    name: str
+    suite: Suite
+    baseline: Baseline | None = None
+
+
+async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
+    """Measure a suite on a cluster."""
+    facts: dict[str, DeviceFacts] = {}
+    async with aclosing(read_site(cluster, fleet, facts)) as told:
+        async for event in told:
+            yield event
+    site = site_of(cluster, facts)
+    plan = make_plan(order.suite, site)
+    for node, why in site.failed.items():
+        yield unreachable(node, why)
+    yield _planned(order, plan)
+    for omitted in plan.omitted:
+        yield left_out(omitted)
+    progress = Progress(site=site, first_port=order.suite.first_port)
+    async with aclosing(run_trials(fleet, plan.trials, progress)) as records:
+        async for record in records:
+            yield record
+    async with aclosing(collect(cluster, fleet, plan.collectives, leave_out={*site.failed, *progress.gone})) as more:
+        async for record in more:
+            if isinstance(record, Measurement):
+                progress.measured.append(record)
+            yield record
+    for finding in were_measured(progress.tests):
+        yield finding
+    for finding in all_verdicts(site, progress.measured, order.baseline):
+        yield finding
+
+
+def _planned(order: Order, plan: Plan) -> Event:
+    trials = len(plan.trials) + len(plan.collectives)
+    data = {"suite": order.name, "trials": trials, "seconds": round(plan.seconds, 1)}
+    message = f"{order.name}: {trials} trials, about {plan.seconds:.0f} s"
+    return Event(name="bench", subject=order.name, message=message, data=data)
+
+
+async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
+    """Read what is to be known of the ports into `facts`."""
+    yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
+    async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
+        async for told in answers:
+            facts[told.device] = told
+            message = told.failure.reason if told.failure else f"{len(told.readings)} probes"
+            yield Event(name="device_read", subject=told.device, message=message, data={"ok": told.failure is None})

@@ -1,0 +1,117 @@
+"""Statistics as pure functions: percentiles of samples, the middle and spread of repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9, "p99.99": 99.99}
+NORMAL_MAD = 1.4826
+"""Times the median absolute deviation, this is the standard deviation of what is normally spread."""
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Return the smallest sample that at least so many percent of them do not exceed; samples are in order."""
+    if not ordered:
+        raise ValueError("no samples")
+    rank = math.ceil(round(percent * len(ordered), 6) / 100)
+    return ordered[min(max(rank, 1), len(ordered)) - 1]
+
+
+def distribution(samples: Sequence[float]) -> Mapping[str, float]:
+    """Return minimum, mean, maximum, and those percentiles that so many samples can tell."""
+    ordered = sorted(samples)
+    told = {
+        name: percentile(ordered, percent)
+        for name, percent in PERCENTILES.items()
+        if len(ordered) * (100.0 - percent) >= 99.99  # one sample lies above it
+    }
+    return {"min": ordered[0], "mean": math.fsum(ordered) / len(ordered), **told, "max": ordered[-1]}
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the middle value; of two middle ones their mean."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return how far values lie from their middle, as a standard deviation that single wild ones do not move."""
+    middle = median(values)
+    return NORMAL_MAD * median([abs(value - middle) for value in values])
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Return the value that Student's t stays below with this probability, found by halving."""
+    low, high = -1e4, 1e4
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_probability(middle, freedom) < probability else (low, middle)
+    return (low + high) / 2
+
+
+def t_probability(value: float, freedom: float) -> float:
+    """Return the probability that Student's t stays below a value."""
+    tail = _incomplete_beta(freedom / (freedom + value * value), freedom / 2, 0.5) / 2
+    return tail if value < 0 else 1 - tail
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction (Lentz's method)."""
+    if x <= 0 or x >= 1:
+        return max(0.0, min(1.0, x))
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    tiny = 1e-300
+    fraction = c = 1.0
+    d = 0.0
+    for step in range(300):
+        m = step // 2
+        if step == 0:
+            term = 1.0
+        elif step % 2 == 0:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        else:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d = 1 / ((1 + term * d) or tiny)
+        c = (1 + term / c) or tiny
+        fraction *= c * d
+        if abs(1 - c * d) < 1e-14:
+            break
+    return front * (fraction - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How far B lies above A, from pairs of repeats that were measured next to each other."""
+
+    a: float
+    b: float
+    """The means."""
+    mean: float
+    low: float
+    high: float
+    """Of the difference: between these it lies with 95 % confidence."""
+    pairs: int
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether there is a difference at all: nothing within the interval is zero."""
+        return self.low > 0 or self.high < 0
+
+
+def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Return the mean difference of pairs and its interval, by Student's t; at least two pairs are needed."""
+    differences = [second - first for first, second in zip(a, b, strict=True)]
+    count = len(differences)
+    if count < 2:
+        raise ValueError("two pairs are needed to tell a difference")
+    mean = math.fsum(differences) / count
+    variance = math.fsum((one - mean) ** 2 for one in differences) / (count - 1)
+    reach = t_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
+    return Difference(
+        a=math.fsum(a) / count, b=math.fsum(b) / count, mean=mean, low=mean - reach, high=mean + reach, pairs=count
+    )

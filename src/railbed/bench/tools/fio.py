@@ -1,0 +1,116 @@
+"""fio: a disk's reads and writes, through a file in a folder; never on a device.
+
+The file has no name any more when fio begins: whatever ends the test, even a power cut, leaves nothing. It is filled
+before with data that does not compress, since reading holes and zeros says nothing about a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.bench.tool import Call, Reading, Test, Tool, Value
+from railbed.errors import ParseError
+from railbed.probes.fields import Fields
+from railbed.probes.shell import quote_path
+from railbed.probes.text import json_value, number
+
+MODES = {"fio_read": "read", "fio_write": "write", "fio_randread": "randread", "fio_randwrite": "randwrite"}
+BLOCK = 4 * 2**20
+SEQUENTIAL, RANDOM = 2**20, 4096
+STATS = {"50.000000": "p50", "99.000000": "p99", "99.900000": "p99.9"}
+
+
+def parse(text: str) -> Reading:
+    """Read `--output-format=json`; what fio prints before the JSON is passed over."""
+    report = Fields(json_value(text[text.find("{") :] if "{" in text else text))
+    values = [value for job in report.subs("jobs") for value in _job(job)]
+    if not values:
+        raise ParseError("fio measured nothing", line=text.strip()[:80])
+    return Reading(values=tuple(values), version=report.optional_text("fio version"))
+
+
+def _job(job: Fields) -> Iterator[Value]:
+    if job.optional_integer("error"):
+        raise ParseError(f"fio: error {job.integer('error')} in {job.optional_text('jobname') or 'its job'}")
+    options = job.sub("job options")
+    direct = int((options.optional_text("direct") if options else None) == "1")
+    for direction in ("read", "write"):
+        side = job.sub(direction)
+        if side is None or not _number(side, "total_ios"):
+            continue
+        labels = {"operation": direction, "direct": direct}
+        # Old versions count kibibytes, and microseconds.
+        rate = _number(side, "bw_bytes") if "bw_bytes" in side else _number(side, "bw") * 1024
+        yield Value(name="disk_bandwidth", value=rate * 1e-9, unit="GB/s", labels=labels)
+        yield Value(name="disk_operations", value=_number(side, "iops"), unit="1/s", labels=labels)
+        nanoseconds = side.sub("clat_ns")
+        yield from _latencies(nanoseconds or side.sub("clat"), 1e-3 if nanoseconds else 1.0, labels)
+
+
+def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) -> Iterator[Value]:
+    if clat is None:
+        return
+    told = {stat: _number(clat, stat) for stat in ("min", "mean", "max")}
+    percentiles = clat.sub("percentile")
+    if percentiles:
+        told |= {stat: _number(percentiles, key) for key, stat in STATS.items() if key in percentiles}
+    for stat, value in told.items():
+        yield Value(name="disk_latency", value=value * scale, unit="us", labels={**labels, "stat": stat})
+
+
+def _number(fields: Fields, key: str) -> float:
+    value = dict(fields.items()).get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ParseError(f"field {key!r} is not a number", line=str(value)[:80])
+    return number(repr(float(value)))
+
+
+def client(call: Call) -> str:
+    """Return the script: a file without a name, filled, then fio on it, without the cache where the disk can that."""
+    settings = call.settings
+    size = settings.size or TESTS[call.test].size
+    blocks = max(2, settings.file_bytes // BLOCK)
+    options = (
+        f"--name={call.test} --filename=/proc/self/fd/9 --rw={MODES[call.test]} --bs={size} --size={blocks * BLOCK} "
+        f"--runtime={settings.seconds:g} --time_based --ioengine=psync --group_reporting --output-format=json"
+    )
+    return f"""{{
+dir={quote_path(settings.path or "~")}
+[ -d "$dir" ] || {{ echo "$dir is no folder" >&2; exit 2; }}
+file=$dir/.railbed-bench.$$
+exec 9<>"$file" && rm -f "$file" || exit
+head -c {BLOCK} /dev/urandom >&9 || exit
+left={blocks - 1}
+while [ $left -gt 0 ]; do
+  dd if=/proc/self/fd/9 bs={BLOCK} count=1 status=none >&9 || exit
+  left=$((left - 1))
+done
+sync /proc/self/fd/9 2>/dev/null || sync
+out=$(fio {options} --direct=1 2>&1) || out=$(fio {options} --direct=0)
+code=$?
+printf '%s\\n' "$out"
+( exit $code )
+}}"""
+
+
+def _test(title: str, size: int) -> Test:
+    return Test(title=title, program="fio", size=size)
+
+
+TESTS = {
+    "fio_read": _test("disk, sequential reads", SEQUENTIAL),
+    "fio_write": _test("disk, sequential writes", SEQUENTIAL),
+    "fio_randread": _test("disk, random reads", RANDOM),
+    "fio_randwrite": _test("disk, random writes", RANDOM),
+}
+
+TOOL = Tool(
+    name="fio",
+    title="disks",
+    package="fio",
+    tests=TESTS,
+    client=client,
+    parse=parse,
+    scope="node",
+    overhead=3.0,
+)

@@ -1,0 +1,175 @@
+"""perftest: RDMA bandwidth and latency (`ib_write_bw`, `ib_read_lat`, …), from its text or its JSON.
+
+A latency is half a round trip but for reads, which are whole ones: they have different names here. Percentiles come
+from the single samples (`-U`); `t_stdev` is passed over, since perftest computes it with whole numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from railbed.bench.statistics import distribution
+from railbed.bench.tool import Call, End, Reading, Test, Tool, Value
+from railbed.errors import ParseError
+from railbed.probes.text import number
+
+BANDWIDTH_SIZE, LATENCY_SIZE = 65536, 2
+TITLE = re.compile(
+    r"^\s*(?:\"?test\"?\s*:\s*\"?)?(?P<what>[\w ]+?)[ _](?:Bidirectional )?(?:BW|Latency)[ _]Test\b", re.MULTILINE
+)
+COLUMN = re.compile(
+    r"#bytes|#iterations|(?:BW peak|BW average|MsgRate|CPU_Util|t_min|t_max|t_typical|t_avg|t_stdev"
+    r"|99% percentile|99\.9% percentile)\s?\[[^\]]*\]|tps average"
+)
+SAMPLE = re.compile(r"^\d+, (\S+)$", re.MULTILINE)
+FIELD = re.compile(r"^\s*\"?(?P<key>[\w.]+)\"?\s*:\s*\"?(?P<value>[^\",{}\n]*?)\"?\s*,?\s*$", re.MULTILINE)
+GIGABITS = {"Gb/sec": 1.0, "MB/sec": 2**20 * 8e-9, "MiB/sec": 2**20 * 8e-9}
+"""Older versions write MB where they mean MiB."""
+CLOCK = "Correlation coefficient"
+STATS = {
+    "t_min": "min",
+    "t_max": "max",
+    "t_typical": "p50",
+    "t_avg": "mean",
+    "99% percentile": "p99",
+    "99.9% percentile": "p99.9",
+    "percentile_99": "p99",
+    "percentile_99.9": "p99.9",
+}
+
+
+def parse(text: str) -> Reading:
+    """Read the tables and samples of one test, or its JSON, which in some versions is none."""
+    title = TITLE.search(text)
+    if not title:
+        raise ParseError("no perftest test", line=text.strip().splitlines()[-1] if text.strip() else "")
+    whole = "read" in title["what"].lower() or "atomic" in title["what"].lower()
+    latency = "round_trip" if whole else "half_round_trip"
+    rows = list(_rows(text)) or list(_json_rows(text))
+    if not rows:
+        raise ParseError("perftest printed no result", line=text.strip().splitlines()[-1])
+    samples = tuple(number(found) for found in SAMPLE.findall(text))
+    values = [value for row in rows for value in _values(row, latency, text)]
+    if samples:
+        size = int(number(rows[-1]["#bytes"]))
+        values = [_latency(latency, stat, value, size) for stat, value in distribution(samples).items()]
+    return Reading(values=tuple(values), samples=samples)
+
+
+def _rows(text: str) -> Iterator[dict[str, str]]:
+    """Yield the lines under each heading; a line with fewer values than the heading was cut short."""
+    columns: list[str] = []
+    for line in text.splitlines():
+        if "#bytes" in line:
+            columns = COLUMN.findall(line)
+        elif columns and re.match(r"\s*\d+\s+\d+\s", line):
+            cells = line.partition(CLOCK)[0].split()
+            if len(cells) != len(columns):
+                raise ParseError("a result that was cut short", line=line)
+            yield dict(zip(columns, cells, strict=True))
+
+
+def _json_rows(text: str) -> Iterator[dict[str, str]]:
+    """Yield the result of `--out_json`: one pair a line, with or without quotes."""
+    fields = {match["key"]: match["value"].strip() for match in FIELD.finditer(text)}
+    if "MsgSize" not in fields:
+        return
+    if "BW_average" in fields:
+        raise ParseError("perftest's JSON does not tell the unit of its bandwidth; its text does")
+    yield {
+        "#bytes": fields["MsgSize"],
+        **{f"{key}[usec]": value for key, value in fields.items() if key in STATS},
+    }
+
+
+def _values(row: Mapping[str, str], latency: str, text: str) -> Iterator[Value]:
+    size = int(number(row["#bytes"]))
+    for column, cell in row.items():
+        name, _, unit = column.partition("[")
+        value = number(cell)
+        match name.strip():
+            case "BW average":
+                if value <= 0:
+                    why = "perftest could not measure its clock" if CLOCK in text else "perftest measured nothing"
+                    raise ParseError(why, line=" ".join(row.values()))
+                yield Value(name="bandwidth", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
+            case "BW peak" if value > 0:
+                yield Value(name="bandwidth_peak", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
+            case "MsgRate":
+                yield Value(name="message_rate", value=value * 1e6, unit="1/s", labels={"size": size})
+            case stat if stat in STATS:
+                yield _latency(latency, STATS[stat], value, size)
+
+
+def _gigabits(unit: str) -> float:
+    unit = unit.rstrip("]")
+    if unit not in GIGABITS:
+        raise ParseError("a unit of bandwidth that is not known", line=unit)
+    return GIGABITS[unit]
+
+
+def _latency(name: str, stat: str, value: float, size: int) -> Value:
+    return Value(name=name, value=value, unit="us", labels={"stat": stat, "size": size})
+
+
+def server(call: Call) -> str:
+    """Return the side that waits: for one client, then it ends."""
+    return " ".join([call.test, *_options(call, call.server)])
+
+
+def client(call: Call) -> str:
+    """Return the side that measures."""
+    return " ".join([call.test, *_options(call, call.client), call.server.address])
+
+
+def _options(call: Call, end: End) -> Iterator[str]:
+    """Yield what a side is told: all but the device must be the same on both."""
+    settings = call.settings
+    test = TESTS[call.test]
+    yield f"-d {end.rdma} -i {end.rdma_port} -p {call.port} -F -s {settings.size or test.size}"
+    if end.gid_index is not None:
+        yield f"-x {end.gid_index}"
+    if settings.traffic_class is not None:
+        yield f"--tclass={settings.traffic_class}"
+    if test.latency:
+        yield f"-n {max(5, settings.samples)} -U"
+    else:
+        yield f"-D {max(1, round(settings.seconds))} --report_gbits"
+        if settings.streams > 1:
+            yield f"-q {settings.streams}"
+        if settings.both:
+            yield "-b"
+    if settings.memory == "gpu":
+        yield f"--use_cuda={end.gpu}"
+
+
+def _bandwidth(verb: str, *, pulls: bool = False) -> Test:
+    program = f"ib_{verb}_bw"
+    return Test(title=f"RDMA {verb}, bandwidth", program=program, size=BANDWIDTH_SIZE, rdma=True, pulls=pulls)
+
+
+def _latency_test(verb: str, trip: str) -> Test:
+    program = f"ib_{verb}_lat"
+    return Test(title=f"RDMA {verb}, {trip}", program=program, size=LATENCY_SIZE, rdma=True, latency=True)
+
+
+TESTS = {
+    "ib_write_bw": _bandwidth("write"),
+    "ib_read_bw": _bandwidth("read", pulls=True),
+    "ib_send_bw": _bandwidth("send"),
+    "ib_write_lat": _latency_test("write", "half a round trip"),
+    "ib_send_lat": _latency_test("send", "half a round trip"),
+    "ib_read_lat": _latency_test("read", "a whole round trip"),
+}
+
+TOOL = Tool(
+    name="perftest",
+    title="RDMA bandwidth and latency",
+    package="perftest",
+    tests=TESTS,
+    client=client,
+    server=server,
+    parse=parse,
+    version=lambda test: f"{test} --version",
+)

@@ -1,0 +1,47 @@
+"""One rank: `python -m railbed.bench.worker JOB.json --messages FD`. torch is loaded when the heart already beats."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+from railbed.bench.collectjob import CollectiveSpec
+from railbed.errors import RailbedError, RankFailed
+from railbed.launch.messages import Messages
+
+
+def main() -> int:
+    """Run the rank and return its exit code: 0 done, 1 not."""
+    parser = argparse.ArgumentParser(prog="python -m railbed.bench.worker")
+    parser.add_argument("job", type=Path)
+    parser.add_argument("--messages", type=int, default=1, metavar="FD", help="where JSON lines are written")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    job = CollectiveSpec.from_json(arguments.job.read_text())
+    messages = Messages(arguments.messages, job.rank)
+    messages.start_heart()
+    try:
+        from railbed.bench.worker.loop import run
+
+        run(job, messages)
+    except RailbedError as error:
+        traceback.print_exc()
+        messages.send("error", sentence=error.message, peer=isinstance(error, RankFailed) and error.peer)
+        return 1
+    except BaseException as error:
+        traceback.print_exc()
+        messages.send("error", sentence=f"{type(error).__name__}: {str(error).strip()[:400]}", peer=False)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of a collective that waits for a lost peer would keep the process from ending.
+    os._exit(code)

@@ -1,0 +1,136 @@
+"""What the user sees of measuring: a bar with the time left, a table of what came out, then the findings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from railbed.bench.statistics import median
+from railbed.cli.bar import BarScreen
+from railbed.cli.tables import TextScreen, printable
+from railbed.model.record import Event, Finding, Measurement, Record
+
+UNITS = {
+    "bandwidth": "{unit}",
+    "half_round_trip": "µs ½ rtt",
+    "round_trip": "µs rtt",
+    "disk_bandwidth": "{unit}",
+    "disk_operations": "ops/s",
+    "algorithm_bandwidth": "{unit} algorithm",
+    "bus_bandwidth": "{unit} bus",
+}
+"""What is shown, and as what; all else stands in the records."""
+COLUMNS = ("test", "size", "how", "over", "ways", "lowest", "middle", "highest", "")
+NUMBERS = ("size", "ways", "lowest", "middle", "highest")
+Group = tuple[str, ...]
+
+
+class BenchScreen(BarScreen):
+    """Progress on standard error, the table and the findings on standard output."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+        self._findings = TextScreen(verbose=verbose)
+        self._out = Console(highlight=False)
+        self._values: dict[Group, dict[str, list[float]]] = {}
+        self._answers: list[Text] = []
+        self._left = self._done = 0.0
+        self._current = 0.0
+        self._began: float | None = None
+        self._progress = Progress(
+            TextColumn("measuring"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[left]}  {task.fields[now]}"),
+            console=Console(stderr=True, highlight=False),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task("", total=1.0, left="", now="")
+
+    def show(self, record: Record) -> None:
+        """Move the bar; keep what is shown in tables."""
+        match record:
+            case Event(name="bench", data={"seconds": float(seconds)}):
+                self._left, self._began = seconds, time.monotonic()
+                self._progress.update(self._task, total=max(seconds, 1.0))
+                self._progress.console.print(Text(printable(record.message), style="dim"))
+            case Event(name="trial", data={"seconds": float(seconds)}):
+                self._move(seconds, f"{record.message}  {record.subject}")
+            case Event(name="notice" | "node_lost"):
+                self._progress.console.print(Text(printable(f"{record.subject} {record.message}"), style="yellow"))
+            case Measurement():
+                self._keep(record)
+            case Finding(check="bench_difference"):
+                self._answers.append(Text.assemble((f"{record.subject}: ", "bold"), printable(record.observed)))
+                self._findings.show(record)
+            case _:
+                self._findings.show(record)
+
+    def finish(self, run: Path) -> None:
+        """Show the numbers, then what they mean."""
+        self._progress.stop()
+        if self._values:
+            self._out.print(self._table())
+            self._out.print()
+        for answer in self._answers:
+            self._out.print(answer)
+            self._out.print()
+        self._findings.finish(run)
+
+    def _move(self, seconds: float, now: str) -> None:
+        """Go on to the next trial; the time left is what was planned, as much longer as it took so far."""
+        self._done += self._current
+        self._left -= self._current
+        self._current = seconds
+        took = time.monotonic() - (self._began or time.monotonic())
+        pace = max(1.0, took / self._done) if self._done else 1.0
+        minutes, rest = divmod(round(max(0.0, self._left) * pace), 60)
+        self._progress.update(
+            self._task, completed=self._done, left=f"{minutes}:{rest:02d} left", now=printable(now)[:60]
+        )
+
+    def _keep(self, one: Measurement) -> None:
+        labels = one.labels
+        if one.name not in UNITS or labels.get("stat") not in (None, "p50"):
+            return
+        many = f" x{labels['streams']}" if int(labels.get("streams", 1)) > 1 else ""
+        on_gpu = " gpu" if labels.get("memory") == "gpu" else ""
+        how = str(labels.get("pattern", "")) + (" both" if labels.get("direction") == "both" else "")
+        over = str(labels.get("rail") or labels.get("engine") or "")
+        unit = UNITS[one.name].format(unit=one.unit)
+        group = (f"{labels.get('test', '')}{many}{on_gpu}", _size(labels.get("size")), how, over, unit)
+        way = f"{labels['from']} > {labels['to']}" if "from" in labels else str(labels.get("node", "all"))
+        self._values.setdefault(group, {}).setdefault(way, []).append(one.value)
+
+    def _table(self) -> Table:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for column in COLUMNS:
+            table.add_column(column, justify="right" if column in NUMBERS else "left")
+        for (*names, unit), ways in self._values.items():
+            values = {way: median(repeats) for way, repeats in ways.items()}
+            ends = (min(values.values()), median(list(values.values())), max(values.values()))
+            table.add_row(*(printable(name) for name in names), str(len(ways)), *map(_number, ends), unit)
+            if self._verbose and len(values) > 1:
+                for way, value in values.items():
+                    table.add_row(Text(f"  {printable(way)}", style="dim"), *[""] * 5, _number(value), "", "")
+        return table
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits that count, and without an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _size(size: str | int | None) -> str:
+    if not isinstance(size, int):
+        return ""
+    for unit, word in ((2**30, "G"), (2**20, "M"), (2**10, "K")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{word}"
+    return str(size)

@@ -1,0 +1,144 @@
+"""`railbed train --detach`: the run goes on in a process of its own, and the terminal gets its prompt back.
+
+The process is forked before anything is read or prepared, and until the run has begun it speaks to the terminal: what
+is wrong with a recipe or a cluster file is told in the same words and ends with the same code as without `--detach`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+from pydantic_core import to_json
+
+from railbed.cli.exits import INTERRUPTED, OK
+from railbed.cli.screen import Screen
+from railbed.cli.trainruns import OUTPUT, to_attach, to_report, to_stop
+from railbed.errors import DeviceError, UsageError
+from railbed.model.record import Event, Record
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+
+class EndedBefore(DeviceError):
+    """The process in the background ended before its run had begun."""
+
+
+class Unseen(Screen):
+    """Of a run without a terminal: tells who waits for it that it has begun, and shows nothing; the records say all."""
+
+    def __init__(self, waiting: int, inherited: Sequence[int]) -> None:
+        self._waiting: int | None = waiting
+        self._inherited = inherited
+        self._run: Path | None = None
+
+    def begin(self, run: Path) -> None:
+        """Note where the records are kept."""
+        self._run = run
+
+    def show(self, record: Record) -> None:  # noqa: ARG002
+        """Leave the terminal once the first record is kept."""
+        if self._waiting is None or self._run is None:
+            return
+        _write_to(self._run / OUTPUT)
+        for descriptor in self._inherited:
+            with suppress(OSError):  # a pipe or lock of the caller's, whatever became of it
+                os.close(descriptor)
+        with suppress(BrokenPipeError):  # who waited was killed, or its terminal closed: the run goes on all the same
+            os.write(self._waiting, os.fsencode(self._run))
+        os.close(self._waiting)
+        self._waiting = None
+
+    def finish(self, run: Path) -> None:
+        """Show nothing."""
+
+
+def in_background(*, as_json: bool) -> Screen:
+    """Return in a process without a terminal, with the screen for it.
+
+    The process that was called does not return from here: it waits until the run has begun, tells how to see and how to
+    end it, and ends; where the run does not begin, it ends as that process did.
+    """
+    # A fork copies one thread only, so there must be no other yet; a test holds that.
+    reading, waiting = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process:
+        os.close(waiting)
+        _await_begin(process, reading, as_json=as_json)
+    os.close(reading)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, STDIN)
+    os.close(nothing)
+    return Unseen(waiting, _inherited())
+
+
+def _inherited() -> list[int]:
+    """Return what the caller left open for us, such as a lock or a pipe: it may be needed to begin, and not after."""
+    numbers = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+    return [number for number in numbers if number > STDERR and _is_from_caller(number)]
+
+
+def _is_from_caller(descriptor: int) -> bool:
+    """Only what came from the caller is inheritable: what Python opens itself is not."""
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:
+        return False  # that of the listing, closed by now
+
+
+def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
+    """Wait as long as preparing takes: the pipe ends when the run has begun, and when its process is gone."""
+    try:
+        with open(reading, "rb") as pipe:
+            folder = pipe.read()
+        if folder:
+            _tell(Path(os.fsdecode(folder)), process, as_json=as_json)
+            raise typer.Exit(OK)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    except KeyboardInterrupt:
+        # It has a session of its own, so Ctrl-C must be handed on; it says so itself.
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGINT)
+            os.waitpid(process, 0)
+        raise SystemExit(INTERRUPTED) from None
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise EndedBefore(f"the process in the background was ended by {name} before the run began")
+    raise typer.Exit(code)
+
+
+def _tell(folder: Path, process: int, *, as_json: bool) -> None:
+    run = folder.name
+    if as_json:
+        data = {"run": run, "folder": str(folder.absolute()), "pid": process}
+        sys.stdout.write(to_json(Event(name="detached", subject=run, data=data)).decode() + "\n")
+        return
+    sys.stdout.write(f"{run} goes on in the background\n")
+    for command, what in (
+        (to_attach(run), "shows it"),
+        (to_stop(run), "ends it"),
+        (to_report(run), "writes a page about it"),
+    ):
+        sys.stdout.write(f"  {command:<48} {what}\n")
+
+
+def _write_to(path: Path) -> None:
+    """Let all that is still said go to a file."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(descriptor, STDOUT)
+    os.dup2(descriptor, STDERR)
+    os.close(descriptor)

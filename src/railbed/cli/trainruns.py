@@ -1,0 +1,77 @@
+"""Training runs by name: found again, and the commands that go with one."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import typer
+
+from railbed.errors import UsageError
+from railbed.store import RunSummary, find_run, list_runs, read_run_in
+
+TRAINING = "training"
+"""The event that a training run begins with."""
+NEWEST = "newest"
+OUTPUT = "output.txt"
+"""Where a run without a terminal writes what it would have written there."""
+
+OF_NO_NEW_RUN = ("listing", "attach", "stop")
+FIT_EVERYTHING = ("as_json",)
+
+
+def refuse_mixtures(context: typer.Context) -> None:
+    """Refuse an option that starts nothing beside one that says how to start: it would be passed over."""
+    given = [
+        option
+        for option in context.command.params
+        if option.name and getattr(context.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
+    ]
+    names = {str(option.name): option.opts[0] if option.opts[0].startswith("-") else "RECIPE" for option in given}
+    alone = next((name for name in names if name in OF_NO_NEW_RUN), None)
+    other = next((name for name in names if name not in (alone, *FIT_EVERYTHING)), None)
+    if alone and other:
+        raise UsageError(f"{names[alone]} and {names[other]} do not go together", hint="give them one at a time")
+
+
+def training_run(given: str) -> tuple[Path, RunSummary]:
+    """Return the folder of a training run and what it says of itself."""
+    name = next((run.id for run in list_runs() if run.verb == "train"), None) if given == NEWEST else given
+    if name is None:
+        raise UsageError("there is no training run in this folder yet", hint="`railbed train` makes one")
+    folder = find_run(name)
+    summary = summary_of(folder)
+    if summary.verb != "train":
+        raise UsageError(f"{folder.name} is no training run", hint="`railbed runs` lists them")
+    return folder, summary
+
+
+def summary_of(folder: Path) -> RunSummary:
+    """Return what a run says of itself now."""
+    summary = read_run_in(folder)
+    if summary is None:
+        raise UsageError(f"the run in {folder} cannot be read any more", hint="`railbed runs` lists those there are")
+    return summary
+
+
+def to_attach(run: str) -> str:
+    """Return the command that shows a run."""
+    return f"railbed train --attach {run}"
+
+
+def to_stop(run: str) -> str:
+    """Return the command that ends a run."""
+    return f"railbed train --stop {run}"
+
+
+def to_report(run: str) -> str:
+    """Return the command that writes a page about a run."""
+    return f"railbed report {run}"
+
+
+def to_resume(run: RunSummary) -> str:
+    """Return the command that goes on with a run that ended, on the cluster that it was given."""
+    words = [word for argument in run.arguments for word in argument.split("=", 1)]
+    cluster = next((value for option, value in pairwise(words) if option in ("-c", "--cluster")), None)
+    return f"railbed train --resume {run.id}" + (f" -c {shlex.quote(cluster)}" if cluster else "")

@@ -1,0 +1,178 @@
+"""What `bench` measured: a table, bandwidth and latency over size, and a heat map of the pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from railbed.report.blocks import Block, Cell, Figure, Table
+from railbed.report.data import RunData
+from railbed.report.figures import COLOURS, label, plain
+from railbed.report.measured import SHOWN, Group, groups, message_size
+from railbed.report.section import Headline, Section
+from railbed.report.series import median
+from railbed.report.words import number, plural
+
+COLUMNS = ("test", "how", "over", "size", "ways", "lowest", "middle", "highest", "unit", "measure", "tool")
+NUMBERS = ("size", "ways", "lowest", "middle", "highest")
+PERCENTILES = ("min", "p50", "p90", "p99", "p99.9", "p99.99", "max")
+FEWEST_NODES = 3
+MOST_MAPS = 8
+
+
+def headline(run: RunData) -> Headline | None:
+    """Say how much was measured."""
+    found = groups(run.measurements)
+    return Headline(f"{plural(sum(len(group.ways) for group in found), 'number')} were measured") if found else None
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show all numbers, then the plots that there are enough of them for."""
+    found = groups(run.measurements)
+    if not found:
+        return None
+    answers = [finding for finding in run.findings if finding.check == "bench_difference"]
+    blocks: list[Block] = []
+    if answers:
+        blocks.append(Table(("compared", "answer"), [(one.subject, one.observed) for one in answers]))
+    blocks.append(Table(COLUMNS, [_row(group) for group in found], numbers=NUMBERS))
+    blocks += _over_size(found)
+    blocks += list(_heat_maps(found))[:MOST_MAPS]
+    blocks += _distributions(run)
+    return blocks
+
+
+def _row(group: Group) -> tuple[Cell, ...]:
+    values = group.values
+    return (
+        group.test,
+        group.how,
+        group.over,
+        message_size(group.size),
+        str(len(values)),
+        number(min(values)),
+        number(median(values)),
+        number(max(values)),
+        group.unit,
+        SHOWN[group.measure],
+        group.tool,
+    )
+
+
+def _over_size(found: Sequence[Group]) -> Iterator[Figure]:
+    """Yield a plot for each measure that was got at several sizes."""
+    for measure, name in SHOWN.items():
+        lines: dict[str, list[Group]] = {}
+        for group in found:
+            if group.measure == measure and group.size is not None:
+                lines.setdefault(group.title, []).append(group)
+        lines = {title: several for title, several in lines.items() if len(several) > 1}
+        if lines:
+            unit = next(iter(lines.values()))[0].unit
+            yield Figure(
+                title=f"{name[0].upper()}{name[1:]} over size",
+                traces=[_line(title, several, at) for at, (title, several) in enumerate(lines.items())],
+                layout={
+                    "xaxis": {"type": "log", "title": {"text": "bytes"}},
+                    "yaxis": {"type": "log", "ticksuffix": f" {unit}"},
+                },
+                note="The middle of all ways; both axes are logarithmic.",
+            )
+
+
+def _line(title: str, several: Sequence[Group], at: int) -> dict[str, Any]:
+    ordered = sorted(several, key=lambda group: group.size or 0)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": label(title),
+        "x": [group.size for group in ordered],
+        "y": [plain(median(group.values)) for group in ordered],
+        "line": {"color": COLOURS[at % len(COLOURS)], "width": 1.6},
+        "marker": {"size": 5, "color": COLOURS[at % len(COLOURS)]},
+    }
+
+
+def _heat_maps(found: Sequence[Group]) -> Iterator[Figure]:
+    """Yield who reaches whom how fast, where there are enough nodes to compare."""
+    for group in found:
+        nodes = list(dict.fromkeys(node for way in group.ways for node in way if way[1]))
+        if len(nodes) < FEWEST_NODES:
+            continue
+        cells = [
+            [plain(median(group.ways[source, target])) if (source, target) in group.ways else None for target in nodes]
+            for source in nodes
+        ]
+        names = [label(node) for node in nodes]
+        trace = {
+            "type": "heatmap",
+            "x": names,
+            "y": names,
+            "z": cells,
+            "colorscale": "Viridis",
+            "hovertemplate": f"%{{y}} to %{{x}}: %{{z}} {label(group.unit)}<extra></extra>",
+        }
+        sized = f", {message_size(group.size)}" if group.size is not None else ""
+        yield Figure(
+            title=f"{group.title}{sized}: {SHOWN[group.measure]} in {group.unit}",
+            traces=[trace],
+            layout={
+                "xaxis": {"title": {"text": "to"}, "type": "category"},
+                "yaxis": {"title": {"text": "from"}, "type": "category", "autorange": "reversed"},
+            },
+            half=True,
+            height=300,
+        )
+
+
+def _distributions(run: RunData) -> list[Figure]:
+    """Return the latencies by percentile; the middle over all ways."""
+    traces: list[dict[str, Any]] = []
+    by_stat = {stat: {_key(group): group for group in groups(run.measurements, (stat,))} for stat in PERCENTILES}
+    for at, (key, group) in enumerate(by_stat["p50"].items()):
+        told = {stat: median(found[key].values) for stat, found in by_stat.items() if key in found}
+        if group.measure.endswith("round_trip") and len(told) > 2:
+            colour = COLOURS[at % len(COLOURS)]
+            sized = f", {message_size(group.size)}" if group.size is not None else ""
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "name": label(f"{group.title}{sized} ({SHOWN[group.measure]})"),
+                    "x": list(told),
+                    "y": [plain(value) for value in told.values()],
+                    "line": {"color": colour, "width": 1.6},
+                    "marker": {"size": 5, "color": colour},
+                }
+            )
+    if not traces:
+        return []
+    layout = {
+        "xaxis": {"type": "category", "categoryarray": list(PERCENTILES)},
+        "yaxis": {"type": "log", "ticksuffix": " µs"},
+    }
+    note = "Percentiles of the single samples; the middle over all ways."
+    return [Figure(title="Latency by percentile", traces=traces, layout=layout, note=note)]
+
+
+def _key(group: Group) -> tuple[str, str, int | None, str, str]:
+    return group.test, group.measure, group.size, group.over, group.how
+
+
+SECTION = Section(
+    name="measured",
+    title="What was measured",
+    order=10,
+    show=show,
+    headline=headline,
+    methods={
+        "bandwidth": "perftest: mean over the time of a test, in 10⁹ bits; iperf3: what the receiver counted",
+        "half_round_trip": "half of a message's way there and back: perftest's writes and sends, sockperf",
+        "round_trip": "the whole way there and back: perftest's reads, ping",
+        "cpu_seconds": "time that all processors of the node were busy while the tool ran, from /proc/stat",
+        "cpu_seconds_per_gb": "that time for each gigabyte moved",
+        "bus_bandwidth": "algorithm bandwidth times nccl-tests' factor: comparable with the speed of a link",
+        "algorithm_bandwidth": "bytes of the largest buffer over the time of the slowest rank",
+        "disk_bandwidth": "fio on a file without a name, without the page cache where the disk can that",
+    },
+)

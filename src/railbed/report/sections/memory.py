@@ -1,0 +1,51 @@
+"""Was the estimate of memory right? What was told before the launch beside what ranks took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from railbed.report.blocks import Block, Cell, Table, Text
+from railbed.report.data import RunData
+from railbed.report.history import memory
+from railbed.report.section import Section
+from railbed.report.words import NOT_KNOWN, percent, size
+
+COLUMNS = (
+    "node",
+    "device",
+    "ranks",
+    "needed, estimate",
+    "available",
+    "of a rank, estimate",
+    "of a rank, measured",
+    "of the estimate",
+)
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show one row for each node."""
+    rows: list[tuple[Cell, ...]] = []
+    for one in memory(run):
+        estimate, peak = one["estimated_rank_bytes"], one["peak_memory_bytes"]
+        share = percent(peak / estimate) if isinstance(estimate, int) and estimate and peak else NOT_KNOWN
+        sizes = (one["needed_bytes"], one["available_bytes"], estimate, peak)
+        told = (str(one["device"] or NOT_KNOWN), str(one["ranks"] or NOT_KNOWN))
+        rows.append((one["node"], *told, *map(_size, sizes), share))
+    words = "On a processor all ranks of a node share what is free; on a GPU one rank needs what one card has."
+    return [Table(COLUMNS, rows, numbers=COLUMNS[2:]), Text(words)] if rows else None
+
+
+def _size(value: object) -> str:
+    return size(value) if isinstance(value, int | float) else NOT_KNOWN
+
+
+SECTION = Section(
+    name="memory",
+    title="Memory",
+    order=75,
+    show=show,
+    methods={
+        "peak_memory_bytes": "the most that the rank ever had: on a processor its resident set as the kernel counts "
+        "it, shared libraries included; on a GPU what its tensors took",
+    },
+)

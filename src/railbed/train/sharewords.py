@@ -1,0 +1,40 @@
+"""How the global batch is shared, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from railbed.train.shares import Cost
+
+MOST_NAMED = 8
+ABOUT_EQUAL = 1.25
+"""Two ranks whose speeds differ by less keep equal shares."""
+
+
+def split_words(names: Sequence[str], counts: Sequence[int], paces: Sequence[float]) -> str:
+    """Return who takes how much, and why: `node1 takes 12 of 16 sequences, node2 4: node1 is 3.1 times as fast as …`"""
+    parts = [f"{name} {count}" for name, count in zip(names[1:MOST_NAMED], counts[1:], strict=False)]
+    more = len(names) - MOST_NAMED
+    rest = [f"{more} more {sum(counts[MOST_NAMED:])} together"] if more > 0 else []
+    taken = ", ".join([f"{names[0]} takes {counts[0]} of {sum(counts)} sequences", *parts, *rest])
+    even = max(counts) - min(counts) <= 1
+    return f"{taken}: {_why(names, paces, even=even)}"
+
+
+def cost_words(names: Sequence[str], cost: Cost | None) -> str:
+    """Return that a rank costs more than it gives; nothing where none does."""
+    if cost is None:
+        return ""
+    with_it, without = (f"{1000 * seconds:.3g} ms" for seconds in (cost.seconds, cost.without))
+    return (
+        f"{names[cost.rank]} costs more than it gives: computing and summing take about {with_it} of a step with it, "
+        f"and about {without} without it; leave it out to be faster"
+    )
+
+
+def _why(names: Sequence[str], paces: Sequence[float], *, even: bool) -> str:
+    fastest, slowest = paces.index(min(paces)), paces.index(max(paces))
+    ratio = paces[slowest] / paces[fastest]
+    if even and ratio < ABOUT_EQUAL:
+        return "measured about equally fast"
+    return f"{names[fastest]} was measured {ratio:.1f} times as fast as {names[slowest]}"

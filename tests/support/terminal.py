@@ -1,0 +1,75 @@
+"""A terminal for a program: what it prints is read, what a person types is typed, and it can be hung up."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+SECONDS = 60.0
+
+
+class Terminal:
+    """A program in a session of its own, with a pseudo-terminal that controls it."""
+
+    def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        self.said = ""
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**env, "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509  (no threads)
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.hang_up()
+
+    def read(self, until: str = "") -> str:
+        """Read until something is said, or with nothing given until the program ends; return all that was."""
+        deadline = time.monotonic() + SECONDS
+        while not until or until not in self.said:
+            assert time.monotonic() < deadline, self.said
+            if select.select([self._ours], [], [], 0.2)[0]:
+                try:
+                    self.said += os.read(self._ours, 65536).decode(errors="replace")
+                except OSError:  # how a terminal tells that nobody has it open any more
+                    assert not until, self.said
+                    break
+        return self.said
+
+    def type(self, text: str) -> None:
+        """Type on its keyboard."""
+        os.write(self._ours, text.encode())
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        if self._ours >= 0:
+            os.close(self._ours)
+        self._ours = -1
+
+
+def _take_terminal() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

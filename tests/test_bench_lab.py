@@ -1,0 +1,92 @@
+"""`railbed bench` in a lab of namespaces: what is slow among four nodes is named; collectives in one job."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.benchsite import write_suite
+from tests.support.cli import Result
+from tests.support.labs import RunningLab, running_lab
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("bench")]
+needs_iperf3 = pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
+
+
+def bench(lab: RunningLab, *steps: str) -> Result:
+    write_suite(lab.folder, *steps)
+    return lab.railbed("bench", "suite.yaml", "--json")
+
+
+def measured(records: Sequence[dict[str, Any]], name: str, **labels: object) -> list[dict[str, Any]]:
+    found = [one for one in records if one["kind"] == "measurement" and one["name"] == name]
+    return [one for one in found if labels.items() <= one["labels"].items()]
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    folder = tmp_path_factory.mktemp("four")
+    with running_lab(folder, "--nodes", "4", "--rails", "2") as lab:
+        # All nodes see one disk; what they put on it is below the test's own folder.
+        lab.cluster.write_text(lab.cluster.read_text().replace("training:", f"training:\n  workdir: {folder}"))
+        yield lab
+
+
+@pytest.fixture
+def healed(four: RunningLab) -> Iterator[RunningLab]:
+    yield four
+    assert four.fault("heal").code == 0
+
+
+@needs_iperf3
+@pytest.mark.parametrize("target", ["rail1", "node3"])
+def test_what_is_slow_is_named_by_the_pair_matrix(healed: RunningLab, target: str) -> None:
+    assert healed.fault("slow", target, "100M").code == 0
+    result = bench(healed, "test: iperf3, seconds: 1, pattern: rounds, direction: each")
+    outliers = [one for one in result.findings if one["check"] == "bench_outlier"]
+    assert {(one["subject"], one["verdict"]) for one in outliers} == {(target, "fail")}, outliers
+    assert len(measured(result.records, "bandwidth")) == 24
+    assert result.code == 1
+
+
+@needs_iperf3
+def test_patterns_run_at_the_same_time(four: RunningLab) -> None:
+    result = bench(
+        four,
+        "test: iperf3, seconds: 1, pattern: incast, direction: one, rails: together",
+        "test: iperf3, seconds: 1, pattern: ring, direction: one",
+    )
+    assert result.code == 0, result
+    incast = [one["labels"] for one in measured(result.records, "bandwidth", pattern="incast, all rails", to="node1")]
+    assert {(one["from"], one["rail"]) for one in incast} == {
+        (f"node{number}", rail) for number in (2, 3, 4) for rail in ("rail0", "rail1")
+    }
+    assert len({one["trial"] for one in incast}) == 1
+    assert len(measured(result.records, "bandwidth", pattern="ring", rail="rail0")) == 4
+
+
+def test_collectives_run_in_one_job_and_say_so(four: RunningLab) -> None:
+    operations = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+    result = bench(four, *(f"test: {name}, sizes: [8, 64K], seconds: 1, engine: gloo" for name in operations))
+    proof = [one for one in result.findings if one["check"] == "bench_one_job"]
+    assert [(one["verdict"], one["observed"]) for one in proof] == [
+        ("ok", "4 ranks on 4 nodes saw each other's random numbers")
+    ], result
+    for name in operations:
+        found = measured(result.records, "bus_bandwidth", test=name)
+        assert [one["labels"]["size"] for one in found][-1] == 65536, result
+        algorithm = measured(result.records, "algorithm_bandwidth", test=name)
+        factor = {"all_reduce": 1.5, "broadcast": 1.0}.get(name, 0.75)
+        assert [one["value"] for one in found] == pytest.approx([one["value"] * factor for one in algorithm])
+    assert result.code == 0, result
+
+
+def test_an_engine_that_is_not_there_is_a_finding(four: RunningLab) -> None:
+    result = bench(four, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
+    failed = [one for one in result.findings if one["verdict"] == "fail"]
+    assert [one["check"] for one in failed] == ["bench_measured"]
+    assert "pigeons" in failed[0]["observed"]
+    assert measured(result.records, "round_trip")

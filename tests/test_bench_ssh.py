@@ -1,0 +1,262 @@
+"""`railbed bench` over real SSH servers: numbers, judgements, and what is left when something goes wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.benchsite import processes_with, write_cluster, write_suite
+from tests.support.cli import railbed, start
+from tests.support.sshd import SSHD, Servers, running_servers
+
+TOOLS = ("iperf3", "sockperf", "fio", "ping")
+MISSING = [tool for tool in TOOLS if not shutil.which(tool)]
+pytestmark = [
+    pytest.mark.ssh,
+    pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
+SECONDS = 60
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Servers]:
+    with running_servers(2, _keys(tmp_path)) as servers:
+        write_cluster(servers, tmp_path)
+        yield servers
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Servers]:
+    with running_servers(3, _keys(tmp_path)) as servers:
+        write_cluster(servers, tmp_path)
+        yield servers
+
+
+def _keys(folder: Path) -> Path:
+    (folder / "keys").mkdir()
+    return folder / "keys"
+
+
+def measures(records: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
+    """Return what was measured, in a form that two runs can be compared in."""
+    return [
+        (one["name"], one["value"], json.dumps(one["labels"], sort_keys=True))
+        for one in records
+        if one["kind"] == "measurement"
+    ]
+
+
+def await_process(word: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not processes_with(word):
+        assert time.monotonic() < deadline, f"nothing with {word} was started"
+        time.sleep(0.05)
+
+
+def await_none(word: str) -> None:
+    deadline = time.monotonic() + 15
+    while found := processes_with(word):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
+def test_numbers_come_from_the_raw_outputs_and_are_judged(two: Servers, tmp_path: Path) -> None:
+    """Measured once over SSH, and again from what the run kept; then by its own baseline, and by a speed."""
+    write_suite(
+        tmp_path,
+        "test: ping, samples: 10",
+        "test: iperf3, seconds: 1, streams: 2",
+        "test: iperf3, seconds: 1, direction: both, pattern: pair",
+        "test: sockperf_tcp, seconds: 1, direction: one",
+        "test: ib_write_bw, seconds: 1",
+        f"test: fio_randwrite, seconds: 1, file: 16M, path: {tmp_path / 'disk'}",
+        first_port=20610,
+    )
+    done = railbed(tmp_path, "bench", "suite.yaml", "--json", "--save-baseline")
+    assert done.code == 0, done
+    found = measures(done.records)
+    labels = [json.loads(one[2]) for one in found]
+    ways = {(one["from"], one["to"]) for one in labels if one["test"] == "iperf3" and one["streams"] == 2}
+    assert ways == {("n1", "n2"), ("n2", "n1")}
+    assert {one["version"].split()[0] for one in labels} == {"ping", "iperf", "sockperf", _fio(labels)}
+    names = {(one[0], json.loads(one[2])["test"]) for one in found}
+    assert {
+        ("round_trip", "ping"),
+        ("bandwidth", "iperf3"),
+        ("cpu_seconds_per_gb", "iperf3"),
+        ("half_round_trip", "sockperf_tcp"),
+        ("disk_operations", "fio_randwrite"),
+    } <= names
+    skipped = [one for one in done.findings if one["verdict"] == "skipped"]
+    assert any("no RDMA device" in one["observed"] for one in skipped)
+
+    (run,) = (tmp_path / "runs").iterdir()
+    again = railbed(tmp_path, "bench", "suite.yaml", "--json", "--replay", run)
+    assert measures(again.records) == found
+    judged = {(one["check"], one["subject"]): one["verdict"] for one in again.findings}
+    assert judged["bench_baseline", "cluster"] == "ok"
+    assert list((tmp_path / "disk").iterdir()) == []
+
+    write_cluster(two, tmp_path, speed=100_000)
+    slow = railbed(tmp_path, "bench", "suite.yaml", "--json", "-c", "cluster.yaml", "--replay", run)
+    (rate, *_) = [one for one in slow.findings if one["check"] == "bench_line_rate" and one["verdict"] == "fail"]
+    assert "the link of n" in rate["expected"]
+    await_none(" 2061")
+
+
+def _fio(labels: list[dict[str, Any]]) -> str:
+    return next(str(one["version"]) for one in labels if one["tool"] == "fio")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_when_it_is_ended(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
+    """Neither a server nor a client on any node, nor the disk's file; and what was measured until then is kept."""
+    assert two.servers
+    port = 20700 + number
+    write_suite(
+        tmp_path,
+        "test: fio_write, seconds: 30, file: 16M",
+        "test: ping, samples: 5",
+        first_port=port,
+    )
+    with start(tmp_path, "bench", "suite.yaml") as process:
+        await_process("--name=fio_write")
+        process.send_signal(number)
+        code = process.wait(SECONDS)
+    assert code == {signal.SIGINT: 130, signal.SIGTERM: 130}.get(number, -number)
+    await_none("--name=fio_write")
+    assert list((tmp_path / "disk").iterdir()) == []
+
+    write_suite(tmp_path, "test: iperf3, seconds: 30", first_port=port)
+    with start(tmp_path, "bench", "suite.yaml") as process:
+        await_process(f"iperf3 -c 127.0.0.3 -B 127.0.0.2 -p {port}")
+        process.send_signal(number)
+        process.wait(SECONDS)
+    await_none(f"-p {port}")
+
+
+def test_a_node_that_dies_costs_its_own_pairs_only(three: Servers, tmp_path: Path) -> None:
+    write_suite(tmp_path, "test: iperf3, seconds: 3, pattern: matrix, direction: one", first_port=20800)
+    with start(tmp_path, "bench", "suite.yaml", "--json") as process:
+        await_process("iperf3 -c 127.0.0.4")
+        three.servers[2].kill()
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, err.decode()
+    records = [json.loads(line) for line in out.splitlines()]
+    unknown = {one["subject"] for one in records if one["kind"] == "finding" and one["verdict"] == "unknown"}
+    assert unknown == {"n1/lo > n3", "n2/lo > n3"}
+    assert [one["subject"] for one in records if one.get("check") == "reachable"] == ["n3"]
+    pairs = {one["labels"]["pair"] for one in records if one["kind"] == "measurement"}
+    assert pairs == {"n1-n2"}
+    await_none(" 2080")
+
+
+def test_a_port_that_is_taken_is_changed(two: Servers, tmp_path: Path) -> None:
+    """UDP ports in use are not known beforehand: the server says so, and the next port does."""
+    assert two.servers
+    write_suite(tmp_path, "test: sockperf_udp, seconds: 1, direction: one", first_port=20900)
+    with socket.socket(type=socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.3", 20900))
+        done = railbed(tmp_path, "bench", "suite.yaml", "--json")
+    assert done.code == 0, done
+    assert any(one["name"] == "half_round_trip" for one in done.records)
+
+
+def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers, tmp_path: Path) -> None:
+    assert two.servers
+    write_suite(tmp_path, "test: fio_read, seconds: 1, path: /etc/hostname", "test: ping, samples: 5")
+    done = railbed(tmp_path, "bench", "suite.yaml", "--json")
+    failed = [one for one in done.findings if one["verdict"] == "fail"]
+    assert [one["subject"] for one in failed] == ["n1", "n2"]
+    assert all("/etc/hostname is no folder" in one["observed"] for one in failed)
+    assert done.code == 1
+    assert len({json.loads(one[2])["pair"] for one in measures(done.records)}) == 1
+
+
+EXPERIMENT = """
+repeats: 3
+a: {{name: plain}}
+b: {{name: changed, change: {{apply: 'test ! -e {mark} && touch {mark}', undo: 'rm {mark}'}}}}
+comparisons:
+  - measure: {measure}
+    a: {{test: {a}, pattern: pair, direction: one}}
+    b: {{test: {b}, pattern: pair, direction: one}}
+"""
+ADDRESS = '$(echo $SSH_CONNECTION | cut -d" " -f3)'
+LARGE, SMALL = "iperf3, seconds: 1", "iperf3, seconds: 1, sizes: [256]"
+
+
+def experiment(folder: Path, a: str, b: str) -> str:
+    return EXPERIMENT.format(mark=folder / ADDRESS, measure="bandwidth", a=a, b=b)
+
+
+def test_an_experiment_takes_turns_and_answers_with_an_interval(two: Servers, tmp_path: Path) -> None:
+    """Small writes are slower than large ones; the change is there in its arm only, and on one node at a time."""
+    assert two.servers
+    text = experiment(tmp_path, LARGE, SMALL)
+    (tmp_path / "e.yaml").write_text(text)
+    done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
+    assert done.code == 0, done
+    arms = [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"]
+    assert arms == ["plain", "changed", "changed", "plain", "plain", "changed"]
+    bounds = {one["labels"]["bound"]: one["value"] for one in done.records if one.get("name") == "difference"}
+    assert bounds["low"] <= bounds["mean"] <= bounds["high"]
+    assert bounds["mean"] < 0
+    (answer,) = [one["observed"] for one in done.findings if one["check"] == "bench_difference"]
+    assert "95 % confidence, 3 repeats" in answer
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("127.")) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
+    assert two.servers
+    marks = [tmp_path / address for address in ("127.0.0.2", "127.0.0.3")]
+    long = "iperf3, seconds: 30"
+    text = experiment(tmp_path, LARGE, long)
+    (tmp_path / "e.yaml").write_text(text)
+    with start(tmp_path, "bench", "--experiment", "e.yaml") as process:
+        await_process("-t 30")
+        assert all(mark.exists() for mark in marks)
+        process.send_signal(number)
+        process.wait(SECONDS)
+    deadline = time.monotonic() + 15
+    while any(mark.exists() for mark in marks):
+        assert time.monotonic() < deadline, "the change is still there"
+        time.sleep(0.1)
+    await_none("-t 30")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("steps: []", "steps: at least one is needed"),
+        ("steps: [{test: ib_wriet_bw}]", "did you mean ib_write_bw?"),
+        ("steps: [{test: ping, sizes: [2T]}]", "expected a size such as 8, 64K or 1G"),
+        ("steps: [{test: ping, duration: 4}]", "did you mean seconds?"),
+        ("steps: [{test: iperf3, memory: gpu}]", "memory: gpu is for the tests of perftest"),
+    ],
+)
+def test_a_suite_file_is_refused_with_line_and_key(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "suite.yaml").write_text(text)
+    done = railbed(tmp_path, "bench", "suite.yaml")
+    assert done.code == 2
+    assert sentence in done.err
+    assert "suite.yaml" in done.err
+
+
+def test_suites_and_tests_are_listed_and_a_wrong_name_is_told(tmp_path: Path) -> None:
+    listed = railbed(tmp_path, "bench", "--list", "--json").records
+    suites = {one["name"] for one in listed if one["kind"] == "suite"}
+    assert suites == {"quick", "rdma", "tcp", "storage", "collective", "full"}
+    assert {"ib_write_bw", "all_reduce"} <= {one["name"] for one in listed if one["kind"] == "test"}
+    refused = railbed(tmp_path, "bench", "quikc")
+    assert (refused.code, "did you mean quick?" in refused.err) == (2, True)

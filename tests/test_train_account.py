@@ -1,0 +1,139 @@
+"""What a training run says of itself: before the launch, and afterwards in its files; with real ranks."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tests.support.cli import railbed, start
+from tests.support.sshd import running_servers
+
+RECIPE = """
+extends: tiny
+steps: 12
+model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}
+data: {files: [text.txt], validation: 0.1}
+batch: {sequences: 8}
+checkpoint: {steps: 5}
+evaluation: {every: 6}
+"""
+CLUSTER = """
+name: here
+nodes:
+  here: {{host: local, python: {python}}}
+training: {{workdir: {folder}, rendezvous_port: {port}}}
+"""
+GROUP = pytest.mark.xdist_group("train")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
+    """A folder with a recipe and a cluster; all that railbed writes stays below it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
+    (tmp_path / "small.yaml").write_text(RECIPE)
+    text = CLUSTER.format(python=sys.executable, folder=tmp_path / "work", port=unused_tcp_port)
+    (tmp_path / "cluster.yaml").write_text(text)
+    return tmp_path
+
+
+def only_run(folder: Path) -> Path:
+    (run,) = (folder / "runs").glob("*-train")
+    return run
+
+
+def records_of(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+
+
+def steps_of(run: Path) -> dict[str, dict[int, dict[int, float]]]:
+    """Return the measurements by name, step and rank."""
+    found: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for one in records_of(run):
+        if one["kind"] == "measurement":
+            found[one["name"]][one["labels"]["step"]][one["labels"]["rank"]] = one["value"]
+    return found
+
+
+@GROUP
+def test_metrics_and_curves_are_what_the_records_say(folder: Path) -> None:
+    done = railbed(folder, "train", "small.yaml", "--ranks", "2")
+    assert done.code == 0, done.err
+    assert "2 ranks will take about 0.8 GB of" in done.err
+    run = only_run(folder)
+    told = steps_of(run)
+    metrics = json.loads((run / "training_metrics.json").read_text())
+    assert (metrics["status"], metrics["nodes"], metrics["steps_in_history"]) == ("done", ["here"], 12)
+    assert metrics["total_tokens"] == 12 * 8 * 32
+    for row in metrics["steps"]:
+        assert row["loss"] == told["loss"][row["step"]][0]
+        assert row["mfu"] == pytest.approx(fmean(told["mfu"][row["step"]].values()))
+        assert {int(rank): value for rank, value in row["idle_seconds"].items()} == told["idle_seconds"][row["step"]]
+        assert min(row["idle_seconds"].values()) == 0
+    assert [row["step"] for row in metrics["steps"] if row["validation_loss"]] == [6, 12]
+    (memory,) = metrics["memory"]
+    assert 0.3 < memory["peak_memory_bytes"] / memory["estimated_rank_bytes"] < 1.5
+    reader = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    curves = {tag: {point.step: point.value for point in reader.Scalars(tag)} for tag in reader.Tags()["scalars"]}
+    assert curves["loss"] == pytest.approx({step: by[0] for step, by in told["loss"].items()})
+    for name in ("bytes_sent", "idle_seconds", "forward_seconds", "mfu"):
+        for rank in (0, 1):
+            assert curves[f"{name}/rank{rank}"] == pytest.approx({step: by[rank] for step, by in told[name].items()})
+    page = railbed(folder, "report", "--json")
+    assert {"ranks", "memory"} <= set(page.records[0]["data"]["sections"])
+
+
+@GROUP
+def test_an_interrupted_run_has_its_metrics(folder: Path) -> None:
+    process = start(folder, "train", "small.yaml", "--ranks", "1", "--set", "steps=100000", "--json")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line).get("labels", {}).get("step", 0) >= 3:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    run = only_run(folder)
+    metrics = json.loads((run / "training_metrics.json").read_text())
+    assert (metrics["status"], metrics["exit"]) == ("interrupted", 130)
+    assert [row["step"] for row in metrics["steps"]] == sorted(steps_of(run)["loss"])
+    assert list((run / "tensorboard").iterdir())
+
+
+def test_a_model_too_big_for_the_memory_is_refused_before_the_launch(folder: Path) -> None:
+    done = railbed(folder, "train", "small.yaml", "--set", "model.width=65536", "--set", "model.layers=96")
+    assert done.code == 2
+    sentence, hint = done.err.splitlines()
+    assert sentence.startswith("railbed: the model is too big for here: its 2 ranks need about ")
+    assert "GB are free (4,947,906,002,944 parameters: " in sentence
+    assert "a smaller model (model.width, model.layers, model.context)" in hint
+    assert not (folder / "work").exists()
+    assert json.loads((only_run(folder) / "training_metrics.json").read_text())["status"] == "failed"
+
+
+@pytest.mark.ssh
+def test_a_node_with_another_torch_is_named_with_both_versions(folder: Path, tmp_path_factory: Any) -> None:
+    (folder / "other" / "torch").mkdir(parents=True)
+    (folder / "other" / "torch" / "version.py").write_text("__version__ = '2.1.7+cpu'\n")
+    python = folder / "python-of-n2"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={folder / "other"} exec {sys.executable} "$@"\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    with running_servers(2, tmp_path_factory.mktemp("ssh")) as servers:
+        text = servers.cluster_yaml()
+        for name, path in (("n1", sys.executable), ("n2", str(python))):
+            text = text.replace(f"  {name}: {{", f"  {name}: {{python: {path}, ")
+        (folder / "cluster.yaml").write_text(f"{text}training: {{workdir: {folder / 'work'}}}\n")
+        done = railbed(folder, "train", "small.yaml")
+    assert done.code == 2
+    minor = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    assert f"n2: {minor}, torch 2.1.7, CPU, expected {minor}, torch " in done.err
+    assert not (folder / "work").exists()

@@ -1,0 +1,305 @@
+"""Training without a terminal: it goes on, can be seen and stopped, and what ends it is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import RAILBED, Result, environment
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.xdist_group("train")
+RECIPE = """
+extends: tiny
+steps: 100000
+model: {layers: 1, heads: 1, width: 16, context: 16, vocabulary: 300}
+data: {files: [words.txt], prompt: "the"}
+batch: {sequences: 2}
+checkpoint: {steps: 50}
+evaluation: {every: 0}
+"""
+SECONDS = 90.0
+TRAIN = ("train", "small.yaml", "-c", "cluster.yaml", "--ranks", "1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small recipe, its text, and this machine as a cluster that works below it."""
+    folder = tmp_path_factory.mktemp("detached")
+    chance, words = random.Random(3), ("the", "rail", "carries", "gradients", "from", "node", "to", "node")  # noqa: S311
+    (folder / "words.txt").write_text("\n".join(" ".join(chance.choices(words, k=12)) for _ in range(300)))
+    (folder / "small.yaml").write_text(RECIPE)
+    (folder / "cluster.yaml").write_text(
+        f"name: here\nnodes:\n  here: {{host: local, python: {sys.executable}}}\ntraining: {{workdir: {folder}}}\n"
+    )
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(folder: Path) -> Iterator[None]:
+    """End what a failed test left behind, and hold that the others leave nothing."""
+    yield
+    for about in (folder / "runs").glob("*/run.json"):
+        run = json.loads(about.read_text())
+        if run["status"] == "running" and running(folder, run["id"]):
+            call(folder, "train", "--stop", run["id"])
+    eventually(lambda: not processes(folder))
+
+
+def env(folder: Path) -> dict[str, str]:
+    return environment(RAILBED_CACHE=str(folder / "cache"))
+
+
+def call(folder: Path, *arguments: str, pass_fds: tuple[int, ...] = ()) -> Result:
+    done = subprocess.run(
+        [RAILBED, *arguments],
+        cwd=folder,
+        env=env(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=SECONDS,
+        pass_fds=pass_fds,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def detach(folder: Path, *options: str, pass_fds: tuple[int, ...] = ()) -> tuple[str, int]:
+    """Start a run, and return its name and its process."""
+    result = call(folder, *TRAIN, "--detach", "--json", *options, pass_fds=pass_fds)
+    assert result.code == 0, result
+    (record,) = result.records
+    assert record["name"] == "detached"
+    assert Path(record["data"]["folder"], "records.jsonl").read_text().startswith('{"name":"training"')
+    return record["data"]["run"], record["data"]["pid"]
+
+
+def running(folder: Path, run: str) -> bool:
+    statuses: dict[str, Any] = {one["id"]: one["status"] for one in call(folder, "runs", "--json").records}
+    return bool(statuses[run] == "running")
+
+
+def processes(folder: Path) -> list[str]:
+    """Return the agents and ranks that work below a folder."""
+    return subprocess.run(["pgrep", "-f", f"{folder}/"], capture_output=True, check=False).stdout.decode().split()
+
+
+def eventually(fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not fact():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Viewer:
+    """An attach whose records are read one by one."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self.process = subprocess.Popen(
+            [RAILBED, "train", "--attach", run, "--json"],
+            cwd=folder,
+            env=env(folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def read(self, until: str) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            record: dict[str, Any] = json.loads(line)
+            if record["name"] == until:
+                return record
+        raise AssertionError(f"the run ended without {until}")
+
+    def end(self) -> Result:
+        out, err = self.process.communicate(timeout=SECONDS)
+        return Result(self.process.returncode, out.decode(), err.decode())
+
+
+def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path) -> None:
+    command = f"{RAILBED} {' '.join(TRAIN)} --detach && echo prompt && read line"
+    with Terminal(["sh", "-c", command], folder, env(folder)) as terminal:
+        said = terminal.read(until="prompt")
+        terminal.hang_up()
+        assert terminal.process.wait(SECONDS) == -signal.SIGHUP
+    run = said.split()[0]
+    for command in (f"railbed train --attach {run} ", f"railbed train --stop {run} ", f"railbed report {run} "):
+        assert command in said
+    about = json.loads((folder / "runs" / run / "run.json").read_text())
+    process = Path("/proc", str(about["process"]["pid"]))
+    assert process.joinpath("stat").read_text().rpartition(")")[2].split()[4] == "0", "a terminal controls it"
+    assert str(process.joinpath("fd/0").readlink()) == os.devnull
+    assert str(process.joinpath("fd/2").readlink()).endswith(f"{run}/output.txt")
+
+    viewer = Viewer(folder, run)
+    assert viewer.read("loss")["labels"]["step"] == 1
+    with Terminal([RAILBED, "train", "--attach", "newest"], folder, env(folder)) as terminal:
+        terminal.read(until="tokens/s")
+        terminal.type("\x03")
+        said = terminal.read()
+        assert terminal.process.wait(SECONDS) == 130
+    assert "generation 1: 1 ranks on here" in said
+    assert f"{run} goes on: `railbed train --attach {run}`" in said
+    assert "railbed: interrupted" not in said
+    assert running(folder, run)
+
+    result = call(folder, "train", "--stop", run)
+    assert (result.code, processes(folder)) == (0, [])
+    assert f"{run} was stopped, and every rank of it has ended" in result.out
+    seen = viewer.end()
+    assert seen.code == 130
+    assert f"{run} was stopped" in seen.err
+    again = call(folder, "train", "--attach", run)
+    assert again.code == 130
+    assert "of 100000 steps: loss" in again.out
+    assert "there was nothing to stop" in call(folder, "train", "--stop", run).out
+
+
+def test_a_run_that_was_killed_is_told_and_how_to_go_on(folder: Path) -> None:
+    """Nothing of the caller's is kept open, either: a lock or pipe handed down would outlive what it was for."""
+    reading, writing = os.pipe()
+    run, process = detach(folder, pass_fds=(writing,))
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b""
+    viewer = Viewer(folder, run)
+    viewer.read("checkpoint")
+    os.kill(process, signal.SIGKILL)
+    seen = viewer.end()
+    for result in (seen, call(folder, "train", "--attach", run)):
+        assert result.code == 3
+        assert f"railbed: {run} was not ended: its process was killed" in result.err
+        assert f"`railbed train --resume {run} -c cluster.yaml`" in result.err
+    eventually(lambda: not processes(folder))
+    result = call(folder, "train", "--stop", run, "--json")
+    assert (result.code, result.records[0]["data"]["status"]) == (0, "died")
+
+    resumed = call(folder, "train", "--resume", run, "-c", "cluster.yaml", "--ranks", "1", "--detach", "--json")
+    again = resumed.records[0]["data"]["run"]
+    viewer = Viewer(folder, again)
+    assert viewer.read("resumed")["data"]["step"] >= 50
+    assert call(folder, "train", "--stop", again).code == 0
+    assert viewer.end().code == 130
+
+
+def test_the_view_ends_with_the_run_and_its_exit_code(folder: Path) -> None:
+    run, _ = detach(folder, "--set", "steps=5")
+    for _ in range(2):
+        result = call(folder, "train", "--attach", run)
+        assert result.code == 0
+        assert result.out.startswith("trained 5 of 5 steps: loss ")
+    assert (folder / "runs" / run / "output.txt").read_text() == ""
+    assert f"{run} was done: there was nothing to stop" in call(folder, "train", "--stop", run).out
+
+
+def test_a_run_that_fails_later_is_told_by_the_view(folder: Path) -> None:
+    run, _ = detach(folder, "--min-nodes", "2")
+    result = call(folder, "train", "--attach", run)
+    assert result.code == 3
+    assert "2 are needed" in result.err
+    assert f"{run} failed; what it said is in runs/{run}/output.txt" in result.err
+    assert "2 are needed" in (folder / "runs" / run / "output.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--set", "step=3"),
+        ("--set", "data.files=[nowhere.txt]"),
+        ("--cluster", "nowhere.yaml"),
+        ("--ranks", "none"),
+        ("--resume", "20200101-000000-train"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_is_told_as_without(folder: Path, wrong: tuple[str, str]) -> None:
+    before = set((folder / "runs").glob("*"))
+    plain, detached = (call(folder, *TRAIN, *wrong, *more) for more in ((), ("--detach",)))
+    assert plain == detached
+    assert (plain.code, plain.out) == (2, "")
+    assert set((folder / "runs").glob("*")) == before
+
+
+def test_a_run_that_cannot_be_kept_is_told_as_without(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    for name in ("small.yaml", "cluster.yaml", "words.txt"):
+        (tmp_path / name).symlink_to(folder / name)
+    plain, detached = (call(tmp_path, *TRAIN, *more) for more in ((), ("--detach",)))
+    assert plain == detached
+    assert plain.code == 2
+    assert "cannot keep the run in runs" in plain.err
+
+
+def test_ctrl_c_before_the_run_began_ends_it(folder: Path) -> None:
+    """A text that never comes keeps it preparing; the pipe ends when no process has it any more."""
+    os.mkfifo(folder / "never.txt")
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [RAILBED, *TRAIN, "--detach", "--set", "data.files=[never.txt]"],
+        cwd=folder,
+        env=env(folder),
+        stderr=subprocess.PIPE,
+        pass_fds=(writing,),
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
+    )
+    os.close(writing)
+    text = opened_once_read(folder / "never.txt")
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=SECONDS)
+    os.close(text)
+    assert (process.returncode, err) == (130, b"railbed: interrupted\n")
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() == b""
+
+
+def opened_once_read(fifo: Path) -> int:
+    """Open a pipe for writing as soon as somebody reads it."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.05)
+    raise AssertionError(f"nobody reads {fifo}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--attach", "newest", "--set", "steps=3"), "--attach and --set do not go together"),
+        (("tiny", "--stop", "newest"), "--stop and RECIPE do not go together"),
+        (("--attach", "a", "--stop", "b"), "--attach and --stop do not go together"),
+        (("--list", "--detach"), "--list and --detach do not go together"),
+        (("--attach", "newest"), "there is no training run in this folder yet"),
+        (("--stop", "20200101-000000-train"), "there is no run"),
+    ],
+    ids=str,
+)
+def test_arguments_that_cannot_be_are_refused(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    result = call(tmp_path, "train", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert sentence in result.err
+    assert result.err.startswith("railbed: ")
+
+
+def test_a_run_of_another_verb_is_refused(tmp_path: Path) -> None:
+    assert call(tmp_path, "check", "hostname_unique", "-c", "local").code in (0, 1)
+    (run,) = (path.name for path in (tmp_path / "runs").iterdir())
+    result = call(tmp_path, "train", "--attach", run)
+    assert (result.code, result.err.partition("\n")[0]) == (2, f"railbed: {run} is no training run")
+
+
+def test_there_is_one_thread_when_the_process_is_forked() -> None:
+    code = "import os, railbed.cli.main as main; main.make_app(['train']); print(len(os.listdir('/proc/self/task')))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"1\n"

@@ -1,0 +1,90 @@
+"""The global batch shared by measured speed: a rank that is really slow takes less of it, and the step is the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from railbed.train.job import ResumeSource
+from tests.support.ranks import Rank, Starter, losses, recipe, write_tokens
+
+pytestmark = pytest.mark.xdist_group("train")
+SEQUENCES = 24
+BY_SPEED = recipe(shares="speed", batch={"sequences": SEQUENCES, "micro": 1}, checkpoint={"steps": 10})
+EQUAL = {**BY_SPEED, "shares": "equal"}
+NAMES = ("fast", "slow")
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tokens(tmp_path_factory.mktemp("data") / "tokens")
+
+
+@pytest.fixture(scope="module")
+def starter(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> Iterator[Starter]:
+    starter = Starter(tmp_path_factory.mktemp("speed"), tokens)
+    yield starter
+    starter.close()
+
+
+@pytest.fixture(scope="module")
+def whole(starter: Starter) -> list[Rank]:
+    """Return the ranks of a whole run by speed; its checkpoints stay."""
+    return starter.run(2, BY_SPEED, names=NAMES, slow=[1])
+
+
+@pytest.fixture(scope="module")
+def equal(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> list[float]:
+    """Return the losses of the same training with equal shares, one rank as slow as in the tests."""
+    starter = Starter(tmp_path_factory.mktemp("equal"), tokens)
+    ranks = starter.run(2, EQUAL, names=NAMES, slow=[1], checkpoints="")
+    starter.close()
+    assert {counts(ranks, step) for step in range(1, 21)} == {(12, 12)}
+    assert not ranks[0].said("shares")
+    return losses(ranks[0])
+
+
+def counts(ranks: Sequence[Rank], step: int) -> tuple[int, ...]:
+    """Return how many sequences each rank took in a step; together they are the step's, each exactly once."""
+    told = [message["samples"] for rank in ranks for message in rank.said("progress") if message["step"] == step]
+    seen = [number for first, end in told for number in range(first, end)]
+    assert seen == list(range((step - 1) * SEQUENCES, step * SEQUENCES))
+    return tuple(end - first for first, end in told)
+
+
+def test_shares_follow_the_speed_and_the_loss_does_not_change(whole: list[Rank], equal: list[float]) -> None:
+    taken = [counts(whole, step) for step in range(1, 21)]
+    assert taken[0] == (12, 12)
+    assert taken[-1][0] > 1.5 * taken[-1][1] > 0
+    for rank in whole:
+        assert losses(rank) == pytest.approx(equal, rel=1e-5)
+    (told, *_) = whole[0].said("shares")
+    fast, slow = told["counts"]
+    start = f"fast takes {fast} of 24 sequences, slow {slow}: fast was measured "
+    assert told["sentence"].startswith(start)
+    assert told["sentence"].endswith(" times as fast as slow")
+    assert taken[told["step"] : told["step"] + 2] == [(12, 12), (fast, slow)]
+    assert not whole[1].said("shares")
+
+
+def test_a_resumed_run_begins_with_the_split_that_was_in_force(
+    starter: Starter, whole: list[Rank], equal: list[float]
+) -> None:
+    in_force = counts(whole, 11)
+    assert in_force != (12, 12)
+    shutil.rmtree(starter.folder / "node0")
+    state = json.loads((starter.folder / "node1" / "step-00000010" / "state.json").read_text())
+    assert set(state["paces"]) == set(NAMES)
+    resumed = starter.run(2, BY_SPEED, names=NAMES, slow=[1], resume=ResumeSource(step=10, rank=1))
+    assert counts(resumed, 11) == in_force
+    assert resumed[0].said("shares")[0]["counts"] == list(in_force)
+    assert losses(resumed[0]) == pytest.approx(equal[10:], rel=1e-5)
+    hashes = {message["hash"] for rank in resumed for message in rank.said("checkpoint") if message["step"] == 20}
+    assert len(hashes) == 1
+    turned = starter.start(2, BY_SPEED, names=NAMES[::-1], resume=ResumeSource(step=10, rank=1))
+    turned[0].read(until=lambda message: message["kind"] == "shares")
+    assert turned[0].said("shares")[0]["counts"] == list(in_force[::-1])

@@ -1,0 +1,125 @@
+"""Servers and clients as real processes on this machine: what a trial makes of each that goes wrong."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from railbed.bench import exchange
+from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
+from railbed.bench.tool import Call, End, Reading, Tool, Value
+from railbed.bench.tool import Test as ToolTest
+from railbed.errors import ParseError
+from railbed.fleet import Fleet
+from railbed.transport.base import Target
+from railbed.transport.local import reach_local
+from tests.support.benchsite import processes_with
+
+SERVE = """
+import socket, sys
+server = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+peer, _ = server.accept()
+peer.sendall(b'42')
+"""
+ASK = "import socket, sys; print(socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9).decode())"
+
+
+def python(script: str) -> Callable[[Call], str]:
+    return lambda call: f"exec {sys.executable} -c {shlex.quote(script)} {call.port}"
+
+
+def parse(text: str) -> Reading:
+    if not text.strip().isdigit():
+        raise ParseError("no number", line=text.strip())
+    return Reading(values=(Value(name="answer", value=float(text), unit="1"),))
+
+
+def tool(**changes: object) -> Tool:
+    fields = {
+        "name": "toy",
+        "title": "a toy",
+        "package": "toys",
+        "tests": {"toy": ToolTest(title="a toy", program="sh")},
+        "client": python(ASK),
+        "server": python(SERVE),
+        "parse": parse,
+    }
+    return Tool(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+async def run(made: Tool, port: int, count: int = 1) -> list[Measured | NotMeasured]:
+    targets = [Target(name=name, host="local") for name in ("one", "two")]
+    async with Fleet(targets, reach_local) as fleet:
+        jobs = [
+            Job(
+                tool=made,
+                call=Call(test="toy", client=End(node="one"), server=End(node="two"), port=port + number),
+                key=f"toy.{number}",
+            )
+            for number in range(count)
+        ]
+        return await run_together(fleet, jobs)
+
+
+async def test_a_server_is_awaited_and_asked_and_both_processor_times_are_told() -> None:
+    (outcome,) = await run(tool(), free_port())
+    assert isinstance(outcome, Measured), outcome
+    assert [value.value for value in outcome.reading.values] == [42]
+    assert outcome.client.cpu_seconds is not None
+    assert outcome.server is not None
+
+
+async def test_a_server_that_never_listens_is_told_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "READY_SECONDS", 1.0)
+    (outcome,) = await run(tool(server=lambda _: "exec sleep 1234.5"), 20999)
+    assert isinstance(outcome, NotMeasured)
+    assert "did not listen on port 20999 within 1 s" in outcome.reason
+    assert (outcome.node, outcome.lost, outcome.retry) == ("two", False, False)
+    assert processes_with("sleep 1234.5") == []
+
+
+async def test_a_program_that_is_not_installed_is_named_with_its_package() -> None:
+    tests = {"toy": ToolTest(title="a toy", program="no-such-program")}
+    (outcome,) = await run(tool(tests=tests), free_port())
+    assert isinstance(outcome, NotMeasured)
+    assert (outcome.reason, outcome.missing) == ("no-such-program is not installed on two", True)
+    assert outcome.remedy == "install the package toys there"
+
+
+async def test_a_port_in_use_asks_for_another() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (outcome,) = await run(tool(), taken.getsockname()[1])
+    assert isinstance(outcome, NotMeasured)
+    assert outcome.retry, outcome
+
+
+async def test_a_client_that_fails_tells_why_and_its_server_is_ended() -> None:
+    client = "echo 'no route' >&2; exit 3"
+    (outcome,) = await run(tool(client=lambda _: client), port := free_port())
+    assert isinstance(outcome, NotMeasured)
+    assert outcome.reason == "sh on one: no route"
+    assert processes_with(f"{SERVE.strip()[:20]} {port}") == []
+
+
+async def test_what_a_client_printed_must_be_understood() -> None:
+    (outcome,) = await run(tool(client=lambda _: "echo forty-two"), free_port())
+    assert isinstance(outcome, NotMeasured)
+    assert "no number" in outcome.reason
+
+
+async def test_one_of_many_that_fails_leaves_the_others() -> None:
+    """The middle one's port is taken; all three run at the same time."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port + 1)):
+        outcomes = await run(tool(), port, count=3)
+    assert [isinstance(one, Measured) for one in outcomes] == [True, False, True], outcomes

@@ -1,0 +1,205 @@
+"""Following a run: what there is, what comes, and its end, whatever is half-written in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic_core import to_json
+
+from railbed.errors import UsageError
+from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
+from railbed.store import OpenRun, Process, ask_to_end, follow, open_run, read_record, read_run_in
+from railbed.store.process import this_process
+
+SECONDS = 20
+
+
+@pytest.fixture(autouse=True)
+def _runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def run() -> Iterator[OpenRun]:
+    with open_run("train", cluster_name="lab", cluster_text="") as run:
+        yield run
+
+
+async def names(folder: Path, told: asyncio.Queue[str] | None = None) -> list[str]:
+    """Return the names of a run's events, once it has ended; tell each as it comes."""
+    found = []
+    async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as lines:
+        async for line in lines:
+            name = json.loads(line)["name"]
+            found.append(name)
+            if told:
+                told.put_nowait(name)
+    return found
+
+
+async def test_a_run_that_ended_is_read_to_its_end() -> None:
+    with open_run("train", cluster_name="lab", cluster_text="") as run:
+        run.append(Event(name="a"))
+        run.append(Event(name="b"))
+        run.finish("done", 0)
+    assert await names(run.folder) == ["a", "b"]
+
+
+async def test_what_is_written_meanwhile_comes_and_then_the_end() -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+    with open_run("train", cluster_name="lab", cluster_text="") as run:
+        run.append(Event(name="a"))
+        following = asyncio.create_task(names(run.folder, told))
+        async with asyncio.timeout(SECONDS):
+            assert await told.get() == "a"
+            run.append(Event(name="b"))
+            assert await told.get() == "b"
+        run.append(Event(name="c"))
+        run.finish("done", 0)
+        assert not following.done()
+    assert await following == ["a", "b", "c"]
+
+
+async def test_a_line_that_is_not_whole_yet_is_waited_for(run: OpenRun) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+    following = asyncio.create_task(names(run.folder, told))
+    with (run.folder / "records.jsonl").open("ab", buffering=0) as file:
+        for part in (b'{"na', b'me":', b'"whole"}'):
+            file.write(part)
+            await asyncio.sleep(0.3)
+            assert told.empty()
+        file.write(b'\n{"name":"next"}\n')
+        async with asyncio.timeout(SECONDS):
+            assert [await told.get(), await told.get()] == ["whole", "next"]
+    following.cancel()
+
+
+async def test_a_line_that_was_never_finished_is_passed_over() -> None:
+    with open_run("train", cluster_name="lab", cluster_text="") as run:
+        run.append(Event(name="a"))
+        with (run.folder / "records.jsonl").open("ab") as file:
+            file.write(b'{"name":"to')
+    assert await names(run.folder) == ["a"]
+
+
+async def test_two_follow_at_once(run: OpenRun) -> None:
+    queues: list[asyncio.Queue[str]] = [asyncio.Queue(), asyncio.Queue()]
+    tasks = [asyncio.create_task(names(run.folder, queue)) for queue in queues]
+    run.append(Event(name="a"))
+    async with asyncio.timeout(SECONDS):
+        assert [await queue.get() for queue in queues] == ["a", "a"]
+    for task in tasks:
+        task.cancel()
+
+
+async def test_a_run_that_is_killed_ends_what_follows_it(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from railbed.store import open_run\n"
+        "from railbed.model.record import Event\n"
+        "with open_run('train', cluster_name='lab', cluster_text='') as run:\n"
+        "    run.append(Event(name='reading'))\n"
+        "    print(run.folder, flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().decode().strip())
+        told: asyncio.Queue[str] = asyncio.Queue()
+        following = asyncio.create_task(names(folder, told))
+        async with asyncio.timeout(SECONDS):
+            assert await told.get() == "reading"
+        process.kill()
+        assert await following == ["reading"]
+    summary = read_run_in(folder)
+    assert summary is not None
+    assert summary.status == "died"
+
+
+async def test_a_run_without_records_has_none(tmp_path: Path) -> None:
+    assert await names(tmp_path) == []
+
+
+def test_a_run_that_ends_while_it_is_looked_at_has_not_died(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends_just_now(_: Path) -> bool:
+        run.finish("done", 0)
+        return False
+
+    monkeypatch.setattr("railbed.store.run.is_being_written", ends_just_now)
+    summary = read_run_in(run.folder)
+    assert summary is not None
+    assert summary.status == "done"
+
+
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.builds(Event, name=st.text(), message=st.text(), data=st.dictionaries(st.text(), st.integers())),
+    st.builds(Measurement, name=st.text(), value=st.floats(allow_nan=False, allow_infinity=False), unit=st.text()),
+    st.builds(Change, subject=st.text(), action=st.just("add")),
+    st.builds(
+        Finding,
+        **{key: st.text() for key in ("check", "subject", "expected", "observed", "why")},
+        verdict=st.sampled_from(Verdict),
+    ),
+)
+
+
+@given(RECORDS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_record_comes_back_from_its_line(record: Record) -> None:
+    assert read_record(to_json(record) + b"\n") == record
+
+
+@given(st.one_of(st.binary(), st.text().map(str.encode), st.sampled_from([b"{}", b"[]", b'{"kind":"later"}'])))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_line_that_is_no_record_is_refused_in_one_way(line: bytes) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        read_record(line)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[tuple[subprocess.Popen[bytes], Process]]:
+    """A process that says which one it is, and sleeps."""
+    code = (
+        "import time; from pydantic_core import to_json; from railbed.store.process import this_process\n"
+        "print(to_json(this_process()).decode(), flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process, Process(**json.loads(process.stdout.readline()))
+        process.kill()
+
+
+def test_the_process_that_is_meant_is_ended(sleeper: tuple[subprocess.Popen[bytes], Process]) -> None:
+    process, named = sleeper
+    assert named.pid == process.pid
+    assert ask_to_end(named)
+    assert process.wait(SECONDS) == -signal.SIGTERM
+    assert not ask_to_end(named)
+
+
+def test_a_later_process_of_the_same_number_is_let_alone(sleeper: tuple[subprocess.Popen[bytes], Process]) -> None:
+    process, named = sleeper
+    assert not ask_to_end(replace(named, started=named.started - 1))
+    with pytest.raises(UsageError, match="on another machine, elsewhere"):
+        ask_to_end(replace(named, boot="another", machine="elsewhere"))
+    assert process.poll() is None
+
+
+def test_this_process_is_named() -> None:
+    named = this_process()
+    assert named is not None
+    assert named.pid == os.getpid()

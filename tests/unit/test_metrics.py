@@ -1,0 +1,123 @@
+"""The figures of a training run: from its records alone, and only of steps that stayed in the history."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from railbed.model.record import Event, Measurement, Record
+from railbed.report import build, read
+from railbed.report.metrics import OF_STEP, as_json, metrics
+from tests.support.runs import ESTIMATES, RECIPE, STARTED, plain_run, training_run
+
+
+@pytest.fixture(autouse=True)
+def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def measured(name: str, step: int, value: float, rank: int = 0) -> Measurement:
+    labels: dict[str, str | int] = {"step": step, "rank": rank, "node": "ab"[rank]}
+    return Measurement(name=name, value=value, unit="s", labels=labels, time=STARTED + step)
+
+
+def generation(number: int) -> Event:
+    return Event(name="generation", data={"generation": number, "nodes": ["a", "b"]}, time=STARTED)
+
+
+def file_of(folder: Path) -> Any:
+    return json.loads(as_json(metrics(read(folder))))
+
+
+def by_hand(folder: Path) -> dict[tuple[str, int], dict[int, float]]:
+    """Read the records without the report: what is told last of a step and rank stands."""
+    found: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
+    for line in (folder / "records.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "measurement" and "step" in record["labels"]:
+            found[record["name"], record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
+    return found
+
+
+def test_every_step_is_what_the_records_told() -> None:
+    folder = training_run()
+    told, figures = by_hand(folder), file_of(folder)
+    assert [row["step"] for row in figures["steps"]] == list(range(1, 301))
+    for row in figures["steps"]:
+        for name in OF_STEP:
+            values = told[name, row["step"]].values()
+            assert row[name] == (pytest.approx(fmean(values)) if values else None), name
+        for name in ("bytes_sent", "idle_seconds"):
+            assert {int(rank): value for rank, value in row[name].items()} == told[name, row["step"]]
+
+
+def test_the_figures_of_the_run() -> None:
+    folder = training_run()
+    told, figures = by_hand(folder), file_of(folder)
+    assert (figures["kind"], figures["run"], figures["status"], figures["exit"]) == (
+        "training_metrics",
+        folder.name,
+        "done",
+        0,
+    )
+    assert figures["recipe"] == RECIPE
+    assert (figures["parameters"], figures["nodes"]) == (3_174_144, ["node1", "node2"])
+    assert (figures["steps_in_history"], figures["steps_thrown_away"]) == (300, 23)
+    assert figures["total_tokens"] == 300 * 32 * 128
+    (restart,) = figures["restarts"]
+    assert (restart["node"], restart["why"]) == ("node2", "node2: rank 1 was ended by SIGKILL")
+    useful = sum(fmean(told["step_seconds", step].values()) for step in range(1, 301))
+    assert figures["useful_seconds"] == pytest.approx(useful)
+    assert figures["total_seconds"] > figures["useful_seconds"]
+    assert sum(figures["time"].values()) == pytest.approx(useful)
+    first, second = figures["ranks"]
+    assert (first["rank"], first["node"], first["steps"], first["bytes_sent"]) == (0, "node1", 300, 300 * 6_348_288)
+    assert second["idle_seconds"] == pytest.approx(sum(told["idle_seconds", step][1] for step in range(1, 301)))
+    assert figures["memory"][1] == {"node": "node2", **ESTIMATES["node2"], "peak_memory_bytes": 701_000_000}
+
+
+def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() -> None:
+    """The second generation was interrupted before it came as far as the first."""
+    records: list[Record] = [generation(1)]
+    records += [measured("step_seconds", step, 1.0, rank) for step in range(1, 21) for rank in (0, 1)]
+    records += [measured("loss", step, 9.0 - step / 10) for step in range(1, 21)]
+    records += [measured("validation_loss", 20, 7.0)]
+    records += [Event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
+    records += [measured("step_seconds", step, 2.0) for step in (11, 12)]
+    records += [measured("loss", step, 5.0) for step in (11, 12)]
+    folder = plain_run(records, status="interrupted", code=130)
+    figures = file_of(folder)
+    assert (figures["steps_in_history"], figures["steps_thrown_away"]) == (12, 10)
+    assert [row["loss"] for row in figures["steps"]][-3:] == [8.0, 5.0, 5.0]
+    assert figures["validation_loss"] is None
+    assert figures["useful_seconds"] == 10 * 1.0 + 2 * 2.0
+    assert "validation loss" not in build(read(folder)).html
+
+
+def test_what_was_not_measured_is_null() -> None:
+    figures = file_of(plain_run([generation(1), measured("step_seconds", 1, 0.5)]))
+    (row,) = figures["steps"]
+    assert row["step_seconds"] == 0.5
+    assert row["loss"] is row["mfu"] is row["idle_seconds"] is None
+    assert figures["mfu"] is figures["parameters"] is figures["total_tokens"] is None
+    assert figures["ranks"][0]["bytes_sent"] is None
+
+
+def test_a_run_that_never_trained_has_figures_too() -> None:
+    folder = plain_run([Event(name="error", message="too big")], status="failed", code=2)
+    text = as_json(metrics(read(folder))).decode()
+    figures = json.loads(text)
+    assert (figures["status"], figures["exit"], figures["steps"], figures["useful_seconds"]) == ("failed", 2, [], 0)
+    assert text.endswith("\n}\n")
+
+
+def test_a_line_of_the_file_is_a_step() -> None:
+    lines = as_json(metrics(read(training_run(steps=60, fails_at=None)))).decode().splitlines()
+    rows = [json.loads(line.rstrip(",")) for line in lines if line.startswith('  {"step"')]
+    assert [row["step"] for row in rows] == list(range(1, 61))

@@ -1,0 +1,164 @@
+"""What railbed adds to a step of training on two ranks of this machine, beside a bare loop with DDP.
+
+    python -m tools.bench_overhead [--recipe tiny] [--rounds 40]
+
+Both train in the same two processes, the same model, batch, micro-batches and optimiser, over gloo, in turns: one step
+of ours, one of theirs, and in the next round the other way round. Ours is the worker's own step with all that is around
+it: hook, clock, account, sharing by speed, heart beat and messages, which this process reads as an agent does. Theirs
+is DDP's own all-reduce, clip, AdamW, zero_grad, and nothing told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import quantiles
+
+import torch
+from tests.support.ranks import Starter, write_tokens
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from railbed.collective.connect import connect
+from railbed.collective.face import Collective
+from railbed.collective.meet import Meeting
+from railbed.train import recipes
+from railbed.train.job import JobSpec
+from railbed.train.order import pieces
+from railbed.train.worker import optimiser as adamw
+from railbed.train.worker.loop import Training
+from railbed.train.worker.messages import Messages
+from railbed.train.worker.model import Gpt
+from railbed.train.worker.step import BUCKET_MEGABYTES
+
+RANKS = 2
+WARM_UP = 3
+GOAL = 0.02
+Step = Callable[[int], object]
+
+
+def main() -> None:
+    """Start the ranks and print what they measured; or be one of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("job", nargs="?", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--messages", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--recipe", default="tiny")
+    parser.add_argument("--rounds", type=int, default=40)
+    arguments = parser.parse_args()
+    if arguments.job:
+        be_a_rank(JobSpec.read(arguments.job), arguments.messages)
+        return
+    recipe = recipes.load(arguments.recipe, [f"steps={arguments.rounds + WARM_UP}"]).model_dump(mode="json")
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = write_tokens(Path(folder, "tokens"), count=200_000, vocabulary=1000)
+        starter = Starter(Path(folder), tokens, module="tools.bench_overhead")
+        try:
+            ranks = starter.run(RANKS, recipe, checkpoints="")
+        finally:
+            starter.close()
+        for kind in ("clock", "processor"):
+            report(f"{arguments.recipe}, by the {kind}", [rank.said("measured")[0][kind] for rank in ranks])
+
+
+def be_a_rank(job: JobSpec, descriptor: int) -> None:
+    """Take both steps in turns, and tell the times of each."""
+    messages = Messages(descriptor, job.rank)
+    messages.start_heart()
+    meeting = Meeting(
+        address=job.master_address,
+        port=job.master_port,
+        name=job.run,
+        rank=job.rank,
+        world=job.world,
+        interface=job.interface,
+        timeout=job.timeout_seconds,
+    )
+    collective, _ = connect("gloo", meeting, torch.device("cpu"), [1 << 20])
+    training = Training(job, job.settings, messages, collective, torch.device("cpu"))
+    training.model.initialise(job.settings.seed)
+    training.stepper.warm_up()
+    turns = {"railbed": our_step(training), "bare": their_step(training)}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in turns}
+    for number in range(job.settings.steps):
+        for name in sorted(turns, reverse=number % 2 == 0):
+            meet_again(collective)
+            start, used = time.perf_counter(), time.process_time()
+            turns[name](number)
+            times[name].append((time.perf_counter() - start, time.process_time() - used))
+    clock, processor = (
+        {name: [pair[kind] for pair in told[WARM_UP:]] for name, told in times.items()} for kind in (0, 1)
+    )
+    messages.send("measured", clock=clock, processor=processor)
+    collective.close()
+    os._exit(0)  # as a rank ends
+
+
+def meet_again(collective: Collective) -> None:
+    """Wait until all ranks are here."""
+    collective.sum(torch.zeros(1))
+
+
+def our_step(training: Training) -> Step:
+    """Return what the worker does for a step."""
+
+    def step(number: int) -> None:
+        taken = training.stepper.take(number, wants_checkpoint=False, tells=training.sharing.tells())
+        training.account.read(taken)
+        training.sharing.hear(taken)
+
+    return step
+
+
+def their_step(training: Training) -> Step:
+    """Return a step of the bare loop: as many sequences and micro-batches of the same tokens."""
+    settings, stepper, tokens = training.settings, training.stepper, training.tokens
+    context, batch = settings.model.context, settings.batch.sequences
+    model = Gpt.empty(training.model.shape, torch.device("cpu"))
+    model.initialise(settings.seed)
+    optimiser = adamw.make(model, settings.optimiser)
+    replica = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MEGABYTES, gradient_as_bucket_view=True)
+    micro_batches = pieces(stepper.mine(), stepper.micro_limit)
+
+    def learn(number: int, part: range) -> float:
+        windows = [(number * batch + index) % tokens.windows(context) for index in part]
+        inputs, targets = tokens.batch(windows, context)
+        loss: torch.Tensor = replica(inputs, targets) * (RANKS / (batch * context))
+        loss.backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def step(number: int) -> float:
+        with replica.no_sync():
+            loss = sum(learn(number, part) for part in micro_batches[:-1])
+        loss += learn(number, micro_batches[-1])
+        nn.utils.clip_grad_norm_(model.parameters(), settings.optimiser.clip)
+        adamw.set_rate(optimiser, adamw.learning_rate(settings.optimiser, number, settings.steps))
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        return loss
+
+    return step
+
+
+def report(what: str, told: Sequence[dict[str, list[float]]]) -> None:
+    """Print the medians, and the median of the ratios; a step takes as long as the slower rank takes for it.
+
+    On a busy machine steps differ by more than what is looked for. The two of a round come one after the other, so it
+    is their ratio that is judged.
+    """
+    ours, theirs = ([max(both) for both in zip(*(rank[name] for rank in told), strict=True)] for name in told[0])
+    print(f"{what}, {RANKS} ranks, {len(ours)} rounds")
+    for name, taken in zip(told[0], (ours, theirs), strict=True):
+        low, middle, high = (1000 * part for part in quantiles(taken, n=4))
+        print(f"  {name:<9}{middle:8.1f} ms a step; half of them between {low:.1f} and {high:.1f} ms")
+    low, middle, high = quantiles([one / other for one, other in zip(ours, theirs, strict=True)], n=4)
+    print(f"  railbed / bare: {middle:.4f}, the median of the rounds; half of them between {low:.3f} and {high:.3f}")
+    verdict = "kept" if middle < 1 + GOAL else "not kept"
+    print(f"  the goal, under {GOAL:.0%} of the step: {verdict} ({middle - 1:+.2%})")
+
+
+if __name__ == "__main__":
+    main()
