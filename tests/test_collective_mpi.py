@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.ranks import Starter, losses, recipe, write_tokens
+from tests.support.ranks import Starter, free_port, losses, recipe, write_tokens
 
 pytestmark = pytest.mark.xdist_group("mpi")
 
@@ -44,6 +46,15 @@ def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ra
     assert told["reason"].startswith("mpi within one machine: ")
     assert "as asked for" in told["reason"]
     assert all(timing["seconds"] > 0 for timing in told["timings"]["mpi"])
+
+
+def test_sums_of_every_type_and_exchanges() -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "tests.support.exchange_rank"]
+    ranks = [subprocess.Popen([*command, str(rank), str(port)], stderr=subprocess.PIPE) for rank in range(2)]
+    said = [rank.communicate(timeout=120)[1].decode() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    assert list(Path("/dev/shm").glob("mpich_*")) == []
 
 
 def test_a_killed_rank_blocks_the_other_until_it_is_ended(starter: Starter) -> None:

@@ -59,6 +59,24 @@ class MpiGroup:
         """Take the source's tensor."""
         self.run(lambda world: world.Bcast(self._memory(tensor), root=source), "the broadcast of a tensor")
 
+    def all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> None:
+        """Gather the parts of all ranks."""
+        self.run(lambda world: world.Allgather(self._memory(part), self._memory(whole)), "an all-gather")
+
+    def reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+        """Take this rank's part of the sum."""
+
+        def work(world: Any) -> None:  # noqa: ANN401
+            kind, operation = self._kinds[whole.dtype]
+            parts = [self._memory(whole)[0], whole.numel(), kind], [self._memory(part)[0], part.numel(), kind]
+            world.Reduce_scatter_block(*parts, op=operation)
+
+        self.run(work, "a reduce-scatter")
+
+    def all_to_all(self, received: torch.Tensor, sent: torch.Tensor) -> None:
+        """Exchange parts with every rank."""
+        self.run(lambda world: world.Alltoall(self._memory(sent), self._memory(received)), "an all-to-all")
+
     def wire_bytes(self, size: int) -> int:
         """Return what MPICH sends for large tensors: as much as a ring."""
         return 2 * (self.world - 1) * size // self.world

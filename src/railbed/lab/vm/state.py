@@ -40,6 +40,7 @@ from railbed.model.record import Event
 OLDEST_QEMU = (7, 2)
 WAITING = "railbed: waiting for an identity"
 BOOT_SECONDS = {"kvm": 60.0, "tcg": 400.0}
+"""A machine that trains loads torch before it is saved, and may take twice as long."""
 SETTLE_SECONDS = 2.0
 SAVE_SECONDS = 60.0
 IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
@@ -146,7 +147,7 @@ def _machine(image: Path, hardware: Hardware) -> Machine:
 
 async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
     image = image_folder()
-    seconds = BOOT_SECONDS[hardware.accelerator]
+    seconds = BOOT_SECONDS[hardware.accelerator] * (2 if hardware.training else 1)
     with (folder / IDENTITY).open("wb") as file:
         os.truncate(file.fileno(), IDENTITY_BYTES)
     # Named relative to the overlay, which moves.

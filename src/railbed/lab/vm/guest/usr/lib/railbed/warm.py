@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import json
 import os
 import selectors
@@ -51,7 +52,8 @@ def call(arguments: list[str]) -> None:
     answer = door.recv(HEADER.size, socket.MSG_WAITALL)
     status = HEADER.unpack(answer)[0] if answer else 1 << 8
     if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # some have no handler
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status))
 
@@ -168,6 +170,21 @@ def become(about: dict[str, Any], got: list[int]) -> None:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
+def end(code: object) -> None:
+    """End as Python does, without taking torch apart piece by piece, which takes ten seconds here."""
+    import atexit
+    import threading
+
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit((code & 0xFF) if isinstance(code, int) else int(code is not None))
+
+
 def _stream(number: int) -> object:
     """Return standard input, output or error as Python opens them."""
     if not _is_open(number):
@@ -182,11 +199,20 @@ def main() -> None:
         call(sys.argv[1:])
     for name in LOADED:
         __import__(name)
+    gc.freeze()
     try:
         Server().run()
     except Become as program:
         about, got = program.args
-    become(about, got)
+    code: object = 0
+    try:
+        become(about, got)
+    except SystemExit as error:
+        code = error.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    end(code)
 
 
 if __name__ == "__main__":
