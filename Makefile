@@ -38,6 +38,7 @@ bench: setup
 	@$(BIN)/pip install --quiet --group bench
 	@$(BIN)/python -m tools.bench_check
 	@$(BIN)/python -m tools.bench_lab
+	@$(BIN)/python -m tools.bench_tools
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
