@@ -39,6 +39,7 @@ bench: setup
 	@$(BIN)/python -m tools.bench_check
 	@$(BIN)/python -m tools.bench_lab
 	@$(BIN)/python -m tools.bench_allreduce
+	@$(BIN)/python -m tools.bench_tools
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

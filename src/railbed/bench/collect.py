@@ -20,6 +20,7 @@ from railbed.launch.supervise import RankStart, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.probes.shell import quote_path
+from railbed.transport.base import Command
 
 WORKER = "railbed.bench.worker"
 ONE_JOB = "bench_one_job"
@@ -185,6 +186,18 @@ async def _one_job(
                     yield record
     except DeviceError as error:
         yield _finding("cluster", Verdict.UNKNOWN, "collectives", error.message)
+    finally:
+        await _clear(fleet, places)
+
+
+async def _clear(fleet: Fleet, places: Mapping[str, Place]) -> None:
+    """Remove the job's own folders; a node that is gone keeps a few small files."""
+    tidy = {
+        node: (Command(key="clear", script=f"rm -rf {quote_path(place.folder)}"),) for node, place in places.items()
+    }
+    async with aclosing(fleet.run(tidy)) as answers:
+        async for _ in answers:
+            pass
 
 
 def _failed(job: CollectiveJob, restart: Event) -> Finding:
