@@ -40,6 +40,7 @@ bench: setup
 	@$(BIN)/python -m tools.bench_lab
 	@$(BIN)/python -m tools.bench_allreduce
 	@$(BIN)/python -m tools.bench_tools
+	@$(BIN)/python -m tools.bench_failures
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

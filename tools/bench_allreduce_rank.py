@@ -20,7 +20,7 @@ import torch
 from railbed.collective.connect import connect
 from railbed.collective.meet import Meeting
 from railbed.collective.mpi import MpiGroup
-from railbed.train.worker.messages import Messages
+from railbed.launch.messages import Messages
 
 
 def main() -> None:

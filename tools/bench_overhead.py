@@ -26,12 +26,12 @@ from torch.nn.parallel import DistributedDataParallel
 from railbed.collective.connect import connect
 from railbed.collective.face import Collective
 from railbed.collective.meet import Meeting
+from railbed.launch.messages import Messages
 from railbed.train import recipes
 from railbed.train.job import JobSpec
 from railbed.train.order import pieces
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.loop import Training
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt
 from railbed.train.worker.step import BUCKET_MEGABYTES
 

@@ -15,11 +15,12 @@ from railbed.cli.pathline import PathLine
 from railbed.cli.tables import TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
+NODES = ("node_up", "node_lost", "node_cut", "node_out")
 TOLD = (
-    *("estimate", "generation", "restart", "node_up", "node_lost", "node_cut", "resumed"),
+    *(*NODES, "estimate", "generation", "restart", "resumed"),
     *("shares", "checkpoint_failed", "notice", "error"),
 )
-STYLES = {"restart": "yellow", "node_lost": "red", "node_cut": "red", "error": "red", "checkpoint_failed": "red"}
+STYLES = {"restart": "yellow", **dict.fromkeys((*NODES[1:], "error", "checkpoint_failed"), "red")}
 QUIET_SECONDS = 10.0
 """How often a line is printed where there is no terminal to draw a bar on."""
 

@@ -1,8 +1,11 @@
 """Starts ranks on nodes, watches them, and ends them without orphans; what they compute is not its business.
 
 agent       runs on each node: starts the ranks there, relays what they say, ends them when nobody listens any more
+spawn       the processes of ranks on a node
+nursery     forks them from a process that has loaded torch already, so that a restart does not wait for that
 ship        puts this railbed, and files by their content, on the nodes
 link        our end of an agent: messages both ways, and heartbeats
+reach       who reaches whom over the rail
 members     which nodes take part, which are out, and why
 supervise   generations of ranks: one goes on until it is done or something fails, then the next starts with who is left
 protocol    the messages between the two ends

@@ -1,63 +1,66 @@
-"""The end of a launch on a node: `python -m railbed.launch.agent FOLDER`.
+"""The end of a launch on a node: `python -m railbed.launch.agent FOLDER [MODULE…]`.
 
 It starts ranks, relays what they say, and ends them when it is told to, when its input ends, or when control has been
-silent for too long, as after a power cut over there. The kernel ends the ranks when the agent itself is killed. Only
-the standard library is used, since a node has little more than Python and torch.
+silent for too long, as after a power cut over there. The kernel ends the ranks when the agent itself is killed. Modules
+that all ranks need are loaded once, by the nursery; the agent itself uses only the standard library.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import socket
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
+from railbed.launch.spawn import Child, Spawner
 
-PR_SET_PDEATHSIG = 1
 TERM_SECONDS = 1.0
 REACH_SECONDS = 2.0
 BACKLOG_BYTES = 16 * 2**20
-LIBC = ctypes.CDLL(None)
 
 
 class Rank:
     """One process of the job."""
 
-    def __init__(self, number: int, generation: int, process: Process) -> None:
+    def __init__(self, number: int, generation: int, child: Child) -> None:
         self.number = number
         self.generation = generation
-        self.process = process
+        self.child = child
         self.tasks: list[asyncio.Task[None]] = []
 
 
 class Agent:
     """Serves one control."""
 
-    def __init__(self, folder: Path, out: asyncio.StreamWriter) -> None:
+    def __init__(self, folder: Path, out: asyncio.StreamWriter, spawner: Spawner) -> None:
         self._folder = folder
         self._out = out
-        self._ranks: dict[int, Rank] = {}
+        self._spawner = spawner
+        self._ranks: set[Rank] = set()
+        self._asked: asyncio.Queue[Message] = asyncio.Queue()
+        self._asides: set[asyncio.Task[None]] = set()
         self._heard = time.monotonic()
         self._door: asyncio.Server | None = None
 
     async def serve(self, control: asyncio.StreamReader) -> None:
         """Do what control says until it ends or falls silent; then leave no rank behind."""
-        tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen(control))]
+        await self._spawner.open()
+        tasks = [asyncio.create_task(work) for work in (self._beat(), self._listen(control), self._work())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
+            for task in (*tasks, *self._asides):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._stop(grace=0.0)
+            await self._spawner.close()
             if self._door:
                 self._door.close()
 
@@ -69,7 +72,7 @@ class Agent:
 
     async def _beat(self) -> None:
         while time.monotonic() - self._heard < SILENCE_SECONDS:
-            self.say({"kind": "beat", "ranks": sorted(self._ranks)})
+            self.say({"kind": "beat", "ranks": sorted(rank.number for rank in self._ranks)})
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _listen(self, control: asyncio.StreamReader) -> None:
@@ -77,7 +80,12 @@ class Agent:
             self._heard = time.monotonic()
             message = decode(line)
             if message and message.get("do") != "beat":
-                await self._obey(message)
+                self._asked.put_nowait(message)
+
+    async def _work(self) -> None:
+        """Obey one request after the other; control is heard meanwhile, however long one takes."""
+        while True:
+            await self._obey(await self._asked.get())
 
     async def _obey(self, message: Message) -> None:
         match message:
@@ -90,9 +98,9 @@ class Agent:
             case {"do": "write", "name": str(name), "text": str(text)}:
                 _write(self._folder / name, text)
             case {"do": "door", "address": str(address)}:
-                await self._open_door(address)
-            case {"do": "reach", "doors": dict(doors)}:
-                self.say({"kind": "reach", "unreached": await _unreached(doors)})
+                self._aside(self._open_door(address))
+            case {"do": "reach", "doors": dict(doors), "question": int(question)}:
+                self._aside(self._try_doors(doors, question))
             case _:
                 self.say({"kind": "error", "message": f"unknown request {message.get('do')!r}"})
 
@@ -101,31 +109,23 @@ class Agent:
         name = f"rank{number}.g{generation}"
         job = self._folder / f"{name}.json"
         _write(job, rank["job"])
-        ours, theirs = os.pipe()
-        environment = {**os.environ, **rank.get("env", {})}
+        (output, its_output), (messages, its_messages) = os.pipe(), os.pipe()
+        command = [part.replace("{job}", str(job)) for part in rank["command"]]
         try:
-            process = await asyncio.create_subprocess_exec(
-                *[part.replace("{job}", str(job)).replace("{messages}", str(theirs)) for part in rank["command"]],
-                cwd=self._folder,
-                env=environment,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(theirs,),
-                start_new_session=True,
-                preexec_fn=_end_with_agent,
-                limit=LINE_LIMIT,
-            )
+            child = await self._spawner.start(f"rank{number}", command, rank.get("env", {}), its_output, its_messages)
         except OSError as error:
-            os.close(ours)
+            os.close(output)
+            os.close(messages)
             self.say({"kind": "exit", "generation": generation, "rank": number, "code": 127, "said": str(error)})
             return
         finally:
-            os.close(theirs)
-        self._ranks[number] = started = Rank(number, generation, process)
+            os.close(its_output)
+            os.close(its_messages)
+        started = Rank(number, generation, child)
+        self._ranks.add(started)
         started.tasks = [
-            asyncio.create_task(self._relay_messages(started, ours)),
-            asyncio.create_task(self._relay_log(started, self._folder / f"{name}.log")),
+            asyncio.create_task(self._relay_messages(started, messages)),
+            asyncio.create_task(self._relay_log(started, output, self._folder / f"{name}.log")),
         ]
         started.tasks.append(asyncio.create_task(self._await_end(started)))
 
@@ -139,38 +139,39 @@ class Agent:
                         {"kind": "message", "generation": rank.generation, "rank": rank.number, "message": message}
                     )
 
-    async def _relay_log(self, rank: Rank, path: Path) -> None:
-        assert rank.process.stdout is not None
+    async def _relay_log(self, rank: Rank, descriptor: int, path: Path) -> None:
+        reader = await _reader(os.fdopen(descriptor, "rb", buffering=0))
         with path.open("ab", buffering=0) as log:
-            while chunk := await rank.process.stdout.read(LINE_LIMIT // 16):
+            while chunk := await reader.read(LINE_LIMIT // 16):
                 with contextlib.suppress(OSError):  # a full disk must not end the job
                     log.write(chunk)
                 text = chunk.decode(errors="replace")
                 self.say({"kind": "log", "generation": rank.generation, "rank": rank.number, "text": text})
 
     async def _await_end(self, rank: Rank) -> None:
-        code = await rank.process.wait()
+        code = await rank.child.code
         await asyncio.wait(rank.tasks[:2], timeout=TERM_SECONDS)  # what it said last comes before its end
-        self._ranks.pop(rank.number, None)
-        _kill_group(rank, signal.SIGKILL)  # what it started itself
+        self._ranks.discard(rank)
+        rank.child.signal(signal.SIGKILL)  # what it started itself
         self.say({"kind": "exit", "generation": rank.generation, "rank": rank.number, "code": code})
 
     async def _stop(self, grace: float) -> None:
         """End all ranks: politely for as long as that takes, then for good."""
-        ranks = list(self._ranks.values())
+        ranks = list(self._ranks)
         ends = [rank.tasks[-1] for rank in ranks]
         if not ends:
             return
         if grace:
             for rank in ranks:
-                _kill_group(rank, signal.SIGTERM)
+                rank.child.signal(signal.SIGTERM)
             await asyncio.wait(ends, timeout=grace)
         for rank in ranks:
-            _kill_group(rank, signal.SIGKILL)
+            rank.child.signal(signal.SIGKILL)
         await asyncio.wait(ends, timeout=5.0)
 
     async def _open_door(self, address: str) -> None:
-        """Listen where the other agents can try whether this node is reached over its rail."""
+        """Once ranks can start at once, listen where the others can try whether this node is reached over its rail."""
+        await self._spawner.ready()
         if self._door:
             self._door.close()
         try:
@@ -179,6 +180,15 @@ class Agent:
             self.say({"kind": "door", "port": None, "why": str(error)})
             return
         self.say({"kind": "door", "port": self._door.sockets[0].getsockname()[1]})
+
+    async def _try_doors(self, doors: dict[str, list[Any]], question: int) -> None:
+        self.say({"kind": "reach", "question": question, "unreached": await _unreached(doors)})
+
+    def _aside(self, work: Coroutine[object, object, None]) -> None:
+        """Do something that must not hold up the next request."""
+        task = asyncio.create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
 
 
 async def _unreached(doors: dict[str, list[Any]]) -> dict[str, str]:
@@ -191,7 +201,7 @@ async def _unreached(doors: dict[str, list[Any]]) -> dict[str, str]:
         except TimeoutError:
             return "no answer"
         except OSError as error:
-            return error.strerror or str(error)
+            return os.strerror(error.errno) if error.errno else str(error)
         writer.close()
         return ""
 
@@ -206,15 +216,6 @@ def _write(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def _end_with_agent() -> None:
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _kill_group(rank: Rank, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(rank.process.pid, number)
-
-
 async def _reader(file: Any) -> asyncio.StreamReader:  # noqa: ANN401  (any pipe)
     reader = asyncio.StreamReader(limit=LINE_LIMIT)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
@@ -227,9 +228,9 @@ async def _writer(file: Any) -> asyncio.StreamWriter:  # noqa: ANN401  (any pipe
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
-async def _main(folder: Path) -> None:
+async def _main(folder: Path, modules: list[str]) -> None:
     control = await _reader(sys.stdin.buffer)
-    agent = Agent(folder, await _writer(sys.stdout.buffer))
+    agent = Agent(folder, await _writer(sys.stdout.buffer), Spawner(folder, modules))
     agent.say({"kind": "hello", "pid": os.getpid(), "host": socket.gethostname(), "python": sys.version.split()[0]})
     await agent.serve(control)
 
@@ -238,4 +239,4 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the terminal's Ctrl-C is control's to handle
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_main(Path(sys.argv[1])))
+    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2:]))

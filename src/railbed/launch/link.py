@@ -34,11 +34,16 @@ class Link:
     _program: Program | None = None
     _outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     _heard: float = 0.0
+    _dropped: bool = False
 
     def send(self, message: Message) -> None:
         """Send a message, where there is anybody to send it to."""
         if self._program:
             self._outbox.put_nowait(message)
+
+    def drop(self) -> None:
+        """Take the agent for dead: it ends its ranks, and another one is started."""
+        self._dropped = True
 
     async def keep(self, fleet: Fleet) -> None:
         """Keep an agent running on the node, until this is cancelled."""
@@ -52,11 +57,11 @@ class Link:
                 why = error.message
             finally:
                 self._program = None
-                # Bounded: a frozen node does not say goodbye.
-                with contextlib.suppress(TimeoutError, DeviceError):
-                    async with asyncio.timeout(1.0):
-                        await fleet.hang_up(self.node)
             self.inbox.put_nowait(Heard(self.node, {"kind": "lost", "why": why}))
+            # Bounded: a frozen node does not say goodbye.
+            with contextlib.suppress(TimeoutError, DeviceError):
+                async with asyncio.timeout(1.0):
+                    await fleet.hang_up(self.node)
             await asyncio.sleep(self.retry_seconds)
 
     async def _serve(self, fleet: Fleet) -> None:
@@ -65,7 +70,7 @@ class Link:
             lines = _Lines(program)
             hello = await self._await_hello(lines)
             limit.reschedule(None)
-            self._program, self._heard = program, time.monotonic()
+            self._program, self._heard, self._dropped = program, time.monotonic(), False
             self.inbox.put_nowait(Heard(self.node, {**hello, "kind": "up"}))
             tasks = [asyncio.create_task(work) for work in (self._listen(lines), self._talk(program), self._watch())]
             try:
@@ -105,7 +110,7 @@ class Link:
             await program.write(encode(message))
 
     async def _watch(self) -> None:
-        while time.monotonic() - self._heard < SILENCE_SECONDS:  # noqa: ASYNC110  (silence is no event)
+        while time.monotonic() - self._heard < SILENCE_SECONDS and not self._dropped:  # noqa: ASYNC110  (no event)
             await asyncio.sleep(BEAT_SECONDS / 4)
         raise TimeoutError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 FAILURES_UNTIL_OUT = 3
@@ -24,7 +24,7 @@ class Roster:
 
     members: Mapping[str, Member]
     up: dict[str, int] = field(default_factory=dict)
-    """Nodes whose agent answers, with the port of their door; 0 until that is known."""
+    """Nodes whose agent answers, with the port of their door; 0 until it is open: then ranks can be started there."""
     cut: dict[str, str] = field(default_factory=dict)
     """Nodes that the others do not reach over the rail, and why."""
     failures: dict[str, list[str]] = field(default_factory=dict)
@@ -33,11 +33,16 @@ class Roster:
         """Count a failure against a node."""
         self.failures.setdefault(node, []).append(why)
 
+    def forgive(self, nodes: Iterable[str]) -> None:
+        """Forget the failures of nodes that have done good work since: who keeps failing is who does none between."""
+        for node in nodes:
+            self.failures.pop(node, None)
+
     @property
     def out(self) -> dict[str, str]:
         """Nodes that are left out for good, and why."""
         return {
-            node: f"failed {len(reasons)} times, the last time: {reasons[-1]}"
+            node: f"failed {len(reasons)} times in a row, the last time: {reasons[-1]}"
             for node, reasons in self.failures.items()
             if len(reasons) >= FAILURES_UNTIL_OUT
         }
@@ -48,7 +53,7 @@ class Roster:
         return [
             member
             for name, member in self.members.items()
-            if name in self.up and name not in self.cut and name not in self.out
+            if self.up.get(name) and name not in self.cut and name not in self.out
         ]
 
     def judge_reach(self, unreached: Mapping[str, Mapping[str, str]]) -> None:

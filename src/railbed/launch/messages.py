@@ -40,7 +40,7 @@ class Messages:
 
     def _beat(self) -> None:
         while True:
-            self.send("alive", step=self.step, phase=self.phase)
+            self.send("alive", step=self.step, phase=self.phase, stepping=self.phase == "training")
             time.sleep(BEAT_SECONDS)
 
 

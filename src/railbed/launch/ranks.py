@@ -13,6 +13,8 @@ START_SECONDS = 120.0
 STARTING = ("starting", "joining", "loading")
 RANK_SECONDS = SILENCE_SECONDS + 0.75
 """A rank may be silent for longer than a node, so that of a silent node the node is blamed."""
+QUIET_SECONDS = 2.5
+"""Of ranks that make no step, one that has been silent for so long is the cause."""
 STALL_SECONDS = 4.5
 STALL_STEPS = 6.0
 """A step may take this many times as long as the last ones, and at least STALL_SECONDS, before it counts as hung."""
@@ -26,6 +28,8 @@ class _Rank:
     spoke: bool = False
     starts: bool = False
     """It says that it loads libraries or joins the others: on a slow machine nothing else can run meanwhile."""
+    stepping: bool = False
+    """Steps are to be expected of it: it is not loading, evaluating or writing its results."""
     step: int = -1
     pace: float = 0.0
     """Seconds that a step takes, by the slower of the last ones."""
@@ -50,6 +54,11 @@ class RankWatch:
         """Whether every rank said that it is done."""
         return bool(self._ranks) and all(rank.done for rank in self._ranks.values())
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether every rank has made steps."""
+        return all(rank.pace for rank in self._ranks.values())
+
     def has_done(self, number: int) -> bool:
         """Whether a rank said that it is done, or is none of ours."""
         return number not in self._ranks or self._ranks[number].done
@@ -72,11 +81,16 @@ class RankWatch:
         rank.heard, rank.spoke = now, True
         if "phase" in said:
             rank.starts = said["phase"] in STARTING
-        step = said.get("step")
-        if isinstance(step, int) and step > rank.step:
-            if rank.step >= 0:
-                rank.pace = max((now - rank.moved) / (step - rank.step), 0.7 * rank.pace)
-            rank.step, rank.moved = step, now
+        match said:
+            case {"kind": "alive"}:
+                stepping = bool(said.get("stepping", True))
+                if stepping and not rank.stepping:
+                    rank.moved = now
+                rank.stepping = stepping
+            case {"kind": "progress", "step": int(step)}:
+                if rank.step >= 0:
+                    rank.pace = max(now - rank.moved, 0.7 * rank.pace)
+                rank.step, rank.moved = step, now
         if said.get("kind") == "error" and said.get("refused"):
             self.refusal = self.refusal or (str(said.get("sentence")), str(said.get("hint") or ""))
         rank.done = rank.done or said.get("kind") == "done"
@@ -90,7 +104,7 @@ class RankWatch:
             limit = RANK_SECONDS if rank.spoke and not rank.starts else START_SECONDS
             if now - rank.heard > limit:
                 return self.nodes[number], f"rank {number} said nothing for {limit:g} s"
-        if not running or not all(rank.pace for rank in running.values()):
+        if not running or not all(rank.pace and rank.stepping for rank in running.values()):
             return None
         limit = max(STALL_SECONDS, STALL_STEPS * max(rank.pace for rank in running.values()))
         if any(now - rank.moved <= limit for rank in running.values()):
@@ -99,5 +113,8 @@ class RankWatch:
         last, first = (choose(running, key=lambda one: running[one].step) for choose in (min, max))
         if running[last].step < running[first].step:
             return self.nodes[last], f"{why}; rank {last} is behind the others"
+        quiet = min(running, key=lambda one: running[one].heard)
+        if now - running[quiet].heard > QUIET_SECONDS:
+            return self.nodes[quiet], f"{why}; rank {quiet} said nothing for {now - running[quiet].heard:.1f} s"
         # All wait for each other: whoever it is, the nodes find out when they try to reach one another.
         return "", why

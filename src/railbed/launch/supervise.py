@@ -20,16 +20,20 @@ from railbed.launch.link import Heard, Link
 from railbed.launch.members import Member, Roster
 from railbed.launch.protocol import SILENCE_SECONDS, Message
 from railbed.launch.ranks import RankWatch
+from railbed.launch.reach import Reach
 from railbed.model.record import Event, Record
 
 TICK_SECONDS = 0.25
-GATHER_SECONDS = 30.0
+GATHER_SECONDS = 120.0
+"""How long nodes may take to be ready at first: they load torch."""
 STOP_SECONDS = 6.0
 VICTIM_SECONDS = SILENCE_SECONDS + 1.5
 """How long to look for who is at fault when a rank only lost the others."""
-CUT_SECONDS = 2.0
 RETURN_SECONDS = 300.0
 """How long to wait for nodes to come back when too few are left."""
+VAIN_STARTS = 10
+"""After so many generations in a row that were of no use, the next will not be either."""
+RESUME_HINT = "the checkpoints are kept: `railbed train --resume RUN` goes on from them"
 SETTLE_SECONDS = 1.5
 """A node that came back is taken back once it has been up for so long."""
 
@@ -84,10 +88,11 @@ class Supervisor:
         self._links = {name: Link(name, command, self._inbox) for name, command in commands.items()}
         self._ranks = RankWatch({})
         self._number = 0
+        self._vain = 0
         self._came_back: dict[str, float] = {}
         self._suspect: tuple[str, str] | None = None
         self._victim: tuple[str, float] | None = None
-        self._asked = 0.0
+        self._reach = Reach(self._roster, self._links)
 
     async def run(self) -> AsyncGenerator[Record, None]:
         """Run generations until the job is done; ends every rank on every node, however this ends."""
@@ -131,15 +136,13 @@ class Supervisor:
                 raise self._too_few()
             for record in self._told(await self._hear()):
                 yield record
-            self._try_cut_nodes()
+            self._knock()
 
     def _too_few(self) -> GaveUp:
         reasons = {**{node: told[-1] for node, told in self._roster.failures.items()}, **self._roster.cut}
         why = "; ".join(f"{node}: {reason}" for node, reason in reasons.items()) or "the others did not answer"
         left = f"{len(self._roster.usable)} of {len(self._links)} nodes are left and {self._minimum} are needed"
-        return GaveUp(
-            f"{left} ({why})", hint="the checkpoints are kept: `railbed train --resume RUN` goes on from them"
-        )
+        return GaveUp(f"{left} ({why})", hint=RESUME_HINT)
 
     def _start(self) -> Event:
         self._number += 1
@@ -150,7 +153,8 @@ class Supervisor:
             self._links[node].send(
                 {"do": "start", "generation": self._number, "ranks": [_as_message(s) for s in starts]}
             )
-        self._came_back = {}
+        for member in members:
+            self._came_back.pop(member.name, None)
         names = ", ".join(member.name for member in members)
         return Event(
             name="generation",
@@ -171,7 +175,10 @@ class Supervisor:
                 yield record
             if self._ranks.refusal:
                 raise Refused(self._ranks.refusal[0], hint=self._ranks.refusal[1])
-            self._try_cut_nodes()
+            self._knock()
+            if self._ranks.is_under_way and self._job.may_regroup:
+                self._vain = 0
+                self._roster.forgive(self._ranks.nodes.values())
             if self._ranks.is_done:
                 yield Event(name="done", message="every rank is done", data={"generation": self._number})
                 return
@@ -191,14 +198,14 @@ class Supervisor:
         returned = self._returned()
         return (returned[0], f"{' and '.join(returned)} came back") if returned else None
 
-    def _try_cut_nodes(self) -> None:
-        """Ask from time to time whether nodes that were cut off can be reached again."""
-        now = time.monotonic()
-        doors = {node: [self._roster.members[node].address, self._roster.up.get(node)] for node in self._roster.cut}
-        doors = {node: door for node, door in doors.items() if door[1]}
-        if doors and self._roster.usable and now - self._asked > CUT_SECONDS:
-            self._asked = now
-            self._links[self._roster.usable[0].name].send({"do": "reach", "doors": doors})
+    def _knock(self) -> None:
+        """Ask whether nodes that were cut off can be reached again.
+
+        While ranks are still joining and loading, nobody can say how long that may take: then the members are asked for
+        as well, so that a rail that is cut in this moment is noticed.
+        """
+        starting = [] if self._ranks.is_under_way else self._ranks.nodes.values()
+        self._reach.ask_again([*self._roster.cut, *starting])
 
     async def _hear(self) -> Heard | None:
         with contextlib.suppress(TimeoutError):
@@ -212,20 +219,19 @@ class Supervisor:
             case Heard(node, {"kind": "up"}):
                 self._roster.up[node] = 0
                 self._links[node].send({"do": "door", "address": self._roster.members[node].address})
-                if self._number:
-                    self._came_back[node] = time.monotonic()
                 return [Event(name="node_up", subject=node, message="its agent answers")]
             case Heard(node, {"kind": "lost", "why": str(why)}):
                 was_up = self._roster.up.pop(node, None) is not None
+                self._roster.cut.pop(node, None)
                 self._came_back.pop(node, None)
                 if not was_up and node not in self._roster.failures:
                     self._roster.blame(node, why)
                 return [Event(name="node_lost", subject=node, message=why)] if was_up or not self._number else []
-            case Heard(node, {"kind": "door", "port": port}):
-                self._roster.up[node] = int(port or 0)
-                return []
-            case Heard(_, {"kind": "reach", "unreached": dict(unreached)}):
-                for node in [node for node in self._roster.cut if node not in unreached]:
+            case Heard(node, {"kind": "door"} as said):
+                return self._note_door(node, said)
+            case Heard(_, {"kind": "reach"}):
+                unreached = self._reach.answer(heard)
+                for node in [node for node in self._roster.cut if unreached is not None and node not in unreached]:
                     del self._roster.cut[node]
                     self._came_back[node] = time.monotonic()
                 return []
@@ -237,11 +243,27 @@ class Supervisor:
             case _:
                 return []
 
+    def _note_door(self, node: str, said: Message) -> list[Record]:
+        """Note that ranks can be started on a node, or that the others would not reach them there."""
+        if said.get("port"):
+            self._roster.up[node] = int(said["port"])
+            if self._number:
+                self._came_back[node] = time.monotonic()
+            return []
+        why = f"{self._roster.members[node].address} cannot be used: {said.get('why')}"
+        self._roster.up.pop(node, None)
+        self._roster.blame(node, why)
+        return [Event(name="node_lost", subject=node, message=why)]
+
     def _failure(self, heard: Heard | None) -> tuple[str, str] | None:
         """Return the node that failed, and how."""
         match heard:
             case Heard(node, {"kind": "lost", "why": str(why)}) if node in self._ranks.nodes.values():
                 return node, why
+            case Heard(node, {"kind": "reach"}):
+                for other, why in (self._reach.answer(heard) or {}).items():
+                    if other in self._ranks.nodes.values():
+                        return other, f"{node} does not reach it over the rail: {why}"
             case Heard(node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)}):
                 if self._ranks.lost_peers(number):
                     # Somebody else is at fault, who may take a while to be noticed.
@@ -272,33 +294,52 @@ class Supervisor:
             for record in self._told(heard):
                 yield record
             match heard:
-                case Heard(node, {"kind": "stopped" | "lost"}):
+                case Heard(node, {"kind": "stopped", "generation": self._number} | {"kind": "lost"}):
                     waiting.discard(node)
         for node in waiting:
+            self._links[node].drop()
             self._roster.up.pop(node, None)
+        known = set(self._roster.cut)
         async for record in self._try_reach():
             yield record
-        if self._suspect and self._suspect[0] and not self._roster.cut:
-            self._roster.blame(*self._suspect)
+        out = set(self._roster.out)
+        self._blame({node: why for node, why in self._roster.cut.items() if node not in known})
+        for node, why in self._roster.out.items():
+            if node not in out:
+                yield Event(name="node_out", subject=node, message=f"is left out from now on: {why}")
         async for record in self._await_enough(RETURN_SECONDS):
             yield record
 
+    def _blame(self, newly_cut: Mapping[str, str]) -> None:
+        """Count the failure against who caused it; where a rail fails for most of the nodes, none of them did."""
+        self._vain += 1
+        if self._vain >= VAIN_STARTS:
+            why = self._suspect[1] if self._suspect else "a rank lost the others"
+            raise GaveUp(f"{self._vain} starts in a row came to nothing, the last one so: {why}", hint=RESUME_HINT)
+        if newly_cut:
+            if len(newly_cut) < len(self._roster.usable):
+                for node, why in newly_cut.items():
+                    self._roster.blame(node, why)
+        elif self._suspect and self._suspect[0]:
+            self._roster.blame(*self._suspect)
+
     async def _try_reach(self) -> AsyncGenerator[Record, None]:
-        doors = {node: port for node, port in self._roster.up.items() if port}
-        for node in doors:
-            others = {one: [self._roster.members[one].address, port] for one, port in doors.items() if one != node}
-            self._links[node].send({"do": "reach", "doors": others})
+        waiting = self._reach.ask_all()
         answers: dict[str, Mapping[str, str]] = {}
         deadline = time.monotonic() + STOP_SECONDS
-        while len(answers) < len(doors) and time.monotonic() < deadline:
-            match heard := await self._hear():
-                case Heard(node, {"kind": "reach", "unreached": dict(unreached)}):
-                    answers[node] = unreached
-                    continue
+        while waiting and time.monotonic() < deadline:
+            heard = await self._hear()
+            unreached = self._reach.answer(heard)
+            if heard and unreached is not None:
+                answers[heard.node] = unreached
+                waiting.discard(heard.node)
+                continue
+            match heard:
                 case Heard(node, {"kind": "lost"}):
-                    doors.pop(node, None)
+                    waiting.discard(node)
             for record in self._told(heard):
                 yield record
+        self._reach.close()
         before = dict(self._roster.cut)
         self._roster.judge_reach(answers)
         for node, why in self._roster.cut.items():

@@ -54,6 +54,13 @@ def _measurements(node: str, rank: int, step: int, said: Mapping[str, Any]) -> I
             labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
             unit = UNITS.get(name, "s")
             yield Measurement(name=name, value=float(value), unit=unit, labels=labels, time=float(said.get("time", 0)))
+    match said:
+        case {"samples": [int(first), int(end)]}:
+            # Which of the run's sequences this rank learned from: of a step's, each belongs to exactly one rank.
+            labels = {"step": step, "rank": rank, "node": node, "first": first}
+            yield Measurement(
+                name="sequences", value=end - first, unit="sequence", labels=labels, time=float(said.get("time", 0))
+            )
 
 
 def _trials(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Measurement]:

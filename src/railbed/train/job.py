@@ -4,7 +4,8 @@
 
 The rank answers with JSON lines on the given file descriptor, each with its kind, rank and time:
 
-    alive               every second, from a thread: step, phase (starting, joining, loading, training, finishing)
+    alive               every second, from a thread: step, phase (starting, joining, loading, training, evaluating,
+                        finishing), stepping: whether steps are to be expected
     chosen              what was chosen for this hardware: device, precision, compile, threads, micro_batch, …
     transport           from rank 0: engine, reason, falls_back, timings (by engine: size, seconds, repeats)
     resumed             step: where a resumed run goes on

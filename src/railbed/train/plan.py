@@ -11,6 +11,8 @@ from railbed.launch.supervise import RankStart
 from railbed.train.job import JobSpec, ResumeSource
 
 WORKER = "railbed.train.worker"
+LOADED_AHEAD = ("railbed.train.worker.loop", "torch._dynamo")
+"""What the nodes load before ranks are started: the worker, torch, and what torch's optimisers load when first used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

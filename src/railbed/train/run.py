@@ -22,7 +22,7 @@ from railbed.train.account import records_of
 from railbed.train.fabric import NodeFabric, fabric_of, read_facts
 from railbed.train.idle import IdleTimes
 from railbed.train.ledger import Ledger, must_be_rdma
-from railbed.train.plan import Course, Place, Saved, ranks_of
+from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
 
 FRESH_SECONDS = 1.0
@@ -74,13 +74,14 @@ class TrainJob:
         match message:
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._saved.note(node, step, digest)
-                self._fresh = time.monotonic()
+                if step < self._course.recipe["steps"]:
+                    self._fresh = time.monotonic()
         known = [*self._idle.hear(node, rank, message), *self._ledger.hear(node, rank, message)]
         return [*records_of(node, rank, message), *known]
 
     @property
     def may_regroup(self) -> bool:
-        """Right after a checkpoint is a good moment."""
+        """Right after a checkpoint is a good moment, other than the last one."""
         return time.monotonic() - self._fresh < FRESH_SECONDS
 
 
@@ -171,7 +172,7 @@ async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> Asyn
 
 
 def _agent(place: Place) -> str:
-    return _run(place, "railbed.launch.agent", place.folder)
+    return f"{_run(place, 'railbed.launch.agent', place.folder)} {' '.join(LOADED_AHEAD)}"
 
 
 def _run(place: Place, module: str, argument: str) -> str:

@@ -11,7 +11,7 @@ from railbed.report.section import Section
 from railbed.report.words import plural
 
 COLUMNS = ("node", "generations", "ranks", "device", "computes in", "transport", "torch", "what happened")
-HAPPENED = {"node_lost": "lost", "node_cut": "cut off", "restart": "restart"}
+HAPPENED = {"node_lost": "lost", "node_cut": "cut off", "node_out": "left out", "restart": "restart"}
 
 
 def show(run: RunData) -> Sequence[Block] | None:

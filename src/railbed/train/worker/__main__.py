@@ -14,8 +14,8 @@ import traceback
 from pathlib import Path
 
 from railbed.errors import RailbedError, RankFailed
+from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
-from railbed.train.worker.messages import Messages
 
 
 def main() -> int:

@@ -6,9 +6,9 @@ import resource
 
 import torch
 
+from railbed.launch.messages import Messages
 from railbed.train.order import pieces
 from railbed.train.worker.hardware import Chosen
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.step import Stepper, Taken
 
 LEAST_GROWTH = 0.01

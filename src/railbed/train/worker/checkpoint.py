@@ -18,9 +18,9 @@ import torch
 
 from railbed.collective.face import Collective
 from railbed.errors import CheckpointDamaged
+from railbed.launch.messages import Messages
 from railbed.train.checkpoints import Written, folder_of, publish, survey, verified, write_synced
 from railbed.train.job import JobSpec
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt
 from railbed.train.worker.optimiser import set_step, state_tensors
 from railbed.train.worker.tensorfile import read_tensors, write_tensors

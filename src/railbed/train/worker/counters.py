@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from railbed.collective.face import Collective
+from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
 from railbed.train.moved import RDMA_COUNTERS
-from railbed.train.worker.messages import Messages
 
 FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
 """How long until the counters are told for the first time again, and from then on."""

@@ -16,6 +16,7 @@ from railbed.collective.face import Collective
 from railbed.collective.meet import Meeting
 from railbed.collective.trial import sizes_of
 from railbed.errors import DataError, RankFailed
+from railbed.launch.messages import Messages
 from railbed.train.checkpoints import folder_of
 from railbed.train.estimate import parameter_count
 from railbed.train.job import JobSpec
@@ -29,7 +30,6 @@ from railbed.train.worker.export import export
 from railbed.train.worker.generate import generate
 from railbed.train.worker.hardware import Chosen, choose, device_of
 from railbed.train.worker.hook import Hook
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.model import Gpt, Shape
 from railbed.train.worker.schedule import Schedule
 from railbed.train.worker.sharing import Sharing
@@ -195,7 +195,9 @@ class Training:
 
     def _evaluate(self, step: int) -> None:
         start = time.monotonic()
+        self.messages.phase = "evaluating"
         loss = validation_loss(self.stepper)
+        self.messages.phase = "training"
         if loss is not None:
             self.messages.send("evaluation", step=step, validation_loss=loss, seconds=time.monotonic() - start)
 

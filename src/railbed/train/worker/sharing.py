@@ -6,11 +6,11 @@ from statistics import median
 
 import torch
 
+from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
 from railbed.train.shares import Balance, Cost, Split
 from railbed.train.sharewords import cost_words, split_words
 from railbed.train.worker.checkpoint import State
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.step import Stepper, Taken
 
 OWN_WORK = ("data", "forward", "backward")

@@ -12,11 +12,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.face import Collective
+from railbed.launch.messages import Messages
 from railbed.train.settings import Settings
 from railbed.train.worker.clock import Clock
 from railbed.train.worker.counters import Counting
 from railbed.train.worker.hook import Hook
-from railbed.train.worker.messages import Messages
 from railbed.train.worker.step import BUCKET_MEGABYTES
 
 PART_BYTES = 4 << 20

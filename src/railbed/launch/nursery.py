@@ -1,0 +1,123 @@
+"""Where ranks come from: `python -m railbed.launch.nursery SOCKET MODULE…`, started by a node's agent.
+
+It loads modules once, torch among them, and forks a rank from itself whenever the agent asks: a rank is there at once
+and not seconds later. Forking is safe because nothing but loading happens here: no thread runs, no device is in use.
+The ranks end with it, as it ends with the agent.
+
+Asked: {"id", "name", "module", "arguments", "env"} with two file descriptors, for its output and for its messages.
+Told: {"ready"} once, {"id", "pid"} when a rank runs, {"id", "code"} when it ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+REQUEST_BYTES = 65536
+LIBC = ctypes.CDLL(None)
+
+
+class Nursery:
+    """Forks ranks and tells of their ends."""
+
+    def __init__(self, agent: socket.socket) -> None:
+        self._agent = agent
+        self._ranks: dict[int, int] = {}
+        self._pid = os.getpid()
+        self._ended, self._wake = os.pipe()
+
+    def serve(self) -> None:
+        """Do what the agent asks until it is gone."""
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake)
+        self._tell(ready=True)
+        watched: list[socket.socket | int] = [self._agent, self._ended]
+        while True:
+            readable, _, _ = select.select(watched, [], [])
+            if self._ended in readable:
+                os.read(self._ended, REQUEST_BYTES)
+                self._reap()
+            if self._agent in readable:
+                asked, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST_BYTES, 2)
+                if not asked:
+                    return
+                self._fork(json.loads(asked), *descriptors)
+
+    def _fork(self, asked: dict[str, Any], output: int, messages: int) -> None:
+        pid = os.fork()
+        if not pid:
+            self._become(asked, output, messages)
+        os.setpgid(pid, pid)  # before anybody is told of it, so that the whole group can be ended
+        for descriptor in (output, messages):
+            os.close(descriptor)
+        self._ranks[pid] = asked["id"]
+        self._tell(id=asked["id"], pid=pid)
+
+    def _become(self, asked: dict[str, Any], output: int, messages: int) -> None:
+        """Be the rank, as `python -m MODULE ARGUMENTS` would be; does not return."""
+        code = 1
+        try:
+            LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != self._pid:
+                os._exit(code)
+            LIBC.prctl(PR_SET_NAME, asked["name"].encode())
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._agent.close()
+            for descriptor in (self._ended, self._wake):
+                os.close(descriptor)
+            for standard in (1, 2):
+                os.dup2(output, standard)
+            os.close(output)
+            os.environ.update(asked["env"])
+            sys.argv = [asked["module"], *(one.replace("{messages}", str(messages)) for one in asked["arguments"])]
+            runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while self._ranks:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            if pid in self._ranks:
+                self._tell(id=self._ranks.pop(pid), code=os.waitstatus_to_exitcode(status))
+
+    def _tell(self, **message: object) -> None:
+        self._agent.send(json.dumps(message).encode())
+
+
+def main() -> None:
+    """Load, and serve."""
+    agent = socket.socket(fileno=int(sys.argv[1]))
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads > 1:
+        sys.exit(f"{', '.join(sys.argv[2:])} started {threads - 1} threads: a fork would lose them")
+    gc.freeze()
+    Nursery(agent).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The processes of ranks, as the agent sees them: forked by the nursery, or started from nothing without one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from railbed.launch.nursery import PR_SET_PDEATHSIG, REQUEST_BYTES
+
+LIBC = ctypes.CDLL(None)
+KILLED = -int(signal.SIGKILL)
+FORK_SECONDS = 10.0
+END_SECONDS = 5.0
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy, which torch loads, starts threads otherwise, and ranks compute nothing with it."""
+
+
+class Child:
+    """One process, the first of its group."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.pid: asyncio.Future[int] = loop.create_future()
+        self.code: asyncio.Future[int] = loop.create_future()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it and to all that it started."""
+        if self.pid.done():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid.result(), number)
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Note its process number or its end."""
+        for name, future in (("pid", self.pid), ("code", self.code)):
+            if name in message and not future.done():
+                future.set_result(int(message[name]))
+
+
+class Spawner:
+    """Starts ranks on this node."""
+
+    def __init__(self, folder: Path, modules: Sequence[str]) -> None:
+        self._folder = folder
+        self._modules = modules
+        self._link: socket.socket | None = None
+        self._nursery: Process | None = None
+        self._ready = asyncio.Event()
+        self._children: dict[int, Child] = {}
+        self._numbers = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Start the nursery, where there is something to load."""
+        if not self._modules:
+            self._ready.set()
+            return
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._link.setblocking(False)
+        command = [sys.executable, "-m", "railbed.launch.nursery", str(theirs.fileno()), *self._modules]
+        with theirs, (self._folder / "nursery.log").open("ab") as log:
+            self._nursery = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=self._folder,
+                env={**os.environ, **ONE_THREAD},
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=STDOUT,
+                pass_fds=(theirs.fileno(),),
+                preexec_fn=end_with_parent,
+            )
+        self._keep(self._hear(self._link))
+
+    async def ready(self) -> None:
+        """Wait until ranks can start at once, or it is clear that they have to load everything themselves."""
+        await self._ready.wait()
+
+    async def close(self) -> None:
+        """End the nursery, and with it what is left of its ranks."""
+        if self._nursery:
+            with contextlib.suppress(ProcessLookupError, TimeoutError):
+                self._nursery.kill()
+                await asyncio.wait_for(self._nursery.wait(), END_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._link:
+            self._link.close()
+
+    async def start(
+        self, name: str, command: Sequence[str], env: Mapping[str, str], output: int, messages: int
+    ) -> Child:
+        """Start a process; raise OSError where there is none to start. `{messages}` stands for that descriptor."""
+        await self.ready()
+        child = Child()
+        if self._link and command[1:2] == ["-m"]:
+            asked = {"name": name, "module": command[2], "arguments": command[3:], "env": dict(env)}
+            await self._fork(child, self._link, asked, [output, messages])
+        else:
+            await self._exec(child, command, env, output, messages)
+        return child
+
+    async def _fork(
+        self, child: Child, link: socket.socket, asked: Mapping[str, object], descriptors: Sequence[int]
+    ) -> None:
+        number = next(self._numbers)
+        self._children[number] = child
+        socket.send_fds(link, [json.dumps({**asked, "id": number}).encode()], list(descriptors))
+        await asyncio.wait([child.pid, child.code], timeout=FORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if not (child.pid.done() or child.code.done()):
+            raise OSError(f"the nursery did not fork within {FORK_SECONDS:g} s")
+
+    async def _exec(
+        self, child: Child, command: Sequence[str], env: Mapping[str, str], output: int, messages: int
+    ) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *[part.replace("{messages}", str(messages)) for part in command],
+            cwd=self._folder,
+            env={**os.environ, **env},
+            stdin=DEVNULL,
+            stdout=output,
+            stderr=STDOUT,
+            pass_fds=(messages,),
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+        )
+        child.tell({"pid": process.pid})
+        self._keep(_await_end(process, child))
+
+    async def _hear(self, link: socket.socket) -> None:
+        """Take what the nursery tells; where it ended, so did its ranks, and later ones do without it."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while told := await loop.sock_recv(link, REQUEST_BYTES):
+                message = json.loads(told)
+                if "ready" in message:
+                    self._ready.set()
+                else:
+                    self._children[message["id"]].tell(message)
+        self._link = None
+        link.close()
+        for child in self._children.values():
+            child.tell({"code": KILLED})
+        self._ready.set()
+
+    def _keep(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _await_end(process: Process, child: Child) -> None:
+    child.tell({"code": await process.wait()})
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill this process when the one that started it dies."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

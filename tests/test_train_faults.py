@@ -1,0 +1,132 @@
+"""Twenty random faults in one run on four nodes: it ends as if nothing had happened.
+
+RAILBED_SEED=N repeats the faults of an earlier run; the seed and every fault are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.support.labs import RunningLab
+from tests.support.training import Records, Training, losses, trained, training, training_lab
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
+FAULTS = 20
+STEPS = 800
+BATCH = 12
+KINDS = ("kill rank", "stop rank", "freeze", "cut", "blip", "kill", "cut rail")
+ON_NODES = ("freeze", "cut", "kill")
+SLOW = ("slow", "rail0", "12M")
+"""Makes steps long without keeping the processor busy, so that faults come in the middle of them."""
+NOTICE_SECONDS = 30.0
+"""Far more than is promised: a test tells a hang from a slow machine, and the benchmark tells the times."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    with training_lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+def test_twenty_random_faults_in_one_run_change_nothing(lab: RunningLab) -> None:
+    seed = int(os.environ.get("RAILBED_SEED", time.time_ns() % 10_000))
+    tell(f"seed {seed}")
+    chance = random.Random(seed)  # noqa: S311
+    options = ["small.yaml", "--set", f"steps={STEPS}"]
+    undisturbed = losses(trained(lab, *options, "--ranks", "1", "--cluster", "local"))
+    kinds = list(KINDS * 3)
+    chance.shuffle(kinds)
+    assert lab.fault(*SLOW).code == 0
+    with training(lab, *options, "-c", "cluster.yaml", "--min-nodes", "2") as run:
+        for number, kind in enumerate(kinds[:FAULTS]):
+            # Some come right after the one before; who fails three times and does no good work between is left out.
+            steps, nodes = (2, 2) if number % 3 == 1 else (chance.randint(12, 24), chance.choice((3, 4, 4)))
+            run.until(lambda _, steps=steps, nodes=nodes: run.steps >= steps and len(run.nodes) >= nodes)  # type: ignore[misc]
+            node = chance.choice(run.nodes)
+            tell(f"fault {number + 1}: {kind} {node} at step {max(losses(run.records))} on {', '.join(run.nodes)}")
+            put(lab, run, kind, node)
+        assert lab.fault("heal", "rail0").code == 0
+        assert run.end() == 0
+    assert losses(run.records)[STEPS] == pytest.approx(undisturbed[STEPS], rel=1e-3)
+    assert losses(run.records) == pytest.approx(undisturbed, rel=1e-3)
+    assert history(generations_of(run.records)) == Counter(range(STEPS * BATCH))
+
+
+def put(lab: RunningLab, run: Training, kind: str, node: str) -> None:
+    """Put a fault in force, see that the run goes on, and heal it."""
+    start, before = time.monotonic(), run.generation
+    match kind:
+        case "kill rank" | "stop rank":
+            # Only ranks have such a name: the nursery they come from goes on.
+            assert lab.shell(node, f"pkill -{'KILL' if kind == 'kill rank' else 'STOP'} '^rank'").code == 0
+        case "blip":
+            made = run.steps
+            assert lab.fault("cut", node).code == 0
+            assert lab.fault("heal", node).code == 0
+            run.until(lambda _: run.steps > made + 2 or run.generation > before)
+            return
+        case "cut rail":
+            assert lab.fault("cut", "rail0").code == 0
+        case _:
+            assert lab.fault(kind, node).code == 0
+    run.until(lambda record: record["name"] == "restart", NOTICE_SECONDS)
+    noticed = time.monotonic() - start
+    if kind == "cut rail":  # nobody is left who could go on
+        assert lab.fault("heal", "rail0").code == 0
+        assert lab.fault(*SLOW).code == 0
+    run.until(lambda _: run.generation > before and run.steps > 0)
+    tell(f"  noticed after {noticed:.1f} s, goes on after {time.monotonic() - start:.1f} s on {', '.join(run.nodes)}")
+    if kind in ON_NODES:
+        assert lab.fault("heal", node).code == 0
+
+
+@dataclass
+class Generation:
+    """What one start of the ranks did."""
+
+    begins: int = 0
+    """The step of the state that it went on from."""
+    saved: set[int] = field(default_factory=set)
+    used: dict[int, Counter[int]] = field(default_factory=dict)
+    """How often each sequence was learned from, by step."""
+
+
+def generations_of(records: Records) -> list[Generation]:
+    found: list[Generation] = []
+    for record in records:
+        match record:
+            case {"name": "generation"}:
+                found.append(Generation())
+            case {"name": "resumed", "data": {"step": step}}:
+                found[-1].begins = step
+            case {"name": "checkpoint", "data": {"step": step}}:
+                found[-1].saved.add(step)
+            case {"name": "sequences", "value": count, "labels": {"step": step, "first": first}}:
+                found[-1].used.setdefault(step, Counter()).update(range(first, first + int(count)))
+    return found
+
+
+def history(generations: Sequence[Generation]) -> Counter[int]:
+    """Return how often the final state learned from each sequence: from state back to state, to the beginning."""
+    used: Counter[int] = Counter()
+    step, number = STEPS, len(generations) - 1
+    while step:
+        generation = generations[number]
+        for one in range(generation.begins + 1, step + 1):
+            used += generation.used[one]
+        step = generation.begins
+        if step:
+            number = max(one for one in range(number) if step in generations[one].saved)
+    return used
+
+
+def tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")

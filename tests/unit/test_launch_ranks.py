@@ -1,0 +1,117 @@
+"""Who is noticed: a rank that says nothing, ranks that should step and do not; and who is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from railbed.launch.members import Member, Roster
+from railbed.launch.ranks import RANK_SECONDS, STALL_SECONDS, RankWatch
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("railbed.launch.ranks.time", clock)
+    return clock
+
+
+def live(watch: RankWatch, clock: Clock, seconds: float, *ranks: int, stepping: bool = True) -> None:
+    """Let ranks say every second that they live."""
+    for _ in range(int(seconds)):
+        clock.now += 1
+        for rank in ranks:
+            watch.note(rank, {"kind": "alive", "step": 0, "stepping": stepping})
+
+
+def step(watch: RankWatch, clock: Clock, *steps: int) -> None:
+    for number in steps:
+        clock.now += 0.1
+        for rank in (0, 1):
+            watch.note(rank, {"kind": "progress", "step": number})
+
+
+def test_a_silent_rank_is_noticed(clock: Clock) -> None:
+    watch = RankWatch({0: "node1", 1: "node2"})
+    step(watch, clock, 1, 2)
+    live(watch, clock, RANK_SECONDS + 1, 0)
+    assert watch.stall() == ("node2", f"rank 1 said nothing for {RANK_SECONDS:g} s")
+
+
+def test_ranks_that_make_no_step_are_noticed(clock: Clock) -> None:
+    watch = RankWatch({0: "node1", 1: "node2"})
+    live(watch, clock, 1, 0, 1)
+    step(watch, clock, 1, 2)
+    live(watch, clock, STALL_SECONDS - 0.5, 0, 1)
+    assert watch.stall() is None
+    live(watch, clock, 1, 0, 1)
+    assert watch.stall() == ("", f"no step for {STALL_SECONDS} s")
+
+
+def test_of_ranks_that_make_no_step_the_silent_one_is_the_cause(clock: Clock) -> None:
+    watch = RankWatch({0: "node1", 1: "node2"})
+    live(watch, clock, 1, 0, 1)
+    step(watch, clock, 1, 2)
+    live(watch, clock, 4, 0)
+    clock.now += 0.6
+    assert watch.stall() == ("node2", f"no step for {STALL_SECONDS} s; rank 1 said nothing for 4.6 s")
+
+
+@pytest.mark.parametrize("first", [(), (41,)])
+def test_loading_and_the_first_step_may_take_long(clock: Clock, first: tuple[int, ...]) -> None:
+    """A generation that goes on after step 40 says so while it loads and compiles: that is no step yet."""
+    watch = RankWatch({0: "node1", 1: "node2"})
+    live(watch, clock, 1, 0, 1, stepping=False)
+    step(watch, clock, *first)
+    live(watch, clock, 60, 0, 1)
+    assert watch.stall() is None
+    assert not watch.is_under_way
+
+
+def test_evaluating_and_finishing_may_take_long(clock: Clock) -> None:
+    watch = RankWatch({0: "node1", 1: "node2"})
+    live(watch, clock, 1, 0, 1)
+    step(watch, clock, 1, 2)
+    live(watch, clock, 60, 0, 1, stepping=False)
+    assert watch.stall() is None
+    live(watch, clock, STALL_SECONDS, 0, 1)
+    assert watch.stall() is None
+    live(watch, clock, 2, 0, 1)
+    assert watch.stall() is not None
+
+
+def roster(*names: str) -> Roster:
+    return Roster({name: Member(name=name, address="10.0.0.1") for name in names}, up=dict.fromkeys(names, 1234))
+
+
+def test_a_node_takes_part_once_its_door_is_open() -> None:
+    nodes = roster("a", "b")
+    nodes.up["b"] = 0
+    assert [member.name for member in nodes.usable] == ["a"]
+
+
+def test_who_fails_three_times_in_a_row_is_out_and_good_work_between_counts() -> None:
+    nodes = roster("a", "b")
+    for _ in range(2):
+        nodes.blame("a", "rank 0 ended with 1")
+    nodes.forgive(["a"])
+    for _ in range(3):
+        assert not nodes.out
+        nodes.blame("a", "rank 0 ended with 1")
+    assert nodes.out == {"a": "failed 3 times in a row, the last time: rank 0 ended with 1"}
+    assert [member.name for member in nodes.usable] == ["b"]
+
+
+def test_the_larger_side_of_a_cut_goes_on() -> None:
+    nodes = roster("a", "b", "c", "d")
+    alone = {"b": "no answer", "c": "no answer", "d": "no answer"}
+    nodes.judge_reach({"a": alone, **{name: {"a": "no answer"} for name in "bcd"}})
+    assert nodes.cut == {"a": "b does not reach it over the rail: no answer"}
+    assert [member.name for member in nodes.usable] == ["b", "c", "d"]
