@@ -26,7 +26,7 @@ from railbed.launch.supervise import RankStart, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
-from railbed.train.fabric import fabric_of, read_facts
+from railbed.train.network.fabric import fabric_of, read_facts
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 

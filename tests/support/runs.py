@@ -20,7 +20,7 @@ from railbed.store import OpenRun, open_run
 from railbed.store.run import Status
 from railbed.train.account import records_of
 from railbed.train.idle import IdleTimes
-from railbed.train.ledger import Ledger
+from railbed.train.network.ledger import Ledger
 
 STARTED = 1_790_000_000.0
 NODES = ("node1", "node2")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Verdict
 from railbed.model.span import STUCK, WRAP, Span, grown
-from railbed.train.fabric import NodeFabric
-from railbed.train.ledger import Ledger, must_be_rdma
-from railbed.train.moved import ETHERNET_BYTES, Interface, Moved, PortMoved, Reading, moved, path_mtu
-from railbed.train.proof import NodeTraffic, RailTraffic, node_traffic
-from railbed.train.verdict import finding, in_short
+from railbed.train.network.fabric import NodeFabric
+from railbed.train.network.ledger import Ledger, must_be_rdma
+from railbed.train.network.moved import ETHERNET_BYTES, Interface, Moved, PortMoved, Reading, moved, path_mtu
+from railbed.train.network.proof import NodeTraffic, RailTraffic, node_traffic
+from railbed.train.network.verdict import finding, in_short
 from railbed.train.worker.counters import read_counters
 
 GB = 10**9

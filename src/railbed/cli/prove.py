@@ -17,8 +17,8 @@ from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.train import recipes
+from railbed.train.network.verdict import CHECK, EXPECTED, WHY
 from railbed.train.run import Order, train
-from railbed.train.verdict import CHECK, EXPECTED, WHY
 
 LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=6")
 """Two seconds, and slow enough for counters that a card renews only from time to time."""

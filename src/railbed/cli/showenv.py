@@ -16,7 +16,7 @@ from railbed.cli.perform import end_in_order_on_signals
 from railbed.cli.tables import printable
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.train.fabric import NodeFabric, fabric_of, read_facts
+from railbed.train.network.fabric import NodeFabric, fabric_of, read_facts
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 

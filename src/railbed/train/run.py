@@ -19,9 +19,9 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
-from railbed.train.fabric import NodeFabric, fabric_of, read_facts
 from railbed.train.idle import IdleTimes
-from railbed.train.ledger import Ledger, must_be_rdma
+from railbed.train.network.fabric import NodeFabric, fabric_of, read_facts
+from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
 

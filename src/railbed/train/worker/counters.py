@@ -14,7 +14,7 @@ from pathlib import Path
 from railbed.collective.face import Collective
 from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
-from railbed.train.moved import RDMA_COUNTERS
+from railbed.train.network.moved import RDMA_COUNTERS
 
 FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
 """How long until the counters are told for the first time again, and from then on."""

@@ -17,7 +17,7 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.probes import infiniband, limits
-from railbed.train.paths import Obstacle, RdmaPath, rdma_paths
+from railbed.train.network.paths import Obstacle, RdmaPath, rdma_paths
 
 FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE)
 """What must be read from the nodes."""

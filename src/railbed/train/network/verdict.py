@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from railbed.model.record import Finding, Verdict
 from railbed.model.span import Span
-from railbed.train.fabric import NodeFabric
-from railbed.train.proof import NodeTraffic
+from railbed.train.network.fabric import NodeFabric
+from railbed.train.network.proof import NodeTraffic
 
 CHECK = "gradients_over_rdma"
 EXPECTED = "gradients over RDMA"

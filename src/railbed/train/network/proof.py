@@ -13,7 +13,7 @@ from typing import Literal
 
 from railbed.model.cluster import Port
 from railbed.model.span import Span
-from railbed.train.moved import Moved
+from railbed.train.network.moved import Moved
 
 MOST_OF_IT, HARDLY_ANY = 0.9, 0.1
 """Shares from which on gradients count as carried by RDMA, and up to which they count as not."""

@@ -14,10 +14,10 @@ from railbed.launch.protocol import Message
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Record
 from railbed.model.span import Span
-from railbed.train.fabric import NodeFabric
-from railbed.train.moved import Moved, Reading, moved
-from railbed.train.proof import NodeTraffic, node_traffic
-from railbed.train.verdict import finding, in_short
+from railbed.train.network.fabric import NodeFabric
+from railbed.train.network.moved import Moved, Reading, moved
+from railbed.train.network.proof import NodeTraffic, node_traffic
+from railbed.train.network.verdict import finding, in_short
 
 RDMA_ENGINES = ("nccl", "mpi")
 """Who asks for one of these by name, on a cluster with RDMA, does not want TCP."""
