@@ -27,14 +27,15 @@ class Progress:
     trials: int = 0
     """Numbers given out, where a plan does not give them."""
     strikes: dict[str, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    """Nodes that a finding says are gone."""
     measured: list[Measurement] = field(default_factory=list)
     tests: dict[str, list[str]] = field(default_factory=dict)
     """What was measured, by pair or node."""
 
     def lost(self, flow: Flow) -> str:
         """Return the node of a flow that is left out."""
-        nodes = (flow.source.node, flow.target.node)
-        return next((node for node in nodes if self.strikes.get(node, 0) >= STRIKES), "")
+        return next((end.node for end in (flow.source, flow.target) if end.node in self.gone), "")
 
     @property
     def gone(self) -> set[str]:
@@ -59,8 +60,8 @@ async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: Progress) 
                     yield record
                 continue
             yield not_measured(trial, flow, outcome)
-            if outcome.lost and progress.strikes.get(outcome.node) == STRIKES:
-                progress.strikes[outcome.node] += 1  # told of once
+            if outcome.node in progress.gone - progress.told:
+                progress.told.add(outcome.node)
                 yield unreachable(outcome.node, outcome.reason)
 
 
