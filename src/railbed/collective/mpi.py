@@ -68,7 +68,7 @@ class MpiGroup:
 
         def work(world: Any) -> None:  # noqa: ANN401
             kind, operation = self._kinds[whole.dtype]
-            parts = [self._memory(whole)[0], whole.numel(), kind], [self._memory(part)[0], part.numel(), kind]
+            parts = [self._memory(whole)[0], part.numel(), kind], [self._memory(part)[0], part.numel(), kind]
             world.Reduce_scatter_block(*parts, op=operation)
 
         self.run(work, "a reduce-scatter")
