@@ -54,8 +54,8 @@ class Counting:
         plan: dict[str, list[RankStart]] = {}
         ranks = [(member, rank) for member in members for rank in range(member.ranks)]
         for rank, (member, _) in enumerate(ranks):
-            job = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps, "pace": self._pace}
-            job |= {"refuses": self._refuses}
+            job: dict[str, object] = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps}
+            job |= {"pace": self._pace, "refuses": self._refuses}
             start = RankStart(rank=rank, command=["python3", str(RANK), "{job}", "{messages}"], job=json.dumps(job))
             plan.setdefault(member.name, []).append(start)
         return plan
