@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ranks import Starter, free_port, losses, recipe, write_tokens
+from tests.support.ranks import Starter, free_port, losses, recipe, wait_for, write_tokens
 
 pytestmark = pytest.mark.xdist_group("mpi")
 
@@ -48,20 +48,25 @@ def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ra
     assert all(timing["seconds"] > 0 for timing in told["timings"]["mpi"])
 
 
+def shared_memory() -> set[Path]:
+    return set(Path("/dev/shm").glob("mpich_*"))
+
+
 def test_sums_of_every_type_and_exchanges() -> None:
-    before = set(Path("/dev/shm").glob("mpich_*"))
-    port = free_port()
+    port, before = free_port(), shared_memory()
     command = [sys.executable, "-m", "tests.support.exchange_rank"]
     ranks = [subprocess.Popen([*command, str(rank), str(port)], stderr=subprocess.PIPE) for rank in range(2)]
     said = [rank.communicate(timeout=120)[1].decode() for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert set(Path("/dev/shm").glob("mpich_*")) <= before
+    wait_for(lambda: shared_memory() <= before)
 
 
 def test_a_killed_rank_blocks_the_other_until_it_is_ended(starter: Starter) -> None:
+    before = shared_memory()
     first, second = starter.start(2, recipe(steps=100_000), checkpoints="", transport="mpi", machines=(0, 0))
     first.read(until=lambda message: message["kind"] == "progress")
     second.kill()
+    assert shared_memory() <= before
     first.read(until=lambda message: message["kind"] == "alive" and message["step"] > 0)
     assert not first.said("done")
     first.kill()

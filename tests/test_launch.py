@@ -16,7 +16,7 @@ from railbed.fleet import Fleet
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, parcel, ship
-from railbed.launch.supervise import GaveUp, RankStart, Supervisor
+from railbed.launch.supervise import GaveUp, RankStart, Refused, Supervisor
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
@@ -42,9 +42,10 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 class Counting:
     """A job of ranks that count; it goes on from the lowest step that was reached."""
 
-    def __init__(self, steps: int, pace: float = 0.1) -> None:
+    def __init__(self, steps: int, pace: float = 0.1, refuses: str = "") -> None:
         self._steps = steps
         self._pace = pace
+        self._refuses = refuses
         self.reached: dict[int, int] = {}
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:  # noqa: ARG002
@@ -53,7 +54,8 @@ class Counting:
         plan: dict[str, list[RankStart]] = {}
         ranks = [(member, rank) for member in members for rank in range(member.ranks)]
         for rank, (member, _) in enumerate(ranks):
-            job = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps, "pace": self._pace}
+            job: dict[str, object] = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps}
+            job |= {"pace": self._pace, "refuses": self._refuses}
             start = RankStart(rank=rank, command=["python3", str(RANK), "{job}", "{messages}"], job=json.dumps(job))
             plan.setdefault(member.name, []).append(start)
         return plan
@@ -165,3 +167,11 @@ def test_parcels_are_named_by_their_content(tmp_path: Path) -> None:
     assert parcel("files", {"a": tmp_path / "a"}) == first
     (tmp_path / "a").write_text("two")
     assert parcel("files", {"a": tmp_path / "a"}).name != first.name
+
+
+def test_what_cannot_be_is_told_at_once_and_not_tried_again(lab: RunningLab) -> None:
+    job = Counting(20, refuses="the moon is not there")
+    with pytest.raises(Refused, match="the moon is not there") as refused:
+        run(lab, job)
+    assert refused.value.hint == "ask for less"
+    assert ranks_left(lab) == "0"

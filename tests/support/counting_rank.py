@@ -26,6 +26,9 @@ def beat() -> None:
 
 sys.stdout.write(f"rank {JOB['rank']} of {JOB['world']} begins at {STEP[0]}\n")
 sys.stdout.flush()
+if JOB["refuses"]:
+    say(kind="error", step=0, sentence=JOB["refuses"], hint="ask for less", peer=False, refused=True)
+    sys.exit(1)
 threading.Thread(target=beat, daemon=True).start()
 while STEP[0] < JOB["to"]:
     time.sleep(JOB["pace"])

@@ -1,0 +1,36 @@
+"""What is concluded from what ranks say, and from their silence."""
+
+from __future__ import annotations
+
+import pytest
+
+from railbed.launch import ranks
+from railbed.launch.ranks import RankWatch
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr("railbed.launch.ranks.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_rank_that_loads_libraries_may_be_silent_for_longer(clock: list[float]) -> None:
+    watch = RankWatch({0: "node1"})
+    watch.note(0, {"kind": "alive", "phase": "starting", "step": 0})
+    watch.note(0, {"kind": "chosen"})
+    clock[0] += ranks.START_SECONDS - 1
+    assert watch.stall() is None
+    watch.note(0, {"kind": "alive", "phase": "training", "step": 0})
+    clock[0] += ranks.RANK_SECONDS + 0.1
+    assert watch.stall() == ("node1", f"rank 0 said nothing for {ranks.RANK_SECONDS:g} s")
+
+
+def test_a_refusal_is_kept_as_it_was_said_first(clock: list[float]) -> None:
+    watch = RankWatch({0: "node1", 1: "node2"})
+    watch.note(0, {"kind": "error", "sentence": "a failure", "peer": False})
+    assert watch.refusal is None
+    for number, sentence in enumerate(("no", "never")):
+        clock[0] += 1
+        watch.note(number, {"kind": "error", "sentence": sentence, "refused": True, "hint": None})
+    assert watch.refusal == ("no", "")
