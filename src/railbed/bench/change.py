@@ -30,15 +30,17 @@ def guard_script(cluster: Cluster, node: str, change: Change, mark: str) -> tupl
     """Return what keeps the undoing ready, and what makes the change once it is."""
     if change.mtu is not None:
         netdevs = [shlex.quote(port.netdev) for port in cluster.nodes[node].ports]
-        kept = "\n".join(f"old{at}=$(cat /sys/class/net/{name}/mtu)" for at, name in enumerate(netdevs))
+        kept = "\n".join(f"export old{at}=$(cat /sys/class/net/{name}/mtu)" for at, name in enumerate(netdevs))
         undo = "; ".join(f"ip link set dev {name} mtu $old{at}" for at, name in enumerate(netdevs))
         make = " && ".join(f"ip link set dev {name} mtu {change.mtu}" for name in netdevs) or ":"
     else:
         kept, undo, make = "", change.undo or ":", change.apply or ":"
-    # Where nobody listens any more, a word of the shell would end it before it has undone anything.
+    # Where nobody listens any more, a word of the shell would end it before it has undone anything. A session of its own
+    # is not ended with the shell, however long the undoing takes on a busy node.
+    undoing = shlex.quote(f"{undo}; rm -f {mark}")
     guard = (
-        f"exec >/dev/null 2>&1\n{kept}\nundo() {{ {undo}; rm -f {mark}; }}\ntrap undo EXIT; trap exit TERM HUP INT\n"
-        f": >{mark}; while :; do sleep 1; done\n"
+        f"exec >/dev/null 2>&1\n{kept}\ntrap 'setsid sh -c \"$undoing\"' EXIT; trap exit TERM HUP INT\n"
+        f"undoing={undoing}; : >{mark}; while :; do sleep 1; done\n"
     )
     return guard, f"until [ -e {mark} ]; do sleep 0.05; done; {make}"
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -23,9 +23,14 @@ from railbed.transport.secret import resolve
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 KEEPALIVE_SECONDS = 5
+PROGRAMS = 7
+"""At once over one connection. OpenSSH allows ten, and one that was just ended still counts for a moment."""
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Asked for first where the user has no configuration: asyncssh's own first choice takes far more processor time."""
 JUMP = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:@\s]+)(?::(?P<port>\d+))?")
+
+
+Connect = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 
 class SshReach:
@@ -45,11 +50,14 @@ class SshReach:
     async def __call__(self, target: Target) -> AsyncIterator[Transport]:
         """Reach one machine."""
         tunnel = await self._jump(target.login) if target.login.jump else None
-        connection = await _connect(target.host, target.login, tunnel)
-        try:
-            yield SshTransport(target.name, connection)
-        finally:
-            await _close(connection)
+        async with AsyncExitStack() as stack:
+
+            async def connect() -> asyncssh.SSHClientConnection:
+                connection = await _connect(target.host, target.login, tunnel)
+                stack.push_async_callback(_close, connection)
+                return connection
+
+            yield SshTransport(target.name, await connect(), connect)
 
     async def _jump(self, login: Login) -> asyncssh.SSHClientConnection:
         match = JUMP.fullmatch(login.jump or "")
@@ -74,11 +82,14 @@ class SshReach:
 
 
 class SshTransport:
-    """Runs batches over one SSH connection."""
+    """Runs batches over one SSH connection, and over more where more programs run at once than a server allows."""
 
-    def __init__(self, device: str, connection: asyncssh.SSHClientConnection) -> None:
+    def __init__(self, device: str, first: asyncssh.SSHClientConnection, connect: Connect) -> None:
         self._device = device
-        self._connection = connection
+        self._running = {first: 0}
+        """How many programs run over each connection."""
+        self._connect = connect
+        self._connecting = asyncio.Lock()
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on the machine."""
@@ -87,15 +98,28 @@ class SshTransport:
     @asynccontextmanager
     async def open(self, command: str) -> AsyncIterator[Program]:
         """Start a program on the machine."""
+        connection = await self._with_room()
         try:
-            process: asyncssh.SSHClientProcess[bytes] = await self._connection.create_process(command, encoding=None)
+            process: asyncssh.SSHClientProcess[bytes] = await connection.create_process(command, encoding=None)
         except (asyncssh.Error, OSError) as error:
+            self._running[connection] -= 1
             raise Unreachable(f"no program could be started: {error}") from error
         try:
             yield _SshProgram(process)
         finally:
             # Ends its input, and with that the program and all it started.
             process.close()
+            self._running[connection] -= 1
+
+    async def _with_room(self) -> asyncssh.SSHClientConnection:
+        """Return a connection for one more program, which is counted from now on."""
+        async with self._connecting:
+            found = next((one for one, count in self._running.items() if count < PROGRAMS), None)
+            if found is None:
+                found = await self._connect()
+                self._running[found] = 0
+            self._running[found] += 1
+            return found
 
 
 class _SshProgram:
