@@ -35,8 +35,8 @@ def guard_script(cluster: Cluster, node: str, change: Change, mark: str) -> tupl
         make = " && ".join(f"ip link set dev {name} mtu {change.mtu}" for name in netdevs) or ":"
     else:
         kept, undo, make = "", change.undo or ":", change.apply or ":"
-    # Where nobody listens any more, a word of the shell would end it before it has undone anything. A session of its own
-    # is not ended with the shell, however long the undoing takes on a busy node.
+    # Where nobody listens any more, a word of the shell would end it before it has undone anything. A session of its
+    # own is not ended with the shell, however long the undoing takes on a busy node.
     undoing = shlex.quote(f"{undo}; rm -f {mark}")
     guard = (
         f"exec >/dev/null 2>&1\n{kept}\ntrap 'setsid sh -c \"$undoing\"' EXIT; trap exit TERM HUP INT\n"
