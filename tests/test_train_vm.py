@@ -14,7 +14,7 @@ from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, kept, running_lab
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
-STEPS = 6
+STEPS = 4
 SECONDS = 300
 RECIPE = f"""
 extends: tiny
