@@ -49,7 +49,7 @@ def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ra
 
 
 def shared_memory() -> set[Path]:
-    return set(Path("/dev/shm").glob("mpich_*"))
+    return set(Path("/dev/shm").glob("mpich_shm_*"))
 
 
 def test_sums_of_every_type_and_exchanges() -> None:

@@ -11,6 +11,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from railbed.errors import RankFailed
 
 POLL_SECONDS = 0.05
+READ_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +66,20 @@ def exchange(store: Store, meeting: Meeting, name: str, said: str, seconds: floa
     try:
         keys.set(str(meeting.rank), said)
         keys.wait([str(rank) for rank in range(meeting.world)], timedelta(seconds=limit))
-        return [keys.get(str(rank)).decode() for rank in range(meeting.world)]
+        told = [keys.get(str(rank)).decode() for rank in range(meeting.world)]
+        _await_readers(keys, meeting)
     except RuntimeError:
         raise RankFailed(f"not all ranks told their {name} within {limit:g} s", peer=True) from None
+    return told
+
+
+def _await_readers(keys: Store, meeting: Meeting) -> None:
+    """Let rank 0, who has the store, not go away with it before the others have read."""
+    readers = keys.add("readers", 1)
+    deadline = time.monotonic() + READ_SECONDS
+    while meeting.rank == 0 and readers < meeting.world and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS / 10)
+        readers = keys.add("readers", 0)
 
 
 def _wait_for_all(meeting: Meeting, store: Store) -> None:

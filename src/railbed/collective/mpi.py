@@ -104,9 +104,13 @@ class MpiGroup:
     def _serve(self) -> None:
         """Make all MPI calls. After a failure every call ends at once, and the next that is asked for is refused."""
         world = self._attempt(self._start)
+        calls = 0
         while (item := self._work.get()) is not None:
             work, done = item
             self._attempt(work, world)
+            calls += 1
+            if calls.bit_count() == 1:  # MPICH takes more shared memory with the first calls, and with later ones
+                library.forget_shared_memory()
             done()
         if not self._failure:
             library.end(self._module)
