@@ -14,18 +14,19 @@ from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, kept, running_lab
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
-STEPS = 6
+STEPS = 4
 SECONDS = 300
 RECIPE = f"""
 extends: tiny
 steps: {STEPS}
-model: {{layers: 2, heads: 2, width: 128, context: 32, vocabulary: 512}}
-batch: {{sequences: 4}}
+model: {{layers: 1, heads: 2, width: 256, context: 16, vocabulary: 512}}
+batch: {{sequences: 2}}
 checkpoint: {{steps: 2}}
 evaluation: {{every: 0}}
 data: {{prompt: ""}}
 """
-"""Two megabytes of gradients a step: an emulated processor needs seconds for what hardware does in a millisecond."""
+"""Few tokens and many parameters: 3.7 MB of gradients a step, beside which the words of the ranks over SSH are little,
+and no more computing than an emulated processor does in a second."""
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +137,7 @@ def test_gradients_cross_roce_and_the_loss_is_that_of_tcp(lab: RunningLab, over_
     assert tried
     assert all(one["value"] > 0 and one["labels"]["engine"] == "mpi" for one in tried)
     gradients = sum(one["value"] for one in done.records if one.get("name") == "bytes_sent") / 2
-    assert gradients > STEPS * 1_500_000
+    assert gradients > STEPS * 3_500_000
     for node, count in before.items():
         # The path MTU of Soft-RoCE on rails of 9000 bytes: no packet carries more.
         assert (packets(lab, node) - count) * 4096 >= gradients, node
