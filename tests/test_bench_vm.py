@@ -85,7 +85,7 @@ comparisons:
 
 
 def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(lab: RunningLab) -> None:
-    """Half a round trip is compared with half of one; emulation decides who wins, so only the answer's form is known."""
+    """Half a round trip with half of one; emulation decides who wins, so only the form of the answer is known."""
     (lab.folder / "question.yaml").write_text(QUESTION)
     result = lab.railbed("bench", "--experiment", "question.yaml", "--json")
     assert result.code == 0, result
