@@ -70,6 +70,38 @@ def test_rdma_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
     assert strays(lab) == ""
 
 
+QUESTION = """
+repeats: 3
+a: {name: RDMA}
+b: {name: TCP}
+comparisons:
+  - measure: bandwidth
+    a: {test: ib_write_bw, pattern: pair, direction: one, seconds: 2}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1, streams: 2}
+  - measure: half_round_trip
+    a: {test: ib_send_lat, pattern: pair, direction: one, sizes: [14], samples: 100}
+    b: {test: sockperf_tcp, pattern: pair, direction: one, sizes: [14], seconds: 1}
+"""
+
+
+def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(lab: RunningLab) -> None:
+    """Half a round trip with half of one; emulation decides who wins, so only the form of the answer is known."""
+    (lab.folder / "question.yaml").write_text(QUESTION)
+    result = lab.railbed("bench", "--experiment", "question.yaml", "--json")
+    assert result.code == 0, result
+    for measure in ("bandwidth", "half_round_trip"):
+        told = [
+            one for one in result.records if one.get("name") == "difference" and one["labels"]["measure"] == measure
+        ]
+        bounds = {one["labels"]["bound"]: one["value"] for one in told}
+        assert bounds["low"] <= bounds["mean"] <= bounds["high"], result
+        arms = {one["labels"]["arm"] for one in result.records if one.get("name") == measure}
+        assert arms == {"RDMA", "TCP"}
+    answers = [one["observed"] for one in result.findings if one["check"] == "bench_difference"]
+    assert all("95 % confidence" in answer for answer in answers), answers
+    assert strays(lab) == ""
+
+
 def test_a_node_without_power_is_a_finding_and_comes_back(lab: RunningLab) -> None:
     write_suite(lab.folder, "test: ib_write_bw, seconds: 20, direction: one", "test: fio_read, seconds: 1, file: 16M")
     with subprocess.Popen(
