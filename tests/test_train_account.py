@@ -59,7 +59,7 @@ def steps_of(run: Path) -> dict[str, dict[int, dict[int, float]]]:
     """Return the measurements by name, step and rank."""
     found: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for one in records_of(run):
-        if one["kind"] == "measurement":
+        if one["kind"] == "measurement" and "step" in one["labels"]:
             found[one["name"]][one["labels"]["step"]][one["labels"]["rank"]] = one["value"]
     return found
 
