@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.benchsite import processes_with, write_cluster, write_suite
 from tests.support.cli import railbed, start
+from tests.support.ranks import wait_for
 from tests.support.sshd import SSHD, Servers, running_servers
 
 TOOLS = ("iperf3", "sockperf", "fio", "ping")
@@ -225,7 +226,7 @@ def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, numbe
     (tmp_path / "e.yaml").write_text(text)
     with start(tmp_path, "bench", "--experiment", "e.yaml") as process:
         await_process("-t 30")
-        assert all(mark.exists() for mark in marks)
+        wait_for(lambda: all(mark.exists() for mark in marks))
         process.send_signal(number)
         process.wait(SECONDS)
     deadline = time.monotonic() + 15

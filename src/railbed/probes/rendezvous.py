@@ -26,9 +26,9 @@ OUTCOMES: tuple[tuple[re.Pattern[str], Outcome], ...] = (
 
 DIAL = """\
 if command -v bash >/dev/null 2>&1; then
-dial() { timeout 2 bash -c 'exec 3<>"/dev/tcp/$1/$2"' bash "$1" "$2"; }
+dial() { timeout 4 bash -c 'exec 3<>"/dev/tcp/$1/$2"' bash "$1" "$2"; }
 else
-dial() { timeout 3 python3 -c 'import socket,sys; socket.create_connection(sys.argv[1:3],2)' "$1" "$2"; }
+dial() { timeout 5 python3 -c 'import socket,sys; socket.create_connection(sys.argv[1:3],4)' "$1" "$2"; }
 fi
 """
 
