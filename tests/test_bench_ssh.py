@@ -22,6 +22,7 @@ TOOLS = ("iperf3", "sockperf", "fio", "ping")
 MISSING = [tool for tool in TOOLS if not shutil.which(tool)]
 pytestmark = [
     pytest.mark.ssh,
+    pytest.mark.xdist_group("bench"),
     pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed"),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
 ]
