@@ -55,9 +55,14 @@ def test_twenty_random_faults_in_one_run_change_nothing(lab: RunningLab) -> None
             put(lab, run, kind, node)
         assert lab.fault("heal", "rail0").code == 0
         assert run.end() == 0
-    assert losses(run.records)[STEPS] == pytest.approx(undisturbed[STEPS], rel=1e-3)
-    assert losses(run.records) == pytest.approx(undisturbed, rel=1e-3)
-    assert history(generations_of(run.records)) == Counter(range(STEPS * BATCH))
+    told = losses(run.records)
+    assert told[STEPS] == pytest.approx(undisturbed[STEPS], rel=2e-4)
+    assert told == pytest.approx({step: undisturbed[step] for step in told}, rel=1e-3)
+    assert len(told) > STEPS - FAULTS  # a fault may swallow the last words of a node
+    used = history(generations_of(run.records))
+    # Not the counters themselves: pytest takes hours to tell how two of this size differ.
+    assert [sequence for sequence in range(STEPS * BATCH) if used[sequence] != 1] == []
+    assert len(used) == STEPS * BATCH
 
 
 def put(lab: RunningLab, run: Training, kind: str, node: str) -> None:
@@ -65,8 +70,9 @@ def put(lab: RunningLab, run: Training, kind: str, node: str) -> None:
     start, before = time.monotonic(), run.generation
     match kind:
         case "kill rank" | "stop rank":
-            # Only ranks have such a name: the nursery they come from goes on.
-            assert lab.shell(node, f"pkill -{'KILL' if kind == 'kill rank' else 'STOP'} '^rank'").code == 0
+            # Only ranks have such a name, not the nursery they come from; there may be none for a moment.
+            number = "KILL" if kind == "kill rank" else "STOP"
+            assert lab.shell(node, f"timeout 20 sh -c \"until pkill -{number} '^rank'; do sleep 0.1; done\"").code == 0
         case "blip":
             made = run.steps
             assert lab.fault("cut", node).code == 0
@@ -95,8 +101,13 @@ class Generation:
     begins: int = 0
     """The step of the state that it went on from."""
     saved: set[int] = field(default_factory=set)
-    used: dict[int, Counter[int]] = field(default_factory=dict)
-    """How often each sequence was learned from, by step."""
+    told: dict[int, dict[int, range]] = field(default_factory=dict)
+    """The sequences that each rank learned from, by step."""
+
+    def used(self, step: int) -> Counter[int]:
+        """Return how often each sequence was learned from; who was lost before it could tell did as the step before."""
+        before = {rank: range(one.start + BATCH, one.stop + BATCH) for rank, one in self.told.get(step - 1, {}).items()}
+        return Counter(sequence for one in {**before, **self.told[step]}.values() for sequence in one)
 
 
 def generations_of(records: Records) -> list[Generation]:
@@ -109,8 +120,8 @@ def generations_of(records: Records) -> list[Generation]:
                 found[-1].begins = step
             case {"name": "checkpoint", "data": {"step": step}}:
                 found[-1].saved.add(step)
-            case {"name": "sequences", "value": count, "labels": {"step": step, "first": first}}:
-                found[-1].used.setdefault(step, Counter()).update(range(first, first + int(count)))
+            case {"name": "sequences", "value": count, "labels": {"step": step, "rank": rank, "first": first}}:
+                found[-1].told.setdefault(step, {})[rank] = range(first, first + int(count))
     return found
 
 
@@ -119,10 +130,9 @@ def history(generations: Sequence[Generation]) -> Counter[int]:
     used: Counter[int] = Counter()
     step, number = STEPS, len(generations) - 1
     while step:
-        generation = generations[number]
-        for one in range(generation.begins + 1, step + 1):
-            used += generation.used[one]
-        step = generation.begins
+        for one in range(generations[number].begins + 1, step + 1):
+            used += generations[number].used(one)
+        step = generations[number].begins
         if step:
             number = max(one for one in range(number) if step in generations[one].saved)
     return used
