@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import signal
@@ -108,11 +110,30 @@ def test_numbers_come_from_the_raw_outputs_and_are_judged(two: Servers, tmp_path
     assert judged["bench_baseline", "cluster"] == "ok"
     assert list((tmp_path / "disk").iterdir()) == []
 
+    assert reported(tmp_path, run, "iperf3") == sorted(received(run))
+
     write_cluster(two, tmp_path, speed=100_000)
     slow = railbed(tmp_path, "bench", "suite.yaml", "--json", "-c", "cluster.yaml", "--replay", run)
     (rate, *_) = [one for one in slow.findings if one["check"] == "bench_line_rate" and one["verdict"] == "fail"]
     assert "the link of n" in rate["expected"]
     await_none(" 2061")
+
+
+def reported(folder: Path, run: Path, test: str) -> list[float]:
+    """Return the bandwidths of a test as the report has them."""
+    table = railbed(folder, "report", run, "--format", "csv", "--output", "-").out
+    rows = [row for row in csv.DictReader(io.StringIO(table)) if (row["name"], row["test"]) == ("bandwidth", test)]
+    return sorted(float(row["value"]) for row in rows)
+
+
+def received(run: Path) -> list[float]:
+    """Return what receivers counted, in Gb/s, from what iperf3 itself printed: without any of our parsers."""
+    found = []
+    for path in (run / "raw").glob("*/*.iperf3.*.out"):
+        printed = path.read_text().partition("==> output <==")[2].partition("==> after <==")[0]
+        end = json.loads(printed)["end"] if '"sum_received"' in printed else {}
+        found += [end[name]["bits_per_second"] * 1e-9 for name in end if name.startswith("sum_received")]
+    return found
 
 
 def _fio(labels: list[dict[str, Any]]) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from railbed.model.record import Event, Measurement, Record
-from railbed.report import build, read
+from railbed.report import describe, read
 from railbed.report.metrics import OF_STEP, as_json, metrics
+from railbed.report.page import as_html
 from tests.support.runs import ESTIMATES, RECIPE, STARTED, plain_run, training_run
 
 
@@ -97,7 +98,7 @@ def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() ->
     assert [row["loss"] for row in figures["steps"]][-3:] == [8.0, 5.0, 5.0]
     assert figures["validation_loss"] is None
     assert figures["useful_seconds"] == 10 * 1.0 + 2 * 2.0
-    assert "validation loss" not in build(read(folder)).html
+    assert "validation loss" not in as_html(describe(read(folder)))
 
 
 def test_what_was_not_measured_is_null() -> None:

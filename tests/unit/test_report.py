@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,11 +14,12 @@ import pytest
 
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.report import Page, build, read
+from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, Table
 from railbed.report.catalogue import all_sections
+from railbed.report.data import RunData
 from railbed.report.history import restarts
-from railbed.report.page import _policy
+from railbed.report.page import _policy, as_html
 from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
 from railbed.report.thin import MOST, thin
 from railbed.report.words import JOIN, clean, listed, number, percent, plural, seconds, size
@@ -33,6 +35,21 @@ DEFAULT_SECTIONS = (
 def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
     return tmp_path / "runs"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and what is on it."""
+
+    html: str
+    verdict: str
+    sections: Sequence[str]
+    figures: int
+
+
+def build(run: RunData) -> Page:
+    document = describe(run)
+    return Page(as_html(document), document.sentence, document.sections, document.figures)
 
 
 def measured(name: str, step: int, value: float, rank: int = 0, node: str = "a") -> Measurement:
@@ -333,7 +350,7 @@ def test_time_that_no_part_accounts_for_is_shown() -> None:
 def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
     run = read(plain_run([measured("step_seconds", 1, 1.0)]))
     table = next(block for block in ranks.show(run) or () if isinstance(block, Table))
-    assert list(table.rows[0][5:]) == ["unknown"] * 5
+    assert [str(cell) for cell in table.rows[0][5:]] == ["unknown"] * 5
     run = read(plain_run([measured("mfu", 1, 0.4)]))
     facts = next(block for block in speed.show(run) or () if isinstance(block, Facts))
     assert ("counted against", "unknown") in facts.items

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,46 +11,81 @@ import typer
 from pydantic_core import to_json
 
 from railbed.cli.options import JsonOption
+from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
 from railbed.errors import UsageError
 from railbed.model.record import Event
-from railbed.report import Page, build, read
-from railbed.store import find_run, write_atomically
+from railbed.report import Document, describe, read
+from railbed.report.asdata import as_csv, as_json
+from railbed.report.markdown import as_markdown
+from railbed.report.page import as_html
+from railbed.store import find_run
 
-FILE = "report.html"
+STEM = "report"
+
+
+class Format(StrEnum):
+    """What a report can be written as."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+    CSV = "csv"
+
 
 RunArgument = Annotated[
     str | None, typer.Argument(metavar="RUN", help="Name of a run, or its folder. [default: the newest run]")
 ]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="A page, text, the same as data, or a table of every measurement.")
+]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help=f"Where to write the page. [default: {FILE} in the run]"),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=f"Where to write it; - is standard output. [default: {STEM}.html, .md, .json or .csv in the run]",
+    ),
 ]
 
 
-def report_command(run: RunArgument = None, output: OutputOption = None, as_json: JsonOption = False) -> int:
-    """Write a page about a run: one file that can be sent and opened anywhere, without a network.
+def report_command(
+    run: RunArgument = None,
+    form: FormatOption = Format.HTML,
+    output: OutputOption = None,
+    as_records: JsonOption = False,
+) -> int:
+    """Write a report on a run: a page that can be sent and opened anywhere, without a network; or text, or data.
 
     Example: railbed report 20260101-120000-train
     """
+    if as_records and output == STANDARD_OUTPUT:
+        raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
     folder = find_run(run)
-    path = output or folder / FILE
-    page = build(read(folder))
-    _write(path, page)
-    if as_json:
-        data = {"file": str(path), "verdict": page.verdict, "sections": page.sections, "figures": page.figures}
+    path = output or folder / f"{STEM}.{form}"
+    document = describe(read(folder))
+    write_page(path, _written(document, folder, form), hint="" if output else "--output FILE writes it elsewhere")
+    if as_records:
+        data = {
+            "file": str(path),
+            "format": form,
+            "verdict": document.sentence,
+            "sections": document.sections,
+            "figures": document.figures,
+        }
         sys.stdout.write(to_json(Event(name="report", subject=folder.name, data=data)).decode() + "\n")
-    else:
+    elif path != STANDARD_OUTPUT:
         sys.stdout.write(f"{path}\n")
     return 0
 
 
-def _write(path: Path, page: Page) -> None:
-    hint = "" if path.name != FILE else "--output FILE writes it elsewhere"
-    if path.exists() and not path.is_file():
-        raise UsageError(f"cannot write the page to {path}: it is no file", hint=hint)
-    try:
-        # A link stays one: the file it leads to is replaced.
-        write_atomically(path.resolve(), page.html.encode())
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "a link that leads to itself"
-        raise UsageError(f"cannot write the page to {path}: {reason}", hint=hint) from error
+def _written(document: Document, folder: Path, form: Format) -> bytes:
+    match form:
+        case Format.HTML:
+            return as_html(document).encode()
+        case Format.MARKDOWN:
+            return as_markdown(document).encode()
+        case Format.JSON:
+            return as_json(document)
+        case Format.CSV:
+            return as_csv(folder)

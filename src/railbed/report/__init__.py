@@ -1,8 +1,11 @@
-"""report: a run's folder -> one HTML file. Sections are one file each in `sections/`; `page.py` puts them together."""
+"""report: a run's folder -> a document of sections, written as HTML, Markdown, JSON or CSV.
+
+Sections are one file each in `sections/`; `document.py` puts them together, and every format is written from that.
+"""
 
 from __future__ import annotations
 
 from railbed.report.data import read
-from railbed.report.page import Page, build
+from railbed.report.document import Document, describe
 
-__all__ = ["Page", "build", "read"]
+__all__ = ["Document", "describe", "read"]

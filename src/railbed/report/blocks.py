@@ -1,4 +1,4 @@
-"""What a section is made of. Blocks hold plain text and numbers: the templates make HTML of them and escape it all."""
+"""What a section is made of. Blocks hold plain text and numbers; whoever writes a format of them escapes it all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ class Code:
     text: str
 
 
-Cell = str | Mark | Code
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number as it was measured, and as people read it: pages show the text, formats for programs the value."""
+
+    value: float
+    unit: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Cell = str | Mark | Code | Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A plot: traces and layout as Plotly takes them.
+    """A plot: traces and layout as Plotly takes them, with every point and digit; `drawing` thins them.
 
     The value of a key that ends in `color` may be `$name`: a colour of the style sheet, which differs in the dark.
     """

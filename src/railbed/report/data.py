@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from railbed.model.record import Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
 from railbed.report.series import Series, Source
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
-from railbed.store.run import CLUSTER
+from railbed.store.run import CLUSTER, RECORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,17 @@ def read(folder: Path) -> RunData:
         damaged=reader.damaged,
         last_time=reader.last_time,
     )
+
+
+def measurements_in(folder: Path) -> Iterator[Measurement]:
+    """Yield every measurement of a run as its line has it, those of steps that were done again, too."""
+    if not (folder / RECORDS).exists():
+        return  # a run that died before its first record
+    for line in record_lines(folder):
+        with suppress(ValueError):
+            record = read_record(line)
+            if isinstance(record, Measurement):
+                yield record
 
 
 def _cluster_text(folder: Path) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 from railbed.report.blocks import Figure
 from railbed.report.series import Points
-from railbed.report.thin import thin
 from railbed.report.words import clean
 
 COLOURS = ("$c1", "$c2", "$c3", "$c4", "$c5", "$c6")
@@ -47,8 +46,8 @@ def label(text: str) -> str:
 
 
 def plain(value: float) -> float | None:
-    """Return a value as JSON knows it, with as many digits as can be seen."""
-    return float(f"{value:.6g}") if isfinite(value) else None
+    """Return a value as JSON knows it."""
+    return value if isfinite(value) else None
 
 
 def over_steps(
@@ -79,17 +78,16 @@ def over_steps(
     )
 
 
-def stacked(title: str, total: Points, parts: Sequence[Line], *, note: str = "") -> Figure:
-    """Return areas on top of each other; all are drawn at the same steps, those where the total is extreme."""
-    shown = thin(total.values)
+def stacked(title: str, steps: Sequence[int], parts: Sequence[Line], *, note: str = "") -> Figure:
+    """Return areas on top of each other, all at the same steps."""
     traces = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": label(part.name),
             "stackgroup": "parts",
-            "x": [total.steps[index] for index in shown],
-            "y": [plain(part.points.values[index]) for index in shown],
+            "x": list(steps),
+            "y": [plain(value) for value in part.points.values],
             "line": {"width": 0, "color": part.colour},
             "fillcolor": part.colour,
         }
@@ -139,13 +137,12 @@ def bars(
 
 
 def _trace(line: Line) -> dict[str, Any]:
-    shown = thin(line.points.values)
     return {
         "type": "scatter",
-        "mode": "lines+markers" if len(shown) <= FEW_POINTS else "lines",
+        "mode": "lines+markers" if len(line.points.steps) <= FEW_POINTS else "lines",
         "name": label(line.name),
-        "x": [line.points.steps[index] for index in shown],
-        "y": [plain(line.points.values[index]) for index in shown],
+        "x": list(line.points.steps),
+        "y": [plain(value) for value in line.points.values],
         "line": {"color": line.colour, "width": 1.6, "dash": line.dash},
         "marker": {"size": 5, "color": line.colour},
     }

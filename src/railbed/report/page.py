@@ -1,4 +1,4 @@
-"""Puts the sections together into one file that needs nothing else: style, scripts and data stand in it.
+"""A report as one HTML file that needs nothing else: style, scripts and data stand in it.
 
 Nothing that a device said can become markup: blocks hold text, and the templates escape it. Should anything slip
 through, the page's own policy runs no script but the two that are named in it by their hash, and fetches nothing.
@@ -9,85 +9,38 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from railbed import __version__
 from railbed.errors import ToolMissing
-from railbed.report.blocks import Block, Figure, Fold, Tone
-from railbed.report.catalogue import all_sections
-from railbed.report.data import RunData
-from railbed.report.section import Headline
-from railbed.report.words import JOIN, clean, moment
+from railbed.report.blocks import Figure
+from railbed.report.document import Document
+from railbed.report.drawing import drawn
+from railbed.report.words import clean, quoted
 
-_BACKTICKS = re.compile(r"`([^`\n]+)`")
 TEMPLATES = Path(__file__).parent / "templates"
-TONES: tuple[Tone, ...] = ("bad", "notice", "good", "quiet")
-TONE_WORDS = {"bad": "Not well", "notice": "Worth a look", "good": "All well", "quiet": ""}
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page, and what is on it."""
-
-    html: str
-    verdict: str
-    sections: Sequence[str]
-    figures: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    name: str
-    title: str
-    blocks: Sequence[Block]
-
-
-def build(run: RunData) -> Page:
-    """Build the page of a run."""
-    parts = [_Part(section.name, section.title, blocks) for section in all_sections() if (blocks := section.show(run))]
-    figures = sum(isinstance(block, Figure) for part in parts for block in _all_blocks(part.blocks))
-    verdict = _verdict([told for section in all_sections() if (told := section.headline(run))])
-    scripts = [_plotly(), (TEMPLATES / "page.js").read_text(encoding="utf-8")] if figures else []
-    html = (
+def as_html(document: Document) -> str:
+    """Return a report as one file for a browser."""
+    scripts = [_plotly(), (TEMPLATES / "page.js").read_text(encoding="utf-8")] if document.figures else []
+    return (
         _environment()
         .get_template("page.html")
         .render(
-            run=run,
-            verdict=verdict,
-            tone_word=TONE_WORDS[verdict.tone],
-            parts=parts,
+            document=document,
             policy=_policy(scripts),
             scripts=[Markup(script) for script in scripts],  # noqa: S704  (ours and Plotly's, the same in every page)
             style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704
-            began=moment(run.summary.started),
             version=__version__,
         )
     )
-    return Page(html, verdict.text.replace(JOIN, " "), [part.name for part in parts], figures)
-
-
-def _verdict(told: Sequence[Headline]) -> Headline:
-    """Return one sentence from all clauses; its tone is the worst of theirs."""
-    tone = min((one.tone for one in told), key=TONES.index)
-    first, *others = (told[0].text, *(one.text for one in sorted(told[1:], key=lambda one: one.tone != "bad")))
-    sentence = f"{first}: {'; '.join(others)}." if others else f"{first}."
-    return Headline(sentence[0].upper() + sentence[1:], tone)
-
-
-def _all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        if isinstance(block, Fold):
-            yield from _all_blocks(block.blocks)
 
 
 def _policy(scripts: Sequence[str]) -> str:
@@ -129,14 +82,13 @@ def _environment() -> Environment:
 
 def _prose(text: str) -> Markup:
     """Return text in which what stands between `backticks` is set as code."""
-    parts = _BACKTICKS.split(clean(text))
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+    parts = quoted(clean(text))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if code else part for part, code in parts)
 
 
 def _figure_json(figure: Figure) -> Markup:
     """Return a figure as JSON that can stand in a script element: no character in it can end one."""
-    content: dict[str, Any] = {"data": figure.traces, "layout": figure.layout, "height": figure.height}
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(drawn(figure), allow_nan=False, separators=(",", ":"))
     for char in "<>&'":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return Markup(text)  # noqa: S704  (made safe right above)

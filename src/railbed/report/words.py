@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ JOIN = "\N{NO-BREAK SPACE}"
 """Stands between a number and its unit, so that no line ends there."""
 _SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_BACKTICKS = re.compile(r"`([^`\n]+)`")
 _REPLACED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
@@ -96,3 +98,8 @@ def moment(at: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at))
     except (OverflowError, ValueError, OSError):
         return NOT_KNOWN
+
+
+def quoted(text: str) -> list[tuple[str, bool]]:
+    """Return the parts of a text, each with whether it stood between `backticks`: such a part is something to type."""
+    return [(part, at % 2 == 1) for at, part in enumerate(_BACKTICKS.split(text))]

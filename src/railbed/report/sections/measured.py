@@ -11,7 +11,8 @@ from railbed.report.figures import COLOURS, label, plain
 from railbed.report.measured import SHOWN, Group, groups, message_size
 from railbed.report.section import Headline, Section
 from railbed.report.series import median
-from railbed.report.words import number, plural
+from railbed.report.values import bare, count
+from railbed.report.words import plural
 
 COLUMNS = ("test", "how", "over", "size", "ways", "lowest", "middle", "highest", "unit", "measure", "tool")
 NUMBERS = ("size", "ways", "lowest", "middle", "highest")
@@ -49,10 +50,10 @@ def _row(group: Group) -> tuple[Cell, ...]:
         group.how,
         group.over,
         message_size(group.size),
-        str(len(values)),
-        number(min(values)),
-        number(median(values)),
-        number(max(values)),
+        count(len(values)),
+        bare(min(values), group.unit),
+        bare(median(values), group.unit),
+        bare(max(values), group.unit),
         group.unit,
         SHOWN[group.measure],
         group.tool,

@@ -8,7 +8,8 @@ from railbed.report.blocks import Block, Cell, Table, Text
 from railbed.report.data import RunData
 from railbed.report.history import memory
 from railbed.report.section import Section
-from railbed.report.words import NOT_KNOWN, percent, size
+from railbed.report.values import byte_count, share
+from railbed.report.words import NOT_KNOWN
 
 COLUMNS = (
     "node",
@@ -27,16 +28,16 @@ def show(run: RunData) -> Sequence[Block] | None:
     rows: list[tuple[Cell, ...]] = []
     for one in memory(run):
         estimate, peak = one["estimated_rank_bytes"], one["peak_memory_bytes"]
-        share = percent(peak / estimate) if isinstance(estimate, int) and estimate and peak else NOT_KNOWN
+        used = share(peak / estimate) if isinstance(estimate, int) and estimate and peak else NOT_KNOWN
         sizes = (one["needed_bytes"], one["available_bytes"], estimate, peak)
         told = (str(one["device"] or NOT_KNOWN), str(one["ranks"] or NOT_KNOWN))
-        rows.append((one["node"], *told, *map(_size, sizes), share))
+        rows.append((one["node"], *told, *map(_size, sizes), used))
     words = "On a processor all ranks of a node share what is free; on a GPU one rank needs what one card has."
     return [Table(COLUMNS, rows, numbers=COLUMNS[2:]), Text(words)] if rows else None
 
 
-def _size(value: object) -> str:
-    return size(value) if isinstance(value, int | float) else NOT_KNOWN
+def _size(value: object) -> Cell:
+    return byte_count(value) if isinstance(value, int | float) else NOT_KNOWN
 
 
 SECTION = Section(

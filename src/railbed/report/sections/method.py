@@ -9,7 +9,8 @@ from railbed.report.catalogue import all_sections
 from railbed.report.data import RunData
 from railbed.report.section import Section
 from railbed.report.series import ENDS, MOST_AT_ENDS, median, quantile
-from railbed.report.words import JOIN, plural, with_unit
+from railbed.report.values import count, measured
+from railbed.report.words import JOIN, plural
 
 COLUMNS = ("measure", "source", "values", "least", "median", "19 of 20 below", "most")
 
@@ -45,8 +46,8 @@ def _row(name: str, simulated: bool, values: Sequence[float], unit: str) -> tupl
     return (
         Code(name),
         "simulated" if simulated else "measured",
-        f"{len(values):,}",
-        *(with_unit(value, unit) for value in spread),
+        count(len(values)),
+        *(measured(value, unit) for value in spread),
         *("" for _ in range(4 - len(spread))),
     )
 

@@ -8,6 +8,7 @@ from railbed.model.record import Event, Verdict
 from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Mark, Table, Tone
 from railbed.report.data import RunData
 from railbed.report.section import Headline, Section
+from railbed.report.values import byte_count
 from railbed.report.words import NOT_KNOWN, size
 
 COLUMNS = ("node", "gradients", "rail", "interface", "RDMA device", "sent over RDMA", "sent over TCP")
@@ -51,7 +52,7 @@ def _rows(node: Mapping[str, object]) -> Iterator[tuple[Cell, ...]]:
         device = rail.get("rdma_port")
         yield (
             str(node.get("node", "")),
-            size(gradients) if isinstance(gradients, int) else NOT_KNOWN,
+            byte_count(gradients) if isinstance(gradients, int) else NOT_KNOWN,
             str(rail.get("rail", "")),
             Code(str(rail.get("netdev", ""))),
             Code(str(device)) if device else "none",

@@ -9,7 +9,8 @@ from railbed.report.data import RunData
 from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
 from railbed.report.section import Section
 from railbed.report.series import Source, empty, median, quantile
-from railbed.report.words import NOT_KNOWN, plural, seconds, size
+from railbed.report.values import byte_count, count, duration
+from railbed.report.words import NOT_KNOWN, plural
 
 MOST_ROWS = 64
 COLUMNS = (
@@ -62,14 +63,14 @@ def _row(
     return (
         str(source.rank),
         source.node,
-        f"{len(times or sent):,}",
-        seconds(median(times)),
-        seconds(quantile(times, 0.95)),
-        seconds(median(exposed)),
-        seconds(median(idle)),
-        seconds(sum(idle)) if idle else NOT_KNOWN,
-        size(median(sent)),
-        size(sum(sent)) if sent else size(median(sent)),
+        count(len(times or sent)),
+        duration(median(times)),
+        duration(quantile(times, 0.95)),
+        duration(median(exposed)),
+        duration(median(idle)),
+        duration(sum(idle)) if idle else NOT_KNOWN,
+        byte_count(median(sent)),
+        byte_count(sum(sent)) if sent else NOT_KNOWN,
     )
 
 

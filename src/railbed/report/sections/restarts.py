@@ -10,6 +10,7 @@ from railbed.report.data import RunData
 from railbed.report.figures import label, plain
 from railbed.report.history import Generation, Restart, generations, restarts
 from railbed.report.section import Headline, Section
+from railbed.report.values import duration
 from railbed.report.words import listed, plural, seconds
 
 MOST_TOLD = 50
@@ -72,8 +73,8 @@ def _row(run: RunData, one: Generation) -> tuple[Cell, Cell, Cell, Cell, Cell, C
     return (
         str(one.number),
         ", ".join(one.nodes),
-        seconds(max(0.0, one.start - run.summary.started)),
-        seconds(max(0.0, one.end - one.start)) if one.end else "",
+        duration(max(0.0, one.start - run.summary.started)),
+        duration(max(0.0, one.end - one.start)) if one.end else "",
         f"{one.steps[0]:,} to {one.steps[1]:,}" if one.steps else "none",
         ended,
     )

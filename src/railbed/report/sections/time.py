@@ -9,7 +9,8 @@ from railbed.report.data import RunData
 from railbed.report.figures import Line, stacked
 from railbed.report.section import Section
 from railbed.report.series import Points, median
-from railbed.report.words import percent, seconds
+from railbed.report.values import duration, share
+from railbed.report.words import percent
 
 PARTS = {
     "data_seconds": ("data", "$c4"),
@@ -38,14 +39,14 @@ def show(run: RunData) -> Sequence[Block] | None:
     if whole and sum(rest.values) > 0.005 * whole:
         lines.append(Line(name=REST[0], colour=REST[1], points=rest))
     rows = [
-        (line.name, seconds(median(line.points.values)), percent(sum(line.points.values) / whole if whole else 0.0))
+        (line.name, duration(median(line.points.values)), share(sum(line.points.values) / whole if whole else 0.0))
         for line in lines
     ]
-    rows.append(("whole step", seconds(median(total.values)), percent(1.0)))
+    rows.append(("whole step", duration(median(total.values)), share(1.0)))
     columns = ("part", "median", "share")
     return [
         *_in_words(lines, whole),
-        stacked("Seconds of a step, mean over its ranks", total, lines),
+        stacked("Seconds of a step, mean over its ranks", total.steps, lines),
         Table(columns, rows, numbers=columns[1:]),
     ]
 
@@ -53,8 +54,10 @@ def show(run: RunData) -> Sequence[Block] | None:
 def _in_words(lines: Sequence[Line], whole: float) -> list[Block]:
     for line in lines:
         if line.name == PARTS["allreduce_exposed_seconds"][0] and whole:
-            share = percent(sum(line.points.values) / whole)
-            return [Text(f"For {share} of the time the ranks had nothing to do but wait for the sum of the gradients.")]
+            waited = percent(sum(line.points.values) / whole)
+            return [
+                Text(f"For {waited} of the time the ranks had nothing to do but wait for the sum of the gradients.")
+            ]
     return []
 
 

@@ -10,7 +10,8 @@ from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, Mark, Tone
 from railbed.report.data import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.series import ends, median
-from railbed.report.words import number, percent, plural, seconds
+from railbed.report.values import bare, count, duration, share
+from railbed.report.words import plural, seconds
 
 MOST_NOTICES = 20
 ENDED: dict[str, tuple[str, Tone]] = {
@@ -50,20 +51,20 @@ def show(run: RunData) -> Sequence[Block]:
 def _numbers(run: RunData) -> list[tuple[str, Cell]]:
     items: list[tuple[str, Cell]] = []
     if "loss" in run.series:
-        items.append(("loss at the end", number(ends(run.series["loss"].mean().values)[1])))
+        items.append(("loss at the end", bare(ends(run.series["loss"].mean().values)[1], run.series["loss"].unit)))
     if "validation_loss" in run.series and (values := run.series["validation_loss"].mean().values):
-        items.append(("validation loss", number(values[-1])))
+        items.append(("validation loss", bare(values[-1], run.series["validation_loss"].unit)))
     if "tokens_per_second" in run.series:
-        items.append(("tokens/s, median", number(median(run.series["tokens_per_second"].mean().values))))
+        items.append(("tokens/s, median", bare(median(run.series["tokens_per_second"].mean().values), "token/s")))
     if "mfu" in run.series:
-        items.append(("MFU, median", percent(median(run.series["mfu"].mean().values))))
+        items.append(("MFU, median", share(median(run.series["mfu"].mean().values))))
     if not run.series:
         found = Counter(finding.verdict for finding in run.findings)
-        items += [(COUNTED.get(verdict, verdict.value), f"{found[verdict]:,}") for verdict in Verdict if found[verdict]]
+        items += [(COUNTED.get(verdict, verdict.value), count(found[verdict])) for verdict in Verdict if found[verdict]]
     else:
-        items.append(("restarts", str(len(run.told("restart")))))
+        items.append(("restarts", count(len(run.told("restart")))))
     if items and run.seconds is not None:
-        items.append(("took", seconds(run.seconds)))
+        items.append(("took", duration(run.seconds)))
     return items
 
 

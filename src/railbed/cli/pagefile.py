@@ -1,0 +1,26 @@
+"""Writing a page, or another form of a report, where the user wants it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from railbed.errors import UsageError
+from railbed.store import write_atomically
+
+STANDARD_OUTPUT = Path("-")
+
+
+def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
+    """Write to a file, whole or not at all, or to standard output."""
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(content.decode())
+        return
+    if path.exists() and not path.is_file():
+        raise UsageError(f"cannot write the page to {path}: it is no file", hint=hint)
+    try:
+        # A link stays one: the file it leads to is replaced.
+        write_atomically(path.resolve(), content)
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a link that leads to itself"
+        raise UsageError(f"cannot write the page to {path}: {reason}", hint=hint) from error

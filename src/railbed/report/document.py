@@ -1,0 +1,82 @@
+"""What a report says, before it has a form: a verdict and sections of blocks. Every format is written from this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from railbed.report.blocks import Block, Figure, Fold, Tone
+from railbed.report.catalogue import all_sections
+from railbed.report.data import RunData
+from railbed.report.section import Headline
+from railbed.report.words import JOIN, moment
+
+TONES: tuple[Tone, ...] = ("bad", "notice", "good", "quiet")
+TONE_WORDS = {"bad": "Not well", "notice": "Worth a look", "good": "All well", "quiet": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section with its blocks."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A report without a form."""
+
+    title: str
+    """What it is about, in a few words: the name of a run."""
+    over: str
+    """The line above the verdict."""
+    verdict: Headline
+    tone_word: str
+    parts: Sequence[Part]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as plain text."""
+        return self.verdict.text.replace(JOIN, " ")
+
+    @property
+    def sections(self) -> list[str]:
+        """The names of the sections, in their order."""
+        return [part.name for part in self.parts]
+
+    @property
+    def figures(self) -> int:
+        """How many plots there are."""
+        return sum(isinstance(block, Figure) for part in self.parts for block in all_blocks(part.blocks))
+
+
+def describe(run: RunData) -> Document:
+    """Say what there is to say of a run."""
+    told = [headline for section in all_sections() if (headline := section.headline(run))]
+    parts = [Part(section.name, section.title, blocks) for section in all_sections() if (blocks := section.show(run))]
+    verdict = _verdict(told)
+    return Document(
+        title=run.summary.id,
+        over=f"railbed {run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}",
+        verdict=verdict,
+        tone_word=TONE_WORDS[verdict.tone],
+        parts=parts,
+    )
+
+
+def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield every block, those that are folded away, too."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold):
+            yield from all_blocks(block.blocks)
+
+
+def _verdict(told: Sequence[Headline]) -> Headline:
+    """Return one sentence from all clauses; its tone is the worst of theirs."""
+    tone = min((one.tone for one in told), key=TONES.index)
+    first, *others = (told[0].text, *(one.text for one in sorted(told[1:], key=lambda one: one.tone != "bad")))
+    sentence = f"{first}: {'; '.join(others)}." if others else f"{first}."
+    return Headline(sentence[0].upper() + sentence[1:], tone)

@@ -1,0 +1,143 @@
+"""A report as Markdown, for a terminal, an issue or a wiki. Plots with few points become tables; others are named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from html import unescape
+from typing import Any
+
+from railbed import __version__
+from railbed.report.blocks import (
+    Block,
+    Cell,
+    Code,
+    Entries,
+    Entry,
+    Facts,
+    Figure,
+    Fold,
+    Heading,
+    Listing,
+    Mark,
+    Table,
+    Text,
+    Value,
+)
+from railbed.report.document import Document
+from railbed.report.words import clean, number, quoted
+
+MOST_ROWS = 40
+_STEERS = re.compile(r"([\\`*_\[\]<>#|~&])")
+_FENCE = re.compile(r"`{3,}")
+
+
+def as_markdown(document: Document) -> str:
+    """Return a report as Markdown."""
+    word = f"**{document.tone_word}.** " if document.tone_word else ""
+    lines = [f"# {_plain(document.title)}", _plain(document.over), word + _prose(document.verdict.text)]
+    for part in document.parts:
+        lines += [f"## {_plain(part.title)}", *_blocks(part.blocks)]
+    lines.append(f"Made by railbed {__version__} from {_plain(document.title)}.")
+    return "\n\n".join(lines) + "\n"
+
+
+def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        match block:
+            case Text():
+                yield _prose(block.text)
+            case Heading():
+                yield f"### {_plain(block.text)}" + (f" ({_plain(block.note)})" if block.note else "")
+            case Facts():
+                yield _list(f"{_plain(name)}: {_cell(value)}" for name, value in block.items)
+            case Table():
+                yield _table(block.columns, [[_cell(value) for value in row] for row in block.rows], block.numbers)
+            case Entries():
+                yield _list(_entry(entry) for entry in block.items)
+            case Listing():
+                yield _listing(block.text)
+            case Fold():
+                yield f"**{_plain(block.title)}**"
+                yield from _blocks(block.blocks)
+            case Figure():
+                yield from _figure(block)
+
+
+def _entry(entry: Entry) -> str:
+    text = f"**{_plain(entry.mark.text)}** {_plain(entry.title)}: {_prose(entry.text)}"
+    advice = f" → {_prose(entry.advice)}" if entry.advice else ""
+    return text + advice + (f" ({_prose(entry.detail)})" if entry.detail else "")
+
+
+def _figure(figure: Figure) -> Iterator[str]:
+    """Yield the name of a plot and its points; where these are too many, that it is left out."""
+    yield f"**{_plain(figure.title)}**"
+    columns, rows = _points(figure.traces)
+    if len(rows) > MOST_ROWS:
+        yield f"{len(rows):,} points, left out here: the page (`--format html`) draws them, `--format json` has them."
+    else:
+        yield _table(columns, rows, columns[1:])
+    if figure.note:
+        yield _prose(figure.note)
+
+
+def _points(traces: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the points of a plot as a table: a row for each place, a column for each line."""
+    if any("z" in trace for trace in traces):
+        (trace,) = traces
+        rows = [[_shown(name), *map(_shown, line)] for name, line in zip(trace["y"], trace["z"], strict=True)]
+        return ["from / to", *map(_shown, trace["x"])], rows
+    turned = any(trace.get("orientation") == "h" or isinstance(next(iter(trace["y"]), 0), str) for trace in traces)
+    place, height = ("y", "x") if turned else ("x", "y")
+    columns = [{str(at): value for at, value in zip(one[place], one[height], strict=True)} for one in traces]
+    names = [_shown(trace.get("name", "value")) for trace in traces]
+    places = dict.fromkeys(at for column in columns for at in column)
+    return ["", *names], [[_shown(at), *(_shown(column.get(at, "")) for column in columns)] for at in places]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return number(value)
+    return _plain(unescape(str(value))) if value is not None else ""
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> str:
+    rule = ["---:" if column in numbers else "---" for column in columns]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [[_plain(column) for column in columns], rule, *rows])
+
+
+def _listing(text: str) -> str:
+    """Return text as it is, in a fence longer than any within it."""
+    fence = "`" * max([3, *(len(found) + 1 for found in _FENCE.findall(text))])
+    return f"{fence}\n{clean(text)}\n{fence}"
+
+
+def _cell(value: Cell) -> str:
+    match value:
+        case Code() if "`" not in value.text and "|" not in value.text and value.text.strip():
+            return f"`{_line(value.text)}`"
+        case Mark() | Value() | Code():
+            return _plain(value.text)
+        case str():
+            return _prose(value)
+
+
+def _prose(text: str) -> str:
+    """Return text on one line; what stands between backticks stays code."""
+    return "".join(
+        f"`{_line(part)}`" if code and "|" not in part else _plain(part) for part, code in quoted(text) if part
+    )
+
+
+def _plain(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return _STEERS.sub(r"\\\1", _line(text))
+
+
+def _line(text: str) -> str:
+    return clean(text).replace("\n", " ").replace("\t", " ")
