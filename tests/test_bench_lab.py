@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,3 +91,43 @@ def test_an_engine_that_is_not_there_is_a_finding(four: RunningLab) -> None:
     assert [one["check"] for one in failed] == ["bench_measured"]
     assert "pigeons" in failed[0]["observed"]
     assert measured(result.records, "round_trip")
+
+
+VISITS = """
+repeats: 3
+visits: 2
+between: move the cable to another port
+a: {name: old port}
+b: {name: new port}
+comparisons:
+  - measure: bandwidth
+    a: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+"""
+
+
+def second_visit(lab: RunningLab, run: str) -> tuple[str, dict[str, float]]:
+    """Measure the other arm; return the answer, and the bounds of the difference."""
+    result = lab.railbed("bench", "--second-visit", run, "--json")
+    (answer,) = [one["observed"] for one in result.findings if one["check"] == "bench_difference"]
+    found = measured(result.records, "difference")
+    return answer, {one["labels"]["bound"]: one["value"] for one in found}
+
+
+@needs_iperf3
+def test_what_was_changed_between_two_visits_is_found(tmp_path: Path) -> None:
+    """A rail of 100 Mb/s; then the same rail, and then one of 20 Mb/s in its place."""
+    with running_lab(tmp_path, "--nodes", "2") as lab:
+        assert lab.fault("slow", "rail0", "100M").code == 0
+        (tmp_path / "visits.yaml").write_text(VISITS)
+        first = lab.railbed("bench", "--experiment", "visits.yaml")
+        (run,) = (tmp_path / "runs").iterdir()
+        assert f"railbed bench --second-visit {run.name} --cluster" in first.err, first
+        answer, bounds = second_visit(lab, run.name)
+        assert abs(bounds["mean"]) < 0.01, answer
+        assert lab.fault("heal").code == 0
+        assert lab.fault("slow", "rail0", "20M").code == 0
+        answer, bounds = second_visit(lab, run.name)
+        assert bounds["high"] < -0.06, answer
+        assert "new port is worse by" in answer
+        assert "in two visits" in answer

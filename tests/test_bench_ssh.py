@@ -239,6 +239,48 @@ def test_an_experiment_takes_turns_and_answers_with_an_interval(two: Servers, tm
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("127.")) == []
 
 
+VISITS = """
+repeats: 3
+visits: 2
+between: move the cable
+a: {name: before}
+b: {name: after}
+comparisons:
+  - measure: bandwidth
+    a: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+"""
+
+
+def test_two_visits_that_hear_the_same_see_no_difference(two: Servers, tmp_path: Path) -> None:
+    """The second visit hears, word for word, what the tools said in the first: nothing can differ."""
+    assert two.servers
+    (tmp_path / "e.yaml").write_text(VISITS)
+    done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
+    assert done.code == 0, done
+    assert [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"] == ["before"] * 3
+    assert not [one for one in done.findings if one["check"] == "bench_difference"]
+    (run,) = (tmp_path / "runs").iterdir()
+    assert f"now move the cable, then measure after: railbed bench --second-visit {run.name}" in done.err
+    again = railbed(tmp_path, "bench", "--second-visit", run.name, "--replay", run, "--json")
+    assert again.code == 0, again
+    bounds = {one["labels"]["bound"]: one["value"] for one in again.records if one.get("name") == "difference"}
+    assert bounds["mean"] == 0
+    (answer,) = [one["observed"] for one in again.findings if one["check"] == "bench_difference"]
+    assert "no difference seen" in answer
+    assert "in two visits" in answer
+    arms = [one for one in again.records if one.get("name") == "arm_value"]
+    assert [one["labels"]["arm"] for one in arms] == ["before"] * 3 + ["after"] * 3
+    second = next(path.name for path in (tmp_path / "runs").iterdir() if path != run)
+    for wrong, words in (
+        (["--second-visit", second], "is not the first visit"),
+        (["--second-visit", run.name, "--experiment", "e.yaml"], "do not go together"),
+        (["--second-visit", run.name, "--save-baseline"], "makes no baseline"),
+    ):
+        refused = railbed(tmp_path, "bench", *wrong)
+        assert (refused.code, words in refused.err) == (2, True), refused
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
     assert two.servers

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.bench import baseline
+from railbed.bench.arms import worded
 from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
 from railbed.bench.limits import Limit, judge_bandwidth, latency_limit, slowest
 from railbed.bench.outliers import Outlier, Sample, find_outliers
@@ -22,11 +23,11 @@ from railbed.bench.statistics import (
     median,
     paired_difference,
     percentile,
+    separate_difference,
     spread,
     t_probability,
     t_quantile,
 )
-from railbed.bench.versus import worded
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
 
@@ -249,7 +250,7 @@ def test_quantiles_of_students_t_are_those_of_the_tables(freedom: int, probabili
 def test_a_difference_has_its_interval_by_hand() -> None:
     """Differences 1, 2, 3: mean 2, deviation 1; t for two degrees of freedom is 4.3027."""
     found = paired_difference([10, 10, 10], [11, 12, 13])
-    assert (found.a, found.b, found.mean, found.pairs) == (10, 12, 2, 3)
+    assert (found.a, found.b, found.mean, found.repeats) == (10, 12, 2, 3)
     assert found.high - found.mean == pytest.approx(4.30265 / 3**0.5, abs=1e-4)
     assert not found.is_seen
     with pytest.raises(ValueError, match="two pairs"):
@@ -271,3 +272,25 @@ def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
     assert "TCP is better by 50.0%" in worded(seen, "RDMA", "TCP", "half_round_trip", "us")
     none = paired_difference([10, 11, 9, 10], [10.5, 10, 9.5, 10.2])
     assert "no difference seen (" in worded(none, "a", "b", "bandwidth", "Gb/s")
+
+
+def test_the_difference_of_repeats_measured_apart_is_by_welch() -> None:
+    """By hand: means 10 and 13, squared errors 1/3 and 4/3, so (5/3)² / (1/18 + 16/18) = 2.941 degrees of freedom."""
+    found = separate_difference([9, 10, 11], [11, 13, 15])
+    assert (found.a, found.b, found.mean, found.repeats) == (10, 13, 3, 3)
+    assert found.high - found.mean == pytest.approx(t_quantile(0.975, 2.9411764) * (5 / 3) ** 0.5, abs=1e-6)
+    assert found.low < 0 < found.high
+    assert separate_difference([9, 10, 11], [21, 23, 25, 23]).is_seen
+    same = separate_difference([5, 5], [5, 5])
+    assert (same.low, same.high, same.is_seen) == (0, 0, False)
+    with pytest.raises(ValueError, match="two repeats"):
+        separate_difference([1, 2, 3], [2])
+
+
+@given(st.lists(st.floats(1, 100), min_size=2, max_size=20), st.lists(st.floats(1, 100), min_size=2, max_size=20))
+def test_apart_the_order_of_repeats_means_nothing_and_turning_the_arms_turns_the_sign(
+    a: list[float], b: list[float]
+) -> None:
+    found, turned = separate_difference(a, b), separate_difference(b[::-1], a[::-1])
+    assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low), abs=1e-6)
+    assert found.low <= found.mean <= found.high

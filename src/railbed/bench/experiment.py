@@ -1,4 +1,4 @@
-"""A question with two arms, as a file: A and B measured in turns, like for like. These classes are the file."""
+"""A question with two arms, as a file: A and B like for like, in turns or in two visits. These classes are the file."""
 
 from __future__ import annotations
 
@@ -64,6 +64,10 @@ class Experiment(Part):
     """The question, in a line."""
     repeats: Annotated[Whole, Field(ge=3, le=100)] = 5
     """How often each arm is measured; they take turns, and who begins changes."""
+    visits: Literal[1, 2] = 1
+    """With 2, arm A is measured now and arm B in a second visit, after what only a person can change."""
+    between: Text | None = None
+    """What to do between two visits, as an order: `move the cable …`."""
     first_port: TcpPort = 20500
     """Servers listen on free ports from here on."""
     a: Arm
@@ -72,3 +76,11 @@ class Experiment(Part):
     """The other."""
     comparisons: Annotated[tuple[Comparison, ...], Field(min_length=1)]
     """What is compared."""
+
+    @model_validator(mode="after")
+    def _two_visits_fit(self) -> Experiment:
+        if (self.visits == 2) != (self.between is not None):
+            raise ValueError("visits: 2 and between belong together")
+        if self.visits == 2 and (self.a.change or self.b.change):
+            raise ValueError("with visits: 2 a person makes the change: leave out change")
+        return self

@@ -86,7 +86,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How far B lies above A, from pairs of repeats that were measured next to each other."""
+    """How far B lies above A."""
 
     a: float
     b: float
@@ -95,7 +95,8 @@ class Difference:
     low: float
     high: float
     """Of the difference: between these it lies with 95 % confidence."""
-    pairs: int
+    repeats: int
+    """Of each arm."""
 
     @property
     def is_seen(self) -> bool:
@@ -104,7 +105,7 @@ class Difference:
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
-    """Return the mean difference of pairs and its interval, by Student's t; at least two pairs are needed."""
+    """Return the difference of repeats that were measured next to each other, by Student's t; two pairs are needed."""
     differences = [second - first for first, second in zip(a, b, strict=True)]
     count = len(differences)
     if count < 2:
@@ -113,5 +114,26 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     variance = math.fsum((one - mean) ** 2 for one in differences) / (count - 1)
     reach = t_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
     return Difference(
-        a=math.fsum(a) / count, b=math.fsum(b) / count, mean=mean, low=mean - reach, high=mean + reach, pairs=count
+        a=math.fsum(a) / count, b=math.fsum(b) / count, mean=mean, low=mean - reach, high=mean + reach, repeats=count
     )
+
+
+def separate_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
+    """Return the difference of repeats that were measured apart, by Welch's t; two of each arm are needed."""
+    if min(len(a), len(b)) < 2:
+        raise ValueError("two repeats of each arm are needed to tell a difference")
+    means = [math.fsum(values) / len(values) for values in (a, b)]
+    errors = [_squared_error(values, mean) for values, mean in zip((a, b), means, strict=True)]
+    reach = 0.0
+    if total := math.fsum(errors):
+        shares = [(error / total) ** 2 / (len(values) - 1) for error, values in zip(errors, (a, b), strict=True)]
+        reach = t_quantile((1 + confidence) / 2, 1 / math.fsum(shares)) * math.sqrt(total)
+    mean = means[1] - means[0]
+    return Difference(
+        a=means[0], b=means[1], mean=mean, low=mean - reach, high=mean + reach, repeats=min(len(a), len(b))
+    )
+
+
+def _squared_error(values: Sequence[float], mean: float) -> float:
+    """Return how far the mean of values may lie from the true one: its variance."""
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,8 @@ from railbed.bench import baseline, experiments, suites
 from railbed.bench.catalogue import COLLECTIVES, tool_of
 from railbed.bench.run import Order, bench
 from railbed.bench.versus import compare_arms
+from railbed.bench.visits import read_first_visit
+from railbed.cli.benchnote import Noted
 from railbed.cli.benchscreen import BenchScreen
 from railbed.cli.exits import OK
 from railbed.cli.options import (
@@ -36,12 +37,16 @@ from railbed.cli.site import built_in_local, given_cluster
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.fleet.fleet import DEVICE_SECONDS
-from railbed.model.record import Measurement, Record
-from railbed.store import list_runs
+from railbed.model.record import Record
+from railbed.store import find_run
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]
 ExperimentOption = Annotated[
     str | None, typer.Option("--experiment", metavar="NAME|FILE", help="Compare two arms, measured in turns, instead.")
+]
+SecondVisitOption = Annotated[
+    str | None,
+    typer.Option("--second-visit", metavar="RUN", help="Measure the other arm of an experiment in two visits."),
 ]
 SaveOption = Annotated[
     bool, typer.Option("--save-baseline", help="Keep the numbers beside the cluster file, to judge later runs by.")
@@ -53,6 +58,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="List every measurement a
 def bench_command(
     suite: SuiteArgument = "quick",
     experiment: ExperimentOption = None,
+    second_visit: SecondVisitOption = None,
     cluster: ClusterOption = None,
     save: SaveOption = False,
     listing: ListOption = False,
@@ -69,43 +75,40 @@ def bench_command(
     if listing:
         _list(as_json=as_json)
         return OK
+    if experiment is not None and second_visit is not None:
+        raise UsageError("--experiment and --second-visit do not go together", hint="the run knows its experiment")
+    if save and (experiment is not None or second_visit is not None):
+        raise UsageError("an experiment makes no baseline", hint="leave out --save-baseline")
     site = given_cluster(cluster, replay) or built_in_local()
-    if experiment is not None and save:
-        raise UsageError("an experiment makes no baseline", hint="leave out --experiment or --save-baseline")
     kept = baseline.path_beside(cluster or DEFAULT_CLUSTER)
-    question = experiments.load(experiment) if experiment is not None else None
+    first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
+    question = first.experiment if first else experiments.load(experiment) if experiment is not None else None
     order = Order(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
-    measured: list[Measurement] = []
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         if question is not None:
-            return compare_arms(site, fleet, question, experiment or "")
-        return _noting(measured, bench(site, fleet, order))
+            return compare_arms(site, fleet, question, first.name if first else experiment or "", first)
+        return bench(site, fleet, order)
 
+    noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
-    code = perform("bench", site, options, work, screen=screen)
-    if save and measured:
-        _save(kept, measured, site.name)
+    code = perform("bench", site, options, work, screen=screen, beside=noted.beside)
+    if save and noted.measured:
+        _save(kept, noted, site.name)
+    if sentence := noted.second_visit(cluster):
+        _say(sentence)
     return code
 
 
-async def _noting(measured: list[Measurement], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
-    """Pass the records on, and keep the measurements that go by among them."""
-    async with aclosing(records):
-        async for record in records:
-            if isinstance(record, Measurement):
-                measured.append(record)
-            yield record
-
-
-def _save(path: Path, measured: list[Measurement], cluster: str) -> None:
-    run = next((one.id for one in list_runs()), "")
-    made = baseline.made_of(measured, cluster=cluster, run=run, saved=time.time())
+def _save(path: Path, noted: Noted, cluster: str) -> None:
+    made = baseline.made_of(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
     baseline.write(path, made)
-    Console(stderr=True, highlight=False).print(
-        Text(f"{path}: {len(made.measures)} measurements to judge later runs by")
-    )
+    _say(f"{path}: {len(made.measures)} measurements to judge later runs by")
+
+
+def _say(sentence: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(sentence))
 
 
 def _list(*, as_json: bool) -> None:
