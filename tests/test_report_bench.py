@@ -60,7 +60,7 @@ def test_the_numbers_of_the_page_are_those_of_the_records(tmp_path: Path) -> Non
     assert found["ib_write_lat", 2].values == [1.8] * 12
     result = railbed(tmp_path, "report", run.name, "--json")
     (record,) = result.records
-    assert record["data"]["sections"][:2] == ["verdict", "measured"]
+    assert record["data"]["sections"][:3] == ["verdict", "experiment", "measured"]
     assert record["data"]["figures"] == 4
     page = (run / "report.html").read_text()
     for text in ("37.00", "92.50", "TCP is worse by 56.6%", "perftest 6.06"):

@@ -116,7 +116,7 @@ def answer(contest: Contest) -> Iterator[Record]:
     }
     for bound, value in (("mean", found.mean), ("low", found.low), ("high", found.high)):
         yield Measurement(name="difference", value=value, unit=contest.unit, labels={**labels, "bound": bound})
-    told = worded(found, a, b, measure, contest.unit)
+    told = worded(found, a, b, measure, contest.unit.replace("us", "µs"))
     if contest.apart:
         told += f"; in two visits {contest.apart} apart, so whatever else changed between them is in it"
     yield _finding(contest, Verdict.OK, told)

@@ -12,7 +12,7 @@ from railbed.model.record import Change, Finding
 from railbed.report.data import RunData
 from railbed.report.series import median
 
-WHEN = ("trial", "repeat", "iterations", "version", "step", "rank", "node_pid", "arm")
+WHEN = ("trial", "repeat", "iterations", "version", "step", "rank", "node_pid")
 """Labels that tell when and by what something was measured, not what."""
 NORMAL_MAD = 1.4826
 SIGMAS = 3.0

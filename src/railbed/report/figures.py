@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 from railbed.report.blocks import Figure
@@ -16,6 +16,9 @@ COLOURS = ("$c1", "$c2", "$c3", "$c4", "$c5", "$c6")
 MOST_MARKS = 200
 MOST_MARK_WORDS = 4
 FEW_POINTS = 60
+MOST_TICKS = 7
+LINEAR_SPAN = 20
+"""A scale from zero shows values that differ by more than this badly."""
 SECONDS = ((1.0, " s"), (1e-3, " ms"), (1e-6, " µs"))
 BYTES = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B"))
 """Units from the largest on; a figure uses the first that its values reach."""
@@ -48,6 +51,22 @@ def label(text: str) -> str:
 def plain(value: float) -> float | None:
     """Return a value as JSON knows it."""
     return value if isfinite(value) else None
+
+
+def height_axis(values: Iterable[float | None], unit: str) -> dict[str, Any]:
+    """Return an axis for values: from zero, or by powers of ten where they differ so much that small ones vanish."""
+    told = [value for value in values if value is not None]
+    if not told or min(told) <= 0 or max(told) <= LINEAR_SPAN * min(told):
+        return {"ticksuffix": f" {unit}", "rangemode": "tozero"}
+    ticks = [digit * 10.0**power for power in range(*_powers(told)) for digit in (1, 2, 5)]
+    ticks = [tick for tick in ticks if min(told) / 2 <= tick <= max(told) * 2]
+    tens = ticks if len(ticks) <= MOST_TICKS else [tick for tick in ticks if round(log10(tick), 6).is_integer()]
+    marks = {"tickmode": "array", "tickvals": tens, "ticktext": [f"{tick:,.12g} {label(unit)}" for tick in tens]}
+    return {"type": "log", **marks}
+
+
+def _powers(values: Sequence[float]) -> tuple[int, int]:
+    return floor(log10(min(values))), ceil(log10(max(values))) + 1
 
 
 def over_steps(

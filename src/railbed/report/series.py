@@ -109,9 +109,10 @@ def quantile(values: Iterable[float], share: float) -> float:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the middle value, the lower one of two; NaN where there is none."""
+    """Return the middle value, of two middle ones their mean; NaN where there is none."""
     ordered = sorted(values)
-    return ordered[(len(ordered) - 1) // 2] if ordered else float("nan")
+    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
+    return sum(middle) / len(middle) if middle else float("nan")
 
 
 def ends(values: Sequence[float]) -> tuple[float, float]:

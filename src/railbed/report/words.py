@@ -77,6 +77,8 @@ def with_unit(value: float, unit: str) -> str:
             return size(value)
         case "1" | "":
             return number(value)
+        case "us":
+            return f"{number(value)}{JOIN}µs"
         case _:
             return f"{number(value)}{JOIN}{unit}"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from railbed.report.blocks import Block, Cell, Figure, Table
 from railbed.report.data import RunData
-from railbed.report.figures import COLOURS, label, plain
+from railbed.report.figures import COLOURS, height_axis, label, plain
 from railbed.report.measured import SHOWN, Group, groups, message_size
 from railbed.report.section import Headline, Section
 from railbed.report.series import median
@@ -19,12 +19,17 @@ NUMBERS = ("size", "ways", "lowest", "middle", "highest")
 PERCENTILES = ("min", "p50", "p90", "p99", "p99.9", "p99.99", "max")
 FEWEST_NODES = 3
 MOST_MAPS = 8
+MOST_TICKS = 7
+MOST_WRITTEN = 8
+"""Nodes: a heat map of more has no room for numbers."""
+SPAN = 0.8
 
 
 def headline(run: RunData) -> Headline | None:
     """Say how much was measured."""
     found = groups(run.measurements)
-    return Headline(f"{plural(sum(len(group.ways) for group in found), 'number')} were measured") if found else None
+    count = sum(len(group.ways) for group in found)
+    return Headline(plural(count, "number was measured", "numbers were measured")) if found else None
 
 
 def show(run: RunData) -> Sequence[Block] | None:
@@ -32,11 +37,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     found = groups(run.measurements)
     if not found:
         return None
-    answers = [finding for finding in run.findings if finding.check == "bench_difference"]
-    blocks: list[Block] = []
-    if answers:
-        blocks.append(Table(("compared", "answer"), [(one.subject, one.observed) for one in answers]))
-    blocks.append(Table(COLUMNS, [_row(group) for group in found], numbers=NUMBERS))
+    blocks: list[Block] = [Table(COLUMNS, [_row(group) for group in found], numbers=NUMBERS)]
     blocks += _over_size(found)
     blocks += list(_heat_maps(found))[:MOST_MAPS]
     blocks += _distributions(run)
@@ -69,16 +70,28 @@ def _over_size(found: Sequence[Group]) -> Iterator[Figure]:
                 lines.setdefault(group.title, []).append(group)
         lines = {title: several for title, several in lines.items() if len(several) > 1}
         if lines:
-            unit = next(iter(lines.values()))[0].unit
+            drawn = [group for several in lines.values() for group in several]
+            heights = height_axis([median(group.values) for group in drawn], drawn[0].unit)
+            note = "The middle of all ways" + ("; both axes are logarithmic." if "type" in heights else ".")
             yield Figure(
                 title=f"{name[0].upper()}{name[1:]} over size",
                 traces=[_line(title, several, at) for at, (title, several) in enumerate(lines.items())],
-                layout={
-                    "xaxis": {"type": "log", "title": {"text": "bytes"}},
-                    "yaxis": {"type": "log", "ticksuffix": f" {unit}"},
-                },
-                note="The middle of all ways; both axes are logarithmic.",
+                layout={"xaxis": _sizes({group.size or 1 for group in drawn}), "yaxis": heights},
+                note=note,
             )
+
+
+def _sizes(sizes: Iterable[int]) -> dict[str, Any]:
+    """Return an axis of message sizes: marks stand at sizes that were measured, in the words they are asked for by."""
+    ordered = sorted(sizes)
+    marked = ordered[:: -(-len(ordered) // MOST_TICKS)]
+    return {
+        "type": "log",
+        "tickmode": "array",
+        "tickvals": marked,
+        "ticktext": [message_size(size) for size in marked],
+        "title": {"text": "message"},
+    }
 
 
 def _line(title: str, several: Sequence[Group], at: int) -> dict[str, Any]:
@@ -104,15 +117,7 @@ def _heat_maps(found: Sequence[Group]) -> Iterator[Figure]:
             [plain(median(group.ways[source, target])) if (source, target) in group.ways else None for target in nodes]
             for source in nodes
         ]
-        names = [label(node) for node in nodes]
-        trace = {
-            "type": "heatmap",
-            "x": names,
-            "y": names,
-            "z": cells,
-            "colorscale": "Viridis",
-            "hovertemplate": f"%{{y}} to %{{x}}: %{{z}} {label(group.unit)}<extra></extra>",
-        }
+        trace = _heat_map(group, [label(node) for node in nodes], cells)
         sized = f", {message_size(group.size)}" if group.size is not None else ""
         yield Figure(
             title=f"{group.title}{sized}: {SHOWN[group.measure]} in {group.unit}",
@@ -121,9 +126,29 @@ def _heat_maps(found: Sequence[Group]) -> Iterator[Figure]:
                 "xaxis": {"title": {"text": "to"}, "type": "category"},
                 "yaxis": {"title": {"text": "from"}, "type": "category", "autorange": "reversed"},
             },
+            note="Bright is good. The scale spans a fifth at least, so that noise looks like noise.",
             half=True,
             height=300,
         )
+
+
+def _heat_map(group: Group, names: Sequence[str], cells: Sequence[Sequence[float | None]]) -> dict[str, Any]:
+    least, most = min(group.values), max(group.values)
+    is_latency = group.measure.endswith("round_trip")
+    trace = {
+        "type": "heatmap",
+        "x": names,
+        "y": names,
+        "z": cells,
+        "zmin": least if is_latency else min(least, SPAN * most),
+        "zmax": max(most, least / SPAN) if is_latency else most,
+        "colorscale": "Viridis",
+        "reversescale": is_latency,
+        "xgap": 1,
+        "ygap": 1,
+        "hovertemplate": f"%{{y}} to %{{x}}: %{{z}} {label(group.unit)}<extra></extra>",
+    }
+    return {**trace, "texttemplate": "%{z:.3g}"} if len(names) <= MOST_WRITTEN else trace
 
 
 def _distributions(run: RunData) -> list[Figure]:
@@ -150,7 +175,7 @@ def _distributions(run: RunData) -> list[Figure]:
         return []
     layout = {
         "xaxis": {"type": "category", "categoryarray": list(PERCENTILES)},
-        "yaxis": {"type": "log", "ticksuffix": " µs"},
+        "yaxis": height_axis([value for trace in traces for value in trace["y"]], "µs"),
     }
     note = "Percentiles of the single samples; the middle over all ways."
     return [Figure(title="Latency by percentile", traces=traces, layout=layout, note=note)]

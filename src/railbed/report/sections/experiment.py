@@ -1,0 +1,218 @@
+"""A against B: the answer of every comparison, each repeat of both arms, and the differences with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from railbed.model.record import Finding, Verdict
+from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
+from railbed.report.data import RunData
+from railbed.report.figures import COLOURS, label, plain
+from railbed.report.measured import SHOWN
+from railbed.report.section import Headline, Section
+from railbed.report.values import bare, count, share
+from railbed.report.words import NOT_KNOWN, plural
+
+ANSWERS, ARM_VALUE, DIFFERENCE, FIRST_VISIT = "bench_difference", "arm_value", "difference", "first_visit"
+COLUMNS = ("compared", "A", "B", "mean of A", "mean of B", "unit", "B − A", "at least", "at most", "repeats")
+BOUNDS = ("mean", "low", "high")
+ROW_HEIGHT = 46
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One comparison, as its records tell it."""
+
+    measure: str
+    test: str
+    """What both arms were measured by; empty where these differ."""
+    unit: str
+    arms: Mapping[str, Mapping[int, float]]
+    """By arm and repeat, A before B."""
+    bounds: Mapping[str, float]
+    """The difference: its mean and its interval; nothing where there is no answer."""
+
+    @property
+    def title(self) -> str:
+        """What is compared, in words."""
+        return f"{SHOWN.get(self.measure, self.measure)}{f' by {self.test}' if self.test else ''}"
+
+    @property
+    def base(self) -> float:
+        """What the difference is a share of: the mean of A."""
+        return _mean(next(iter(self.arms.values())))
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether zero lies outside the interval."""
+        return bool(self.bounds) and (self.bounds["low"] > 0 or self.bounds["high"] < 0)
+
+
+def headline(run: RunData) -> Headline | None:
+    """Say how many comparisons showed a difference."""
+    found = comparisons(run)
+    if not found:
+        return None
+    if told := run.told(FIRST_VISIT):
+        return Headline(f"the first of two visits: {told[-1].message}", "notice")
+    seen = sum(one.is_seen for one in found)
+    words = f"a difference is seen in {seen} of {plural(len(found), 'comparison')}" if seen else "no difference is seen"
+    return Headline(words, "good" if all(one.bounds for one in found) else "notice")
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show the answers in words, their numbers, and the plots."""
+    found = comparisons(run)
+    answers = [finding for finding in run.findings if finding.check == ANSWERS]
+    if not found and not answers:
+        return None
+    blocks: list[Block] = []
+    if answers:
+        blocks.append(Entries([_entry(one) for one in answers]))
+        blocks += [Text(why) for why in dict.fromkeys(one.why for one in answers) if why]
+    if told := [one for one in found if one.bounds]:
+        blocks.append(_differences(told))
+    blocks += [_repeats(one) for one in found]
+    if told:
+        blocks.append(Table(COLUMNS, [_row(one) for one in told], numbers=(*COLUMNS[3:5], *COLUMNS[6:])))
+    return blocks
+
+
+def comparisons(run: RunData) -> list[Compared]:
+    """Return what was compared, in order."""
+    arms: dict[object, dict[str, dict[int, float]]] = {}
+    about: dict[object, tuple[str, str, set[str]]] = {}
+    bounds: dict[object, dict[str, float]] = {}
+    for one in run.measurements:
+        labels, number = one.labels, one.labels.get("comparison")
+        if one.name == ARM_VALUE:
+            _, _, tests = about.setdefault(number, (str(labels.get("measure", "")), one.unit, set()))
+            tests.add(str(labels.get("test", "")))
+            repeats = arms.setdefault(number, {}).setdefault(str(labels.get("arm", "")), {})
+            repeats[int(labels.get("repeat", len(repeats) + 1))] = one.value
+        elif one.name == DIFFERENCE and labels.get("bound") in BOUNDS:
+            bounds.setdefault(number, {})[str(labels["bound"])] = one.value
+    return [
+        Compared(
+            measure=measure,
+            test=next(iter(tests)) if len(tests) == 1 else "",
+            unit="µs" if unit == "us" else unit,
+            arms=arms[number],
+            bounds=bounds[number] if len(bounds.get(number, {})) == len(BOUNDS) else {},
+        )
+        for number, (measure, unit, tests) in about.items()
+    ]
+
+
+def _entry(finding: Finding) -> Entry:
+    mark = Mark("answer", "good") if finding.verdict is Verdict.OK else Mark(finding.verdict.value, "notice")
+    return Entry(mark=mark, title=finding.subject, text=finding.observed)
+
+
+def _row(one: Compared) -> tuple[Cell, ...]:
+    names = list(one.arms)
+    means = [bare(_mean(values), one.unit) for values in one.arms.values()]
+    shares = [share(one.bounds[bound] / one.base) if one.base else NOT_KNOWN for bound in BOUNDS]
+    repeats = count(min(len(values) for values in one.arms.values()))
+    return (one.title, *names[:2], *means[:2], one.unit, *shares, repeats)
+
+
+def _repeats(one: Compared) -> Figure:
+    """Return both arms over their repeats."""
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": label(name),
+            "x": list(values),
+            "y": [plain(value) for value in values.values()],
+            "line": {"color": COLOURS[at], "width": 1.2, "dash": "dot"},
+            "marker": {"size": 9, "color": COLOURS[at]},
+            "cliponaxis": False,
+        }
+        for at, (name, values) in enumerate(one.arms.items())
+    ]
+    layout = {
+        "xaxis": {"title": {"text": "repeat"}, "dtick": max(1, max(map(len, one.arms.values())) // 10)},
+        "yaxis": {"rangemode": "tozero", "ticksuffix": f" {one.unit}"},
+    }
+    title = f"{one.title[0].upper()}{one.title[1:]}"
+    return Figure(title=title, traces=traces, layout=layout, half=True, height=240)
+
+
+def _differences(told: Sequence[Compared]) -> Figure:
+    """Return all differences in percent of A, each with its interval; zero is no difference."""
+    shown = [one for one in told if one.base]
+    layout: dict[str, Any] = {
+        "xaxis": {
+            "ticksuffix": " %",
+            "rangemode": "tozero",
+            "zeroline": True,
+            "zerolinecolor": "$ink",
+            "zerolinewidth": 1,
+            "showgrid": True,
+        },
+        "yaxis": {"showticklabels": False, "range": [len(shown) - 0.5, -0.7], "showgrid": False},
+        "annotations": list(_names(shown)),
+        "hovermode": "closest",
+    }
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [plain(100 * one.bounds["mean"] / one.base) for one in shown],
+        "y": list(range(len(shown))),
+        "text": [label(one.title) for one in shown],
+        "hovertemplate": "%{text}: %{x:.2f} %<extra></extra>",
+        "error_x": {
+            "type": "data",
+            "array": [plain(100 * (one.bounds["high"] - one.bounds["mean"]) / abs(one.base)) for one in shown],
+            "color": "$c1",
+            "thickness": 2,
+            "width": 6,
+        },
+        "marker": {"size": 10, "color": "$c1"},
+    }
+    a, b = list(told[0].arms)[:2]
+    return Figure(
+        title=f"Difference of {b} to {a}, in percent of {a}",
+        traces=[trace],
+        layout=layout,
+        note="The dot is the mean difference, the bar its 95 % interval; where it crosses zero, no difference is seen.",
+        height=70 + ROW_HEIGHT * len(shown),
+    )
+
+
+def _names(shown: Sequence[Compared]) -> Iterator[dict[str, Any]]:
+    """Yield the names of the rows: above each, so that they fit a narrow screen."""
+    for at, one in enumerate(shown):
+        yield {
+            "xref": "paper",
+            "x": 0,
+            "xanchor": "left",
+            "y": at,
+            "yanchor": "bottom",
+            "yshift": 9,
+            "text": label(one.title),
+            "showarrow": False,
+        }
+
+
+def _mean(values: Mapping[int, float]) -> float:
+    return sum(values.values()) / len(values) if values else 0.0
+
+
+SECTION = Section(
+    name="experiment",
+    title="A against B",
+    order=5,
+    show=show,
+    headline=headline,
+    methods={
+        ARM_VALUE: "what an arm measured in one repeat: bandwidths at the same time add up, latencies (p50) and "
+        "several trials are averaged",
+        DIFFERENCE: "B less A: in turns the mean over pairs of repeats with Student's t; in two visits the means of "
+        "each with Welch's t; 95 % confidence",
+    },
+)

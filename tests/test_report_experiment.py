@@ -1,0 +1,98 @@
+"""A against B on the page: every repeat of both arms, and the difference with its interval, as in the records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from railbed.bench import experiments
+from railbed.bench.arms import Contest, Side, answer
+from railbed.bench.visits import first_visit_event
+from railbed.model.record import Measurement, Record
+from railbed.report import describe, read
+from railbed.report.blocks import Figure, Table, Value
+from railbed.report.page import as_html
+from railbed.report.sections import experiment as section
+from tests.support.browser import chromium
+from tests.support.runs import plain_run
+
+SHOTS = os.environ.get("RAILBED_SHOTS")
+RDMA, TCP = (92.1, 92.4, 92.2), (41.0, 39.5, 40.25)
+
+
+@pytest.fixture(autouse=True)
+def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+
+
+def compared(number: int, a: Sequence[float], b: Sequence[float], *, name: str = "rdma-vs-tcp") -> list[Record]:
+    """Return the records of one comparison, as the experiment itself makes them."""
+    question = experiments.load(name)
+    one = question.comparisons[number - 1]
+    sides = [Side(arm=question.a, step=one.a), Side(arm=question.b, step=one.b)]
+    contest = Contest(number=number, comparison=one, a=sides[0], b=sides[1])
+    told: list[Record] = [
+        contest.keep(side, at, value)
+        for side, values in zip(sides, (a, b), strict=True)
+        for at, value in enumerate(values, 1)
+    ]
+    return [*told, *answer(contest)]
+
+
+def experiment_run() -> Path:
+    return plain_run([*compared(1, RDMA, TCP), *compared(2, (1.81, 1.79, 9.8), (12.0, 3.1, 11.4))], verb="bench")
+
+
+def test_the_plots_and_the_table_have_the_numbers_of_the_records() -> None:
+    run = read(experiment_run())
+    blocks = section.show(run) or ()
+    differences, first, second = (block for block in blocks if isinstance(block, Figure))
+    assert [(trace["name"], trace["y"]) for trace in first.traces] == [("RDMA", list(RDMA)), ("TCP", list(TCP))]
+    assert first.keys == [("RDMA", "c1"), ("TCP", "c2")]
+    assert [trace["name"] for trace in second.traces] == ["RDMA", "TCP"]
+    told = {
+        (one.labels["comparison"], one.labels["bound"]): one.value
+        for one in run.measurements
+        if one.name == "difference"
+    }
+    mean = sum(RDMA) / 3
+    (dots,) = differences.traces
+    assert dots["x"][0] == pytest.approx(100 * told[1, "mean"] / mean)
+    assert dots["error_x"]["array"][0] == pytest.approx(100 * (told[1, "high"] - told[1, "mean"]) / mean)
+    (table,) = (block for block in blocks if isinstance(block, Table))
+    low = table.rows[0][table.columns.index("at least")]
+    assert isinstance(low, Value)
+    assert low.value == pytest.approx(told[1, "low"] / mean)
+
+
+def test_the_verdict_says_whether_a_difference_is_seen() -> None:
+    assert "a difference is seen in 1 of 2 comparisons" in describe(read(experiment_run())).sentence
+    none = plain_run(compared(1, (10, 11, 9), (9, 10, 11)), verb="bench")
+    assert "no difference is seen" in describe(read(none)).sentence
+
+
+def test_a_first_visit_says_what_is_to_be_done() -> None:
+    question = experiments.load("direct-vs-switch")
+    arms = [one for one in compared(1, (1.0, 1.1, 1.2), (), name="direct-vs-switch") if isinstance(one, Measurement)]
+    run = plain_run([*arms, first_visit_event("direct-vs-switch", question, [])], verb="bench")
+    document = describe(read(run))
+    assert "the first of two visits: direct is measured; now plug the rails' cables" in document.sentence
+    assert document.figures == 1
+
+
+@pytest.mark.browser
+def test_the_plots_are_drawn(tmp_path: Path) -> None:
+    page = tmp_path / "experiment.html"
+    page.write_text(as_html(describe(read(experiment_run()))))
+    with chromium() as browser:
+        for name, width, dark in (("light", 1100, False), ("dark", 1100, True), ("narrow", 400, False)):
+            browser.look(width=width, dark=dark)
+            browser.open(page)
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+            assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg .points path').length") == 2 + 4 * 3
+            assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg .errorbar').length") == 2
+            browser.screenshot(Path(SHOTS or tmp_path) / f"experiment-{name}.png")
+        assert browser.complaints == []
