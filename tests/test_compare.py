@@ -37,7 +37,7 @@ def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
     (changed,) = [one for one in told if one["name"] == "finding"]
     assert (changed["before"][:2], changed["after"][:4]) == ("ok", "fail")
     shown = railbed(tmp_path, "compare", before.name, after.name)
-    assert "1 numbers changed beyond noise, 1 did not; 1 only in" in shown.out.replace("\n", " ")
+    assert "1 number changed beyond noise, 1 did not; 1 only in" in shown.out.replace("\n", " ")
     assert "-20.0%" in shown.out
     assert "the cluster files are equal" in shown.out
 

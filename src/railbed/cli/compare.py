@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,32 +14,64 @@ from rich.text import Text
 
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
+from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
 from railbed.cli.tables import change_line, printable
-from railbed.model.record import Finding
+from railbed.errors import UsageError
+from railbed.model.record import Event, Finding
+from railbed.report import Document
 from railbed.report.comparing import Changed, Compared, compared
 from railbed.report.data import RunData, read
-from railbed.report.words import number
+from railbed.report.page import as_html
+from railbed.report.sidebyside import describe_both
+from railbed.report.words import JOIN, number
 from railbed.store import find_run
 
 BeforeArgument = Annotated[str, typer.Argument(metavar="A", help="Name of a run, or its folder.")]
-AfterArgument = Annotated[str, typer.Argument(metavar="B", help="Another run, of the same verb.")]
+AfterArgument = Annotated[str, typer.Argument(metavar="B", help="Another run.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write it as a page instead; - is standard output."),
+]
 AllOption = Annotated[bool, typer.Option("--all", help="Show the numbers that did not change, too.")]
 
 
 def compare_command(
-    before: BeforeArgument, after: AfterArgument, everything: AllOption = False, as_json: JsonOption = False
+    before: BeforeArgument,
+    after: AfterArgument,
+    everything: AllOption = False,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
 ) -> int:
     """Set two runs side by side: what changed in the numbers beyond noise, in the findings, and in the cluster.
 
-    Example: railbed compare 20260101-120000-bench 20260102-120000-bench
+    Example: railbed compare 20260101-120000-bench 20260102-120000-bench --output compared.html
     """
     first, second = (read(find_run(one)) for one in (before, after))
     found = compared(first, second)
+    if as_json and output == STANDARD_OUTPUT:
+        raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
     if as_json:
         _as_json(found)
-    else:
+    elif output is None:
         _show(first, second, found, everything=everything)
+    if output is not None:
+        _page(describe_both(first, second, found), output, as_json=as_json)
     return OK
+
+
+def _page(document: Document, path: Path, *, as_json: bool) -> None:
+    """Write the page, and say where; the words are those of `report`."""
+    write_page(path, as_html(document).encode())
+    data = {
+        "file": str(path),
+        "verdict": document.sentence,
+        "sections": document.sections,
+        "figures": document.figures,
+    }
+    if as_json:
+        sys.stdout.write(to_json(Event(name="compare", subject=document.title, data=data)).decode() + "\n")
+    elif path != STANDARD_OUTPUT:
+        sys.stdout.write(f"{path}\n")
 
 
 def _as_json(found: Compared) -> None:
@@ -66,14 +99,9 @@ def _as_json(found: Compared) -> None:
 
 def _show(first: RunData, second: RunData, found: Compared, *, everything: bool) -> None:
     console = Console(highlight=False)
-    told = [one for one in found.numbers if everything or one.is_beyond_noise]
-    if told:
+    if told := [*found.changed, *(found.unchanged if everything else ())]:
         console.print(_numbers(told))
-    quiet = len(found.numbers) - sum(one.is_beyond_noise for one in found.numbers)
-    words = [f"{len(found.numbers) - quiet} numbers changed beyond noise, {quiet} did not"]
-    words += [f"{found.only_before} only in {first.summary.id}"] if found.only_before else []
-    words += [f"{found.only_after} only in {second.summary.id}"] if found.only_after else []
-    console.print(Text("; ".join(words)))
+    console.print(Text(found.in_short(first.summary.id, second.summary.id).replace(JOIN, " ")))
     for one, other in found.findings:
         console.print(Text(f"{_of(one or other)}: {_told(one) or 'not there'} → {_told(other) or 'not there'}"))
     for change in found.cluster:
@@ -88,10 +116,15 @@ def _numbers(told: list[Changed]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("measure", "of", "before", "after", "change"):
         table.add_column(column, justify="right" if column in ("before", "after", "change") else "left")
-    for one in sorted(told, key=lambda one: -abs(one.share)):
+    for one in told:
         style = "bold" if one.is_beyond_noise else "dim"
         values = [f"{number(value)} {one.unit}" for value in (one.before, one.after)]
-        table.add_row(one.name, printable(one.of), *values, Text(f"{one.share:+.1%}", style=style))
+        table.add_row(
+            one.name,
+            printable(one.of),
+            *values,
+            Text("from zero" if one.share is None else f"{one.share:+.1%}", style=style),
+        )
     return table
 
 
