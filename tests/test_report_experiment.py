@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,9 @@ from railbed.bench.arms import Contest, Side, answer
 from railbed.bench.visits import first_visit_event
 from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
+from railbed.report.asdata import as_json
 from railbed.report.blocks import Figure, Table, Value
+from railbed.report.markdown import as_markdown
 from railbed.report.page import as_html
 from railbed.report.sections import experiment as section
 from tests.support.browser import chromium
@@ -81,6 +84,16 @@ def test_a_first_visit_says_what_is_to_be_done() -> None:
     document = describe(read(run))
     assert "the first of two visits: direct is measured; now plug the rails' cables" in document.sentence
     assert document.figures == 1
+    assert f"<code>railbed bench --second-visit {run.name}</code>" in as_html(document)
+
+
+def test_other_formats_have_the_differences_by_name() -> None:
+    document = describe(read(experiment_run()))
+    assert "|  | % |\n| --- | ---: |\n| bandwidth | −56." in as_markdown(document)
+    (part,) = [part for part in json.loads(as_json(document))["sections"] if part["name"] == "experiment"]
+    (series,) = next(block for block in part["blocks"] if block["type"] == "figure")["series"]
+    assert series["text"] == ["bandwidth", "half a round trip"]
+    assert len(series["reach"]) == len(series["x"]) == 2
 
 
 @pytest.mark.browser

@@ -64,9 +64,12 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 def _series(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a trace, without how it looks."""
+    """Return the numbers of a trace, without how it looks; `reach` is how far the whiskers go."""
     kept = {key: trace[key] for key in ("x", "y", "z") if key in trace}
-    return {"name": unescape(str(trace.get("name", ""))), **kept}
+    if "text" in trace:
+        kept["text"] = [unescape(text) for text in trace["text"]]
+    reach = [trace[key]["array"] for key in ("error_x", "error_y") if key in trace]
+    return {"name": unescape(str(trace.get("name", ""))), **kept, **({"reach": reach[0]} if reach else {})}
 
 
 def _axes(figure: Figure) -> dict[str, str]:

@@ -73,7 +73,7 @@ def _entry(entry: Entry) -> str:
 def _figure(figure: Figure) -> Iterator[str]:
     """Yield the name of a plot and its points; where these are too many, that it is left out."""
     yield f"**{_plain(figure.title)}**"
-    columns, rows = _points(figure.traces)
+    columns, rows = _points(figure)
     if len(rows) > MOST_ROWS:
         yield f"{len(rows):,} points, left out here: the page (`--format html`) draws them, `--format json` has them."
     else:
@@ -82,8 +82,13 @@ def _figure(figure: Figure) -> Iterator[str]:
         yield _prose(figure.note)
 
 
-def _points(traces: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+def _points(figure: Figure) -> tuple[list[str], list[list[str]]]:
     """Return the points of a plot as a table: a row for each place, a column for each line."""
+    traces: Sequence[Any] = figure.traces
+    if figure.layout.get("yaxis", {}).get("showticklabels") is False:
+        named = [(name, value) for trace in traces for name, value in zip(trace["text"], trace["x"], strict=True)]
+        unit = figure.layout["xaxis"].get("ticksuffix", "").strip()
+        return ["", unit or "value"], [[_shown(name), _shown(value)] for name, value in named]
     if any("z" in trace for trace in traces):
         (trace,) = traces
         rows = [[_shown(name), *map(_shown, line)] for name, line in zip(trace["y"], trace["z"], strict=True)]

@@ -68,7 +68,10 @@ def show(run: RunData) -> Sequence[Block] | None:
     answers = [finding for finding in run.findings if finding.check == ANSWERS]
     if not found and not answers:
         return None
-    blocks: list[Block] = []
+    blocks: list[Block] = [
+        Text(f"This is the first of two visits. Now the other arm: `railbed bench --second-visit {run.summary.id}`.")
+        for _ in run.told(FIRST_VISIT)[:1]
+    ]
     if answers:
         blocks.append(Entries([_entry(one) for one in answers]))
         blocks += [Text(why) for why in dict.fromkeys(one.why for one in answers) if why]
