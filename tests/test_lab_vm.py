@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -289,15 +289,23 @@ def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Pat
     cluster = tmp_path / "ops.yaml"
     cluster.write_text(lab.cluster.read_text().replace("user: root", "user: ops"))
     hanging = "ps ax -o args | grep -c '^[s]leep 300'"
+    command = [RAILBED, "check", "firewall", "--cluster", str(cluster), "--json"]
+    signals = (signal.SIGTERM, signal.SIGKILL)
     try:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            command = [RAILBED, "check", "firewall", "--cluster", str(cluster), "--json"]
-            with subprocess.Popen(command, cwd=tmp_path, env=environment(**kept()), stdout=subprocess.DEVNULL) as check:
-                deadline = time.monotonic() + 60
-                while lab.shell("node1", hanging).out.strip() == "0" and time.monotonic() < deadline:
-                    time.sleep(0.2)
+        with ExitStack() as stack:
+            checks = [
+                stack.enter_context(
+                    subprocess.Popen(command, cwd=tmp_path, env=environment(**kept()), stdout=subprocess.DEVNULL)
+                )
+                for _ in signals
+            ]
+            deadline = time.monotonic() + 60
+            while lab.shell("node1", hanging).out.strip() != str(len(checks)):
+                assert time.monotonic() < deadline
+                time.sleep(1)
+            for check, number in zip(checks, signals, strict=True):
                 check.send_signal(number)
-            time.sleep(4)
-            assert lab.shell("node1", hanging).out.strip() == "0"
+        time.sleep(4)
+        assert lab.shell("node1", hanging).out.strip() == "0"
     finally:
         lab.shell("node1", "rm /usr/local/sbin/nft")

@@ -20,7 +20,7 @@ from tests.support.training import Records, Training, losses, trained, training,
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
 FAULTS = 20
-STEPS = 800
+STEPS = 600
 BATCH = 12
 KINDS = ("kill rank", "stop rank", "freeze", "cut", "blip", "kill", "cut rail")
 ON_NODES = ("freeze", "cut", "kill")

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support.ranks import Starter, recipe
 
 folder = Path(sys.argv[1])
-(rank,) = Starter(folder, Path(sys.argv[2])).start(1, recipe(steps=100_000), checkpoints="")
+(rank,) = Starter(folder, Path(sys.argv[2]), forks=False).start(1, recipe(steps=100_000), checkpoints="")
 rank.read(until=lambda message: message["kind"] == "progress")
 (folder / "pid").write_text(str(rank.process.pid))
 os._exit(0)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.train.job import JobSpec, ResumeSource
+from tests.support.forked import Forked, nursery
 
 SMALL: dict[str, Any] = {
     "description": "a model for tests: 50 thousand parameters",
@@ -91,7 +92,7 @@ def free_port() -> int:
 class Rank:
     """A rank's process and what it said."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     reader: int
     log: Path
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -131,6 +132,8 @@ class Starter:
     folder: Path
     tokens: Path
     module: str = "railbed.train.worker"
+    forks: bool = True
+    """Whether ranks come from a nursery; one with its own interpreter loads torch for itself."""
     started: list[Rank] = field(default_factory=list)
 
     def start(
@@ -175,11 +178,14 @@ class Starter:
         path, log = self.folder / f"job{number}.json", self.folder / f"log{number}.txt"
         path.write_text(job.to_json())
         read, write = os.pipe()
-        command = [*wrap, sys.executable, "-m", self.module, str(path), "--messages", str(write)]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write])
+            if self.forks and not wrap:
+                arguments = [str(path), "--messages", "{messages}"]
+                rank = Rank(nursery().fork(self.module, arguments, output.fileno(), write), read, log)
+            else:
+                command = [*wrap, sys.executable, "-m", self.module, str(path), "--messages", str(write)]
+                rank = Rank(subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write]), read, log)
         os.close(write)
-        rank = Rank(process, read, log)
         self.started.append(rank)
         return rank
 

@@ -1,0 +1,108 @@
+"""Ranks forked by the real nursery, as agents start them: torch is loaded once in a test process, not by each rank."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+
+from railbed.launch.nursery import REQUEST_BYTES
+from railbed.launch.spawn import ONE_THREAD, end_with_parent
+from railbed.train.plan import LOADED_AHEAD
+
+READY_SECONDS = 120.0
+
+
+class Forked:
+    """A rank's process, with what the tests use of Popen."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.returncode: int | None = None
+        self._told: queue.Queue[int] = queue.Queue()
+        self._ended = threading.Event()
+
+    def await_pid(self) -> None:
+        self.pid = self._told.get(timeout=READY_SECONDS)
+
+    def tell(self, *, pid: int = 0, code: int | None = None) -> None:
+        """Take what the nursery says of it."""
+        if code is None:
+            self._told.put(pid)
+        else:
+            self.returncode = code
+            self._ended.set()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float) -> int:
+        if not self._ended.wait(timeout) or self.returncode is None:
+            raise TimeoutError(f"process {self.pid} did not end within {timeout:g} s")
+        return self.returncode
+
+
+class Nursery:
+    """One nursery, and the ranks that came from it."""
+
+    def __init__(self) -> None:
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "railbed.launch.nursery", str(theirs.fileno()), *LOADED_AHEAD]
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                env={**os.environ, **ONE_THREAD},
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                preexec_fn=end_with_parent,  # noqa: PLW1509  (it makes one call into the kernel)
+            )
+        self._environment = dict(os.environ)
+        self._ranks: dict[int, Forked] = {}
+        self._numbers = itertools.count()
+        self._ready = threading.Event()
+        threading.Thread(target=self._hear, daemon=True).start()
+        assert self._ready.wait(READY_SECONDS), "the nursery is not ready"
+
+    def fork(self, module: str, arguments: Sequence[str], output: int, messages: int) -> Forked:
+        """Start a rank; `{messages}` in the arguments stands for that descriptor."""
+        number, rank = next(self._numbers), Forked()
+        self._ranks[number] = rank
+        changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
+        asked = {"id": number, "name": "rank", "module": module, "arguments": list(arguments), "env": changed}
+        socket.send_fds(self._link, [json.dumps(asked).encode()], [output, messages])
+        rank.await_pid()
+        return rank
+
+    def _hear(self) -> None:
+        while told := self._link.recv(REQUEST_BYTES):
+            message = json.loads(told)
+            if "ready" in message:
+                self._ready.set()
+            else:
+                self._ranks[message.pop("id")].tell(**message)
+
+    def close(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(10)
+
+
+@cache
+def nursery() -> Nursery:
+    """Return the nursery of this test process."""
+    made = Nursery()
+    atexit.register(made.close)
+    return made
