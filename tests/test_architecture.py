@@ -1,4 +1,4 @@
-"""Imports point down only. The layers are those of the README's tree; two sideways arrows are meant."""
+"""Imports point down only. The layers are those of the README's tree; a few sideways arrows are meant."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ SIDEWAYS = {
     ("diagnose", "check"),
     ("fleet", "probes"),
     ("launch", "fleet"),
+    ("launch", "probes"),
     ("model", "errors"),
 }
 SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}

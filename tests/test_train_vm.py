@@ -110,7 +110,7 @@ def over_tcp(without_device: tuple[Trained, Trained]) -> dict[int, float]:
 def test_mpi_is_refused_where_the_device_is_gone(without_device: tuple[Trained, Trained]) -> None:
     asked, _ = without_device
     assert asked.code == 3
-    assert "--transport mpi does not work here: node" in asked.err
+    assert "mpi was asked for and does not work here: node" in asked.err
     assert "no RDMA device rxe0 port 1 on the node" in asked.err
     assert asked.losses == {}
 
@@ -143,6 +143,23 @@ def test_gradients_cross_roce_and_the_loss_is_that_of_tcp(lab: RunningLab, over_
         assert (packets(lab, node) - count) * 4096 >= gradients, node
     assert done.proof["verdict"] == "ok", done.proof
     assert "of gradients crossed RoCE on both nodes" in done.proof["observed"]
+
+
+def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> None:
+    """Loading torch in an emulated machine takes most of it: few sizes, and not for long."""
+    step = "{{test: {}, sizes: [1K, 256K], seconds: 1, engine: {}}}"
+    operations = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+    steps = [step.format(name, "mpi") for name in operations] + [step.format("all_reduce", "gloo")]
+    (lab.folder / "suite.yaml").write_text(f"steps: [{', '.join(steps)}]")
+    before = packets(lab, "node1")
+    result = lab.railbed("bench", "suite.yaml", "--json", "--timeout", "120")
+    found = [one for one in result.records if one.get("name") == "bus_bandwidth"]
+    told = {(one["labels"]["test"], one["labels"]["over"]) for one in found if one["labels"]["size"] == 256 << 10}
+    assert told == {*((name, "mpi over RDMA (rxe0:1)") for name in operations), ("all_reduce", "gloo over TCP (rail0)")}
+    assert all(one["value"] > 0 for one in found)
+    assert packets(lab, "node1") > before + 100
+    proven = [one["verdict"] for one in result.findings if one["check"] == "bench_one_job"]
+    assert proven == ["ok", "ok"]
 
 
 def test_a_machine_that_is_killed_under_mpi(lab: RunningLab, over_tcp: dict[int, float]) -> None:

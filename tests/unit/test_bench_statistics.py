@@ -178,6 +178,8 @@ def test_a_collective_job_reads_what_it_wrote() -> None:
         rank=1,
         world=2,
         local_rank=0,
+        node="node1",
+        no_rdma="",
         master_address="127.0.0.1",
         master_port=1,
         interface="lo",

@@ -48,7 +48,7 @@ def test_auto_tries_the_best_that_all_ranks_have(answers: list[Answer], engines:
 
 
 def test_what_is_asked_for_is_refused_and_never_replaced() -> None:
-    with pytest.raises(RankFailed, match=r"--transport mpi does not work here: node2: no mpi4py") as refused:
+    with pytest.raises(RankFailed, match=r"mpi was asked for and does not work here: node2: no mpi4py") as refused:
         candidates("mpi", changed(NODES, 1, lacks={"mpi": "no mpi4py"}))
     assert refused.value.refused
     with pytest.raises(RankFailed, match="there is no transport smoke; nccl, mpi, gloo and auto are known"):

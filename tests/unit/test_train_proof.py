@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from railbed.launch.fabric import NodeFabric
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Verdict
 from railbed.model.span import STUCK, WRAP, Span, grown
-from railbed.train.network.fabric import NodeFabric
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.network.moved import ETHERNET_BYTES, Interface, Moved, PortMoved, Reading, moved, path_mtu
 from railbed.train.network.proof import NodeTraffic, RailTraffic, node_traffic

@@ -13,11 +13,13 @@ from railbed.bench.plan import collective_seconds
 from railbed.bench.suite import Step
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
+from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, ship
 from railbed.launch.supervise import RankStart, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.probes.shell import quote_path
 from railbed.transport.base import Command
@@ -37,6 +39,7 @@ class Place:
     code: str
     folder: str
     interface: str
+    fabric: NodeFabric
 
 
 @dataclass
@@ -53,6 +56,8 @@ class CollectiveJob:
     seen: dict[int, list[int]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
     version: str = ""
+    path: str = ""
+    """The engine with what it goes over, as the ranks told it."""
     may_regroup: bool = False
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:  # noqa: ARG002
@@ -72,13 +77,16 @@ class CollectiveJob:
             rank=rank,
             world=len(self.ranks),
             local_rank=local,
+            node=node,
+            no_rdma=place.fabric.obstacle,
             master_address=master,
             master_port=self.port,
             interface=place.interface,
             operations=self.operations,
         )
         command = [place.python, "-m", WORKER, "{job}", "--messages", "{messages}"]
-        return RankStart(rank=rank, command=command, job=spec.to_json(), env={"PYTHONPATH": place.code})
+        env = {**place.fabric.environment, "PYTHONPATH": place.code}
+        return RankStart(rank=rank, command=command, job=spec.to_json(), env=env)
 
     def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
         """Return what a rank told, as records."""
@@ -86,6 +94,7 @@ class CollectiveJob:
             case {"kind": "joined", "own": int(own), "seen": list(seen)}:
                 self.own[rank], self.seen[rank] = own, seen
                 self.engine, self.version = str(message.get("engine")), str(message.get("version"))
+                self.path = str(message.get("path"))
                 return [self.proof()] if len(self.own) == len(self.ranks) else []
             case {"kind": "result", "operation": str(name), "size": int(size), "seconds": float(seconds)}:
                 return list(self._measurements(name, size, seconds, message))
@@ -121,6 +130,7 @@ class CollectiveJob:
             "test": name,
             "version": self.version,
             "engine": self.engine,
+            "over": self.path,
             "size": size,
             "ranks": ranks,
             "nodes": len(set(self.ranks.values())),
@@ -135,9 +145,15 @@ class CollectiveJob:
 
 
 async def collect(
-    cluster: Cluster, fleet: Fleet, steps: Sequence[Step], *, leave_out: Collection[str] = ()
+    cluster: Cluster,
+    fleet: Fleet,
+    steps: Sequence[Step],
+    facts: Mapping[str, DeviceFacts],
+    *,
+    leave_out: Collection[str] = (),
 ) -> AsyncGenerator[Record, None]:
     """Measure collectives; the steps of one engine share a job, for loading torch takes longer than measuring."""
+    fabric = fabric_of(cluster, facts)
     nodes = {name: node for name, node in cluster.nodes.items() if name not in leave_out}
     members = [member for name, node in nodes.items() if (member := _member(name, node))]
     if steps and sum(member.ranks for member in members) < 2:
@@ -149,14 +165,23 @@ async def collect(
             yield Event(
                 name="trial", subject="all nodes", message=step.test, data={"seconds": collective_seconds(step)}
             )
-        async with aclosing(_one_job(cluster, fleet, members, engine, own)) as records:
+        async with aclosing(_one_job(cluster, fleet, members, fabric, engine, own)) as records:
             async for record in records:
                 yield record
 
 
-async def _one_job(
-    cluster: Cluster, fleet: Fleet, members: Sequence[Member], engine: str, steps: Sequence[Step]
+async def _one_job(  # noqa: PLR0917  (all that a job needs)
+    cluster: Cluster,
+    fleet: Fleet,
+    members: Sequence[Member],
+    fabric: Mapping[str, NodeFabric],
+    engine: str,
+    steps: Sequence[Step],
 ) -> AsyncGenerator[Record, None]:
+    if engine == "mpi" and (lacking := without_rdma(cluster, fabric)):
+        why, remedy = fabric[lacking].obstacle, fabric[lacking].remedy
+        yield _finding(lacking, Verdict.FAIL, "collectives over mpi", why, remedy)
+        return
     code = own_code()
     shipped = await ship(fleet, [member.name for member in members], quote_path(cluster.training.workdir), [code])
     for node, why in shipped.failed.items():
@@ -168,6 +193,7 @@ async def _one_job(
             code=f"{base}/{code.name}",
             folder=f"{base}/bench/{run}/{name}",
             interface=_interface(cluster.nodes[name]),
+            fabric=fabric[name],
         )
         for name, base in shipped.bases.items()
     }

@@ -5,7 +5,8 @@
 The rank answers with JSON lines, each with its kind, rank and time:
 
     alive       every second
-    joined      own, seen: its own random number, and those of all ranks as a collective brought them
+    joined      own, seen: its own random number, and those of all ranks as a collective brought them;
+                engine, path, version: what carries them
     result      operation, size, seconds, iterations, repeat; from rank 0, for the slowest rank
     skipped     operation, sentence: the engine cannot do it
     done        everything was measured
@@ -37,6 +38,9 @@ class CollectiveSpec:
     rank: int
     world: int
     local_rank: int
+    node: str
+    no_rdma: str
+    """Why its node has no RDMA; empty where it has."""
     master_address: str
     master_port: int
     interface: str

@@ -46,7 +46,8 @@ async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     async with aclosing(run_trials(fleet, plan.trials, progress)) as records:
         async for record in records:
             yield record
-    async with aclosing(collect(cluster, fleet, plan.collectives, leave_out={*site.failed, *progress.gone})) as more:
+    missing = {*site.failed, *progress.gone}
+    async with aclosing(collect(cluster, fleet, plan.collectives, facts, leave_out=missing)) as more:
         async for record in more:
             if isinstance(record, Measurement):
                 progress.measured.append(record)

@@ -11,7 +11,7 @@ from railbed.bench.tool import End
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
-from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, listening, pcie
+from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
 from railbed.probes.gids import rocev2_index
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
 
@@ -21,6 +21,7 @@ PROBES: tuple[Probe[Any], ...] = (
     ethtool.PROBE,
     ip_link.PROBE,
     listening.PROBE,
+    limits.PROBE,
     gpu.PROBE,
     gpu_topology.PROBE,
 )

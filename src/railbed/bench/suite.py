@@ -69,7 +69,7 @@ class Step(Part):
     file: Size = 256 * 2**20
     """Size of the file for a disk's test."""
     engine: Text = "auto"
-    """What a collective goes over: gloo, nccl or another that is installed; auto is nccl where there are GPUs."""
+    """What a collective goes over: gloo, nccl or mpi; auto is the fastest that works, as in training."""
 
     @property
     def is_collective(self) -> bool:

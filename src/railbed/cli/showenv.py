@@ -15,8 +15,8 @@ from railbed.cli.exits import DEVICE, OK
 from railbed.cli.perform import end_in_order_on_signals
 from railbed.cli.tables import printable
 from railbed.fleet import Fleet
+from railbed.launch.fabric import NodeFabric, fabric_of, read_facts
 from railbed.model.cluster import Cluster
-from railbed.train.network.fabric import NodeFabric, fabric_of, read_facts
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 

@@ -19,6 +19,8 @@ class Choice:
 
     engine: str
     reason: str
+    path: str = ""
+    """The engine with what it goes over."""
     falls_back: bool = False
     """Whether gradients go over TCP between machines without anybody having asked for that."""
     timings: Mapping[str, Sequence[Timing]] = field(default_factory=dict)
@@ -45,7 +47,7 @@ def candidates(wanted: str, answers: Sequence[Answer]) -> tuple[list[str], str]:
 def refusal(engine: str, why: str) -> RankFailed:
     """Return the error for an engine that was asked for and does not work."""
     return RankFailed(
-        f"--transport {engine} does not work here: {why}", hint="`--transport auto` takes what works", refused=True
+        f"{engine} was asked for and does not work here: {why}", hint="`auto` takes what works", refused=True
     )
 
 
@@ -63,6 +65,7 @@ def decide(wanted: str, answers: Sequence[Answer], timings: Mapping[str, Sequenc
     return Choice(
         engine=engine,
         reason="; ".join([*told, *rivals]),
+        path=way,
         falls_back=wanted == "auto" and between and "TCP" in way,
         timings=timings,
     )

@@ -8,6 +8,8 @@ link        our end of an agent: messages both ways, and heartbeats
 reach       who reaches whom over the rail
 members     which nodes take part, which are out, and why
 supervise   generations of ranks: one goes on until it is done or something fails, then the next starts with who is left
+paths       which ports RDMA can use, and why not the others
+fabric      the environment of NCCL, UCX and Gloo on each node, with the reason for every line
 protocol    the messages between the two ends
 messages    what a rank says, and its heartbeat
 """

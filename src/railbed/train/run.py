@@ -11,6 +11,7 @@ from typing import Any
 
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
+from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message, decode
 from railbed.launch.ship import own_code, parcel, ship
@@ -20,7 +21,6 @@ from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
 from railbed.train.idle import IdleTimes
-from railbed.train.network.fabric import NodeFabric, fabric_of, read_facts
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
 from railbed.transport.base import Command
@@ -139,9 +139,9 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
 
 def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
     """Refuse MPI where a node lacks the RDMA that the cluster file gives it. Where the file has none, MPI takes TCP."""
-    for name, node in fabric.items():
-        if node.obstacle and any(port.rdma for port in cluster.nodes[name].ports):
-            raise Refused(f"--transport mpi does not work here: {name}: {node.obstacle}", hint=node.remedy)
+    if lacking := without_rdma(cluster, fabric):
+        why = f"{lacking}: {fabric[lacking].obstacle}"
+        raise Refused(f"mpi was asked for and does not work here: {why}", hint=fabric[lacking].remedy)
 
 
 def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:

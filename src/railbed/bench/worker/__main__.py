@@ -11,6 +11,7 @@ from pathlib import Path
 
 from railbed.bench.collectjob import CollectiveSpec
 from railbed.errors import RailbedError, RankFailed
+from railbed.launch.memlock import raise_memlock
 from railbed.launch.messages import Messages
 
 
@@ -22,6 +23,7 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     job = CollectiveSpec.from_json(arguments.job.read_text())
+    raise_memlock()
     messages = Messages(arguments.messages, job.rank)
     messages.start_heart()
     try:

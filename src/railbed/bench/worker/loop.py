@@ -26,9 +26,9 @@ MOST_ITERATIONS = 20_000
 def run(job: CollectiveSpec, messages: Messages) -> None:
     """Do everything that the job says."""
     device = _device(job)
-    group, _ = connect(job.engine, _meeting(job), device, [TRIAL_BYTES])
+    group, choice = connect(job.engine, _meeting(job), device, [TRIAL_BYTES])
     try:
-        _prove(group, device, messages)
+        _prove(group, choice.path, device, messages)
         for operation in job.operations:
             for size in operation.sizes:
                 _measure_size(operation, size, group, device, messages)
@@ -54,15 +54,18 @@ def _meeting(job: CollectiveSpec) -> Meeting:
         world=job.world,
         interface=job.interface,
         timeout=job.timeout_seconds,
+        node=job.node,
+        machine=job.rank - job.local_rank,
+        no_rdma=job.no_rdma,
     )
 
 
-def _prove(group: Collective, device: torch.device, messages: Messages) -> None:
+def _prove(group: Collective, path: str, device: torch.device, messages: Messages) -> None:
     """Say a random number, and those of all others as a collective brought them: only one job knows them all."""
     own = 1 + secrets.randbelow(LARGEST_NUMBER - 1)
     seen = _each(group, device, float(own))
     version = f"torch {torch.__version__}"
-    messages.send("joined", own=own, seen=[int(one) for one in seen], engine=group.name, version=version)
+    messages.send("joined", own=own, seen=[int(one) for one in seen], engine=group.name, path=path, version=version)
 
 
 def _each(group: Collective, device: torch.device, own: float) -> list[float]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from railbed.launch.fabric import NodeFabric
 from railbed.launch.protocol import Message
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Record
 from railbed.model.span import Span
-from railbed.train.network.fabric import NodeFabric
 from railbed.train.network.moved import Moved, Reading, moved
 from railbed.train.network.proof import NodeTraffic, node_traffic
 from railbed.train.network.verdict import finding, in_short

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from railbed.launch.fabric import NodeFabric
 from railbed.model.record import Finding, Verdict
 from railbed.model.span import Span
-from railbed.train.network.fabric import NodeFabric
 from railbed.train.network.proof import NodeTraffic
 
 CHECK = "gradients_over_rdma"

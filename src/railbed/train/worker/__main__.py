@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import signal
 import sys
 import traceback
 from pathlib import Path
 
 from railbed.errors import RailbedError, RankFailed
+from railbed.launch.memlock import raise_memlock
 from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
 
@@ -27,7 +27,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback; SIGTERM ends the process as it is
     job = JobSpec.read(arguments.job)
     os.environ.update(job.environment)
-    _raise_memlock()
+    raise_memlock()
     messages = Messages(arguments.messages, job.rank)
     messages.start_heart()
     try:
@@ -44,12 +44,6 @@ def main() -> int:
         messages.send("error", sentence=f"{type(error).__name__}: {str(error).strip()[:400]}", peer=False)
         return 1
     return 0
-
-
-def _raise_memlock() -> None:
-    """Let this rank lock as much memory for RDMA as its account may."""
-    _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
 
 
 if __name__ == "__main__":

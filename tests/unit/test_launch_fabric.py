@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from railbed.launch.fabric import NodeFabric, fabric_environment, fabric_of
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
 from railbed.probes import infiniband, limits
-from railbed.train.network.fabric import NodeFabric, fabric_environment, fabric_of
 
 UNLIMITED = "Max locked memory         unlimited            unlimited            bytes\n"
 SMALL = "Max locked memory         65536                65536                bytes\n"

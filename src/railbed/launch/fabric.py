@@ -13,11 +13,11 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from railbed.fleet import Fleet, survey
+from railbed.launch.paths import Obstacle, RdmaPath, rdma_paths
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.probes import infiniband, limits
-from railbed.train.network.paths import Obstacle, RdmaPath, rdma_paths
 
 FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE)
 """What must be read from the nodes."""
@@ -71,6 +71,12 @@ def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, N
         name: _node_fabric(cluster.nodes[name], paths, cluster.policy, facts.get(name))
         for name, paths in rdma_paths(cluster, facts).items()
     }
+
+
+def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
+    """Return a node that lacks the RDMA which the cluster file gives it; empty where there is none."""
+    promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.ports))
+    return next((name for name in promised if name in fabric and fabric[name].obstacle), "")
 
 
 def _node_fabric(
