@@ -41,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--micro", type=int, default=64)
+    parser.add_argument("--pieces", type=int, default=1, help="micro-batches of one step of ours")
     parser.add_argument("--their-micro", type=int, default=32)
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--only", choices=["railbed", "transformers"])
@@ -51,7 +52,7 @@ def main() -> None:
     )
     speeds = {}
     if arguments.only != "transformers":
-        speeds["railbed"] = ours(device, arguments.micro, arguments.context, arguments.steps)
+        speeds["railbed"] = ours(device, arguments.micro, arguments.pieces, arguments.context, arguments.steps)
         torch.cuda.empty_cache()
     if arguments.only != "railbed":
         speeds["transformers"] = theirs(device, arguments.their_micro, arguments.context, arguments.steps)
@@ -59,12 +60,12 @@ def main() -> None:
         print(f"railbed / transformers: {speeds['railbed'] / speeds['transformers']:.2f}")
 
 
-def ours(device: torch.device, micro: int, context: int, steps: int) -> float:
+def ours(device: torch.device, micro: int, pieces: int, context: int, steps: int) -> float:
     """Return our tokens per second."""
     values = recipe(
         steps=steps + WARM,
         model={**SHAPE, "context": context, "pad_vocabulary": "auto"},
-        batch={"sequences": micro, "micro": micro},
+        batch={"sequences": micro * pieces, "micro": micro},
         precision="auto",
         compile="auto",
         threads="auto",
@@ -97,17 +98,18 @@ def _run_ours(stepper: Stepper, steps: int, mfu_of_speed: float) -> float:
     tokens = stepper.settings.batch.sequences * stepper.settings.model.context
     seconds, taken = [], None
     waiting: list[Taken] = []
+    losses: list[float] = []
     for step in range(steps + WARM):
         start = time.perf_counter()
         taken = stepper.take(step, wants_checkpoint=False, start=taken.clock if taken else None)
         waiting.append(taken)
         if len(waiting) > 1:
             read = waiting.pop(0)
+            losses.append(read.sums()[0])
             seconds.append((sum(read.clock.parts().values()), read.clock.total(), read.clock.parts()))
         if step == 0:
             torch.cuda.synchronize()
             print(f"railbed: first step, with compiling, {time.perf_counter() - start:.1f} s", flush=True)
-    losses = [waiting[-1].together.tolist()[0]]
     speed = tokens / statistics.median(total for _, total, _ in seconds[WARM:])
     parts = {name: round(1000 * value, 2) for name, value in seconds[-1][2].items()}
     print(f"railbed: {model_line(stepper.model)}, loss {losses[-1]:.3f}, parts of a step in ms: {parts}")

@@ -15,7 +15,7 @@ import pytest
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.report import describe, read
-from railbed.report.blocks import Entries, Facts, Figure, Table
+from railbed.report.blocks import Entries, Facts, Figure, Table, Text
 from railbed.report.catalogue import all_sections
 from railbed.report.data import RunData
 from railbed.report.history import restarts
@@ -335,6 +335,18 @@ def test_steps_without_a_loss_are_told() -> None:
     page = page_of(*records, measured("loss", 1, 3.0))
     assert "2 steps told no loss" in said(page)
     assert "the loss was not a number at times" in page.verdict
+
+
+def test_a_step_that_compiles_does_not_hide_the_others() -> None:
+    long = {1: 25.0}
+    records = [measured("step_seconds", step, long.get(step, 0.2)) for step in range(1, 9)]
+    records += [measured("forward_seconds", step, long.get(step, 0.1)) for step in range(1, 9)]
+    words, _, table = time.show(read(plain_run(records))) or ()
+    assert isinstance(words, Text)
+    assert words.text.startswith("Left out here: step 1, ")
+    assert "(25.0 s)" in words.text.replace(JOIN, " ")
+    assert isinstance(table, Table)
+    assert [str(cell).replace(JOIN, " ") for cell in table.rows[0]] == ["forward", "100 ms", "50.0 %"]
 
 
 def test_time_that_no_part_accounts_for_is_shown() -> None:

@@ -10,7 +10,7 @@ from railbed.report.figures import Line, stacked
 from railbed.report.section import Section
 from railbed.report.series import Points, median
 from railbed.report.values import duration, share
-from railbed.report.words import percent
+from railbed.report.words import percent, seconds
 
 PARTS = {
     "data_seconds": ("data", "$c4"),
@@ -21,6 +21,8 @@ PARTS = {
     "other_seconds": ("other", "$c6"),
 }
 REST = ("not accounted for", "$muted")
+FAR_OUT = 10
+"""Times the median: a step that compiles or starts something, beside which no other could be seen."""
 
 
 def show(run: RunData) -> Sequence[Block] | None:
@@ -28,7 +30,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     parts = {name: told for name, told in PARTS.items() if name in run.series}
     if not parts or "step_seconds" not in run.series:
         return None
-    total = run.series["step_seconds"].mean()
+    total, left_out = _usual(run.series["step_seconds"].mean())
     lines = [
         Line(name=title, colour=colour, points=_at(run.series[name].mean(), total.steps))
         for name, (title, colour) in parts.items()
@@ -46,6 +48,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     columns = ("part", "median", "share")
     return [
         *_in_words(lines, whole),
+        *_left_out(left_out),
         stacked("Seconds of a step, mean over its ranks", total.steps, lines),
         Table(columns, rows, numbers=columns[1:]),
     ]
@@ -59,6 +62,21 @@ def _in_words(lines: Sequence[Line], whole: float) -> list[Block]:
                 Text(f"For {waited} of the time the ranks had nothing to do but wait for the sum of the gradients.")
             ]
     return []
+
+
+def _usual(total: Points) -> tuple[Points, Points]:
+    """Return the steps that took about as long as the others, and those that took many times as long."""
+    most = FAR_OUT * median(total.values)
+    far = {step for step, value in zip(total.steps, total.values, strict=True) if value > most}
+    return _at(total, [step for step in total.steps if step not in far]), _at(total, sorted(far))
+
+
+def _left_out(far: Points) -> list[Block]:
+    if not far.steps:
+        return []
+    steps = f"step {far.steps[0]}" if len(far.steps) == 1 else f"{len(far.steps)} steps"
+    together = seconds(sum(far.values))
+    return [Text(f"Left out here: {steps}, {FAR_OUT} times as long as most and longer ({together}): a start compiles.")]
 
 
 def _at(points: Points, steps: Sequence[int]) -> Points:

@@ -49,7 +49,7 @@ class Account:
     def read(self, taken: Taken) -> bool:
         """Tell of a step; return whether rank 0 asked for a checkpoint with it. On a GPU this waits for the step."""
         settings = self._stepper.settings
-        loss, asked, *_ = taken.together.tolist()
+        loss, asked, *_ = taken.sums()
         parts, seconds = taken.clock.parts(), taken.clock.total()
         context, sequences = settings.model.context, settings.batch.sequences
         speed = len(taken.mine) * context / seconds
@@ -60,7 +60,7 @@ class Account:
             step=taken.step,
             loss=loss,
             learning_rate=taken.rate,
-            gradient_norm=float(taken.norm),
+            gradient_norm=taken.norm(),
             tokens_per_second=speed,
             global_tokens_per_second=sequences * context / seconds,
             mfu=speed * self._flops / self._chosen.peak_flops if self._chosen.peak_flops else None,

@@ -30,11 +30,15 @@ class Clock:
         """End a part, now or at a moment taken before."""
         self._marks.append((name, self.now() if moment is None else moment))
 
-    def parts(self) -> dict[str, float]:
-        """Return the sum of each part. On a GPU this waits for the last mark."""
+    def wait(self) -> None:
+        """Wait for the last mark; only a GPU may not have come to it yet."""
         last = self._marks[-1][1]
         if isinstance(last, torch.cuda.Event):
             last.synchronize()
+
+    def parts(self) -> dict[str, float]:
+        """Return the sum of each part. On a GPU this waits for the last mark."""
+        self.wait()
         sums: dict[str, float] = {}
         for (_, start), (name, end) in zip(self._marks, self._marks[1:], strict=False):
             sums[name] = sums.get(name, 0.0) + _between(start, end)

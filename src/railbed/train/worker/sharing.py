@@ -55,7 +55,7 @@ class Sharing:
         parts = taken.clock.parts()
         work = sum(parts.get(part, 0.0) for part in OWN_WORK)
         self._own = (work / len(taken.mine) if taken.mine else 0.0, parts.get("allreduce_exposed", 0.0))
-        told = taken.together.tolist()[2:]
+        told = taken.sums()[2:]
         look = self._balance.hear(taken.step, told[0::2], told[1::2])
         if look:
             self._tell(taken.step, look.split, look.paces, look.cost)

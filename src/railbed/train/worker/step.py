@@ -29,19 +29,28 @@ MOST_SIZES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A step that was taken. On a GPU its numbers may not be there yet: reading them waits."""
+    """A step that was taken. On a GPU its numbers may still be on their way: `sums` and `norm` wait for them."""
 
     step: int
     """The number of steps made with this one; 1 is the first."""
     rate: float
-    together: torch.Tensor
-    """Summed over all ranks: the loss, how many ranks ask for a checkpoint, and what else was told."""
-    norm: torch.Tensor
+    numbers: torch.Tensor
+    """The norm of the gradients, and what was summed over all ranks, in the processor's memory once the clock ended."""
     clock: Clock
     mine: range
     """This rank's sequences of the global batch."""
     sent_bytes: int
     reduced_bytes: int
+
+    def sums(self) -> list[float]:
+        """Return what was summed over all ranks: the loss, how many ask for a checkpoint, and what else was told."""
+        self.clock.wait()
+        return [float(number) for number in self.numbers[1:]]
+
+    def norm(self) -> float:
+        """Return the norm of the gradients before they were clipped."""
+        self.clock.wait()
+        return float(self.numbers[0])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,12 +99,13 @@ class Stepper:
             clock.mark("allreduce_exposed")
         rate = adamw.learning_rate(self.settings.optimiser, step, self.settings.steps)
         norm = self._update(rate)
+        # On their way behind this step: a copy that is asked for later would wait for the step after it as well.
+        numbers = torch.cat([norm.to(together.dtype).reshape(1), together]).to("cpu", non_blocking=True)
         clock.mark("optimiser")
         return Taken(
             step=step + 1,
             rate=rate,
-            together=together,
-            norm=norm,
+            numbers=numbers,
             clock=clock,
             mine=mine,
             sent_bytes=self.hook.sent_bytes,
