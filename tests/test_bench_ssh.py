@@ -29,6 +29,8 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
 ]
 SECONDS = 60
+LONG_IPERF3 = "-J -t 30 -P 1"
+"""How an iperf3 of this test is found, and nothing else that runs here."""
 
 
 @pytest.fixture
@@ -289,7 +291,7 @@ def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, numbe
     text = experiment(tmp_path, LARGE, long)
     (tmp_path / "e.yaml").write_text(text)
     with start(tmp_path, "bench", "--experiment", "e.yaml") as process:
-        await_process("-t 30")
+        await_process(LONG_IPERF3)
         wait_for(lambda: all(mark.exists() for mark in marks))
         process.send_signal(number)
         process.wait(SECONDS)
@@ -297,7 +299,7 @@ def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, numbe
     while any(mark.exists() for mark in marks):
         assert time.monotonic() < deadline, "the change is still there"
         time.sleep(0.1)
-    await_none("-t 30")
+    await_none(LONG_IPERF3)
 
 
 @pytest.mark.parametrize(

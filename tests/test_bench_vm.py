@@ -76,10 +76,10 @@ a: {name: RDMA}
 b: {name: TCP}
 comparisons:
   - measure: bandwidth
-    a: {test: ib_write_bw, pattern: pair, direction: one, seconds: 2}
-    b: {test: iperf3, pattern: pair, direction: one, seconds: 1, streams: 2}
+    a: {test: ib_write_bw, pattern: pair, direction: one, seconds: 1}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
   - measure: half_round_trip
-    a: {test: ib_send_lat, pattern: pair, direction: one, sizes: [14], samples: 100}
+    a: {test: ib_send_lat, pattern: pair, direction: one, sizes: [14], samples: 50}
     b: {test: sockperf_tcp, pattern: pair, direction: one, sizes: [14], seconds: 1}
 """
 

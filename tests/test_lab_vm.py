@@ -16,8 +16,8 @@ from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, call, kept, running_lab
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
-ON_RAIL = "-d rxe0 -x 1 -F"
-"""Options of perftest: Soft-RoCE, RoCEv2 over IPv4, whatever the clock of the processor does."""
+ON_RAIL = "-d rxe0 -x 1 -F -u 20"
+"""Options of perftest: Soft-RoCE, RoCEv2 over IPv4, whatever the processor's clock does, and answers may be late."""
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Pat
     cluster = tmp_path / "ops.yaml"
     cluster.write_text(lab.cluster.read_text().replace("user: root", "user: ops"))
     hanging = "ps ax -o args | grep -c '^[s]leep 300'"
-    command = [RAILBED, "check", "firewall", "--cluster", str(cluster), "--json"]
+    command = [RAILBED, "check", "firewall", "--cluster", str(cluster), "--json", "--timeout", "600"]
     signals = (signal.SIGTERM, signal.SIGKILL)
     try:
         with ExitStack() as stack:
@@ -299,7 +299,7 @@ def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Pat
                 )
                 for _ in signals
             ]
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while lab.shell("node1", hanging).out.strip() != str(len(checks)):
                 assert time.monotonic() < deadline
                 time.sleep(1)

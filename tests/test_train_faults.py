@@ -20,7 +20,7 @@ from tests.support.training import Records, Training, losses, trained, training,
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
 FAULTS = 20
-STEPS = 600
+STEPS = 480
 BATCH = 12
 KINDS = ("kill rank", "stop rank", "freeze", "cut", "blip", "kill", "cut rail")
 ON_NODES = ("freeze", "cut", "kill")
@@ -48,7 +48,7 @@ def test_twenty_random_faults_in_one_run_change_nothing(lab: RunningLab) -> None
     with training(lab, *options, "-c", "cluster.yaml", "--min-nodes", "2") as run:
         for number, kind in enumerate(kinds[:FAULTS]):
             # Some come right after the one before; who fails three times and does no good work between is left out.
-            steps, nodes = (2, 2) if number % 3 == 1 else (chance.randint(12, 24), chance.choice((3, 4, 4)))
+            steps, nodes = (2, 2) if number % 3 == 1 else (chance.randint(8, 16), chance.choice((3, 4, 4)))
             run.until(lambda _, steps=steps, nodes=nodes: run.steps >= steps and len(run.nodes) >= nodes)  # type: ignore[misc]
             node = chance.choice(run.nodes)
             tell(f"fault {number + 1}: {kind} {node} at step {max(losses(run.records))} on {', '.join(run.nodes)}")

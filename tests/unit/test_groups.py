@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ def test_it(number, worker_id):
 def test_xdist_keeps_groups_together(tmp_path: Path) -> None:
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "."]
-    subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    subprocess.run(command, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL, timeout=120)
     workers = (tmp_path / "workers").read_text().split()
     assert (len(workers), len(set(workers))) == (6, 1)

@@ -100,6 +100,7 @@ def _port(cluster: Cluster, node: str, port: Port, told: DeviceFacts | None) -> 
         rdma_port=port.rdma_port,
         gid_index=gid,
         gpu=_nearest_gpu(port, told),
+        soft=bool(device and device.parent),
     )
     return PortSite(
         end=end,

@@ -28,6 +28,8 @@ class End:
     """The RoCE v2 entry of the address; None on InfiniBand, which needs none."""
     gpu: int | None = None
     """The GPU nearest to it."""
+    soft: bool = False
+    """Whether its RDMA is Soft-RoCE: made by the kernel, and late where the processor is busy."""
 
     @property
     def name(self) -> str:
