@@ -40,6 +40,8 @@ bench: setup
 	@$(BIN)/python -m tools.bench_lab
 	@$(BIN)/python -m tools.bench_allreduce
 	@$(BIN)/python -m tools.bench_tools
+	@$(BIN)/python -m tools.bench_train_step
+	@$(BIN)/python -m tools.bench_overhead
 	@$(BIN)/python -m tools.bench_failures
 
 clean:

@@ -1,4 +1,4 @@
-"""What perftest is told: the same on both sides but for the device, and more patience where the kernel does the RDMA."""
+"""What perftest is told: the same on both sides but for the device, and to be patient where the kernel does RDMA."""
 
 from __future__ import annotations
 
