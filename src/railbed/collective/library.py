@@ -1,7 +1,11 @@
-"""The MPI library in this process: started and ended without holding up the threads that it waits for.
+"""The MPI library in this process: started without holding up the threads that it waits for, and never ended.
 
-mpi4py keeps Python's lock while MPI starts and ends. The thread that answers MPI's questions then (`pmi`) would never
-come to speak, so these two calls go past mpi4py; everything else is mpi4py's.
+mpi4py keeps Python's lock while MPI starts. The thread that answers MPI's questions then (`pmi`) would never come to
+speak, so this call goes past mpi4py; everything else is mpi4py's.
+
+MPI_Finalize is not called. In it UCX closes each connection once its own messages have arrived; a rank that is a little
+later finds the other end gone, and waits for an answer until its card gives up: half a minute, seen between machines
+that are slow. Ranks stay until all are done (`linger`), and then their processes end.
 """
 
 from __future__ import annotations
@@ -9,9 +13,11 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from railbed.errors import RankFailed
 
@@ -25,6 +31,7 @@ MPICH = {
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "64",
 }
 SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 -- where the kernel has it
+LINGER_SECONDS = 0.005
 INSTALL = "`pip install mpi4py mpich` puts both there"
 
 
@@ -77,19 +84,19 @@ def begin(module: ModuleType) -> None:
 
 
 def forget_shared_memory() -> None:
-    """Remove the names of MPICH's shared memory, once all ranks here have it: it then goes with the last of them.
-
-    MPICH itself does that when it ends, which a rank that is killed does not live to see.
-    """
+    """Remove the names of MPICH's shared memory, once all ranks here have it: it then goes with the last of them."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         path = line.split(maxsplit=5)[-1]
         if path.startswith(SHARED_MEMORY):
             Path(path).unlink(missing_ok=True)
 
 
-def end(module: ModuleType) -> None:
-    """End MPI, together with the other ranks."""
-    ctypes.CDLL(module.__file__).MPI_Finalize()
+def linger(world: Any, is_over: Callable[[], bool]) -> None:  # noqa: ANN401 -- mpi4py may not be there to name it
+    """Go on moving what other ranks may still wait for, until everybody is done; nothing of it stays on the machine."""
+    forget_shared_memory()
+    while not is_over():
+        world.Iprobe()
+        time.sleep(LINGER_SECONDS)
 
 
 def _first_line(error: Exception) -> str:

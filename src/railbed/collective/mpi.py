@@ -34,6 +34,7 @@ class MpiGroup:
         self.rank = world.rank
         self.world = world.size
         self._failure = ""
+        self._all_are_done = threading.Event()
         self._seconds = world.seconds
         self._work: queue.SimpleQueue[tuple[Work, Callable[[], None]] | None] = queue.SimpleQueue()
         self._socket, told = pmi.open_door(world)
@@ -84,9 +85,11 @@ class MpiGroup:
     def close(self) -> None:
         """Leave the group, together with the others: who ends first would take the store from those who still end."""
         self._work.put(None)
-        self._thread.join(self._seconds)
         with contextlib.suppress(RuntimeError):
             dist.barrier()
+        self._all_are_done.set()
+        self._thread.join(self._seconds)
+        with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
 
     def run(self, work: Work, what: str, seconds: float = 0.0) -> None:
@@ -112,8 +115,7 @@ class MpiGroup:
             if calls.bit_count() == 1:  # MPICH takes more shared memory with the first calls, and with later ones
                 library.forget_shared_memory()
             done()
-        if not self._failure:
-            library.end(self._module)
+        self._attempt(lambda: library.linger(world, self._all_are_done.is_set))
 
     def _start(self) -> Any:  # noqa: ANN401 -- mpi4py may not be there to name it
         library.begin(self._module)

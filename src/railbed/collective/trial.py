@@ -1,20 +1,22 @@
 """How fast an all-reduce is, by doing some: `python -m railbed.collective.trial SECONDS BYTES…` tries MPI.
 
 MPI is tried in a process of its own, which the rank starts and outlives: a library that cannot open a device ends its
-process, or hangs in it. Of torch nothing is loaded here, so that it starts quickly.
+process, or hangs in it. It stays until its input ends, for the others may still wait for something of it. Of torch
+nothing is loaded here, so that it starts quickly.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from railbed.collective.library import forget_shared_memory
+from railbed.collective.library import forget_shared_memory, linger
 
 REPEATS = 5
 FIRST_BUCKET = 1 << 20
@@ -69,6 +71,9 @@ def measure(
 
 def main(seconds: float, sizes: Sequence[int]) -> None:
     """Try MPI as the rank that the environment says, and print the timings."""
+    import mpi4py
+
+    mpi4py.rc.finalize = False
     from mpi4py import MPI
 
     world, memory = MPI.COMM_WORLD, bytearray(max(sizes))
@@ -86,9 +91,9 @@ def main(seconds: float, sizes: Sequence[int]) -> None:
     timings = measure(reduce, agree, sizes, seconds)
     sys.stdout.write(json.dumps([asdict(timing) for timing in timings]) + "\n")
     sys.stdout.flush()
-    MPI.Finalize()
+    linger(world, lambda: bool(select.select([sys.stdin], [], [], 0)[0]))
 
 
 if __name__ == "__main__":
     main(float(sys.argv[1]), [int(size) for size in sys.argv[2:]])
-    os._exit(0)  # the rank waits for it
+    os._exit(0)

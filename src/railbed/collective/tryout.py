@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import IO
 
 from torch._C._distributed_c10d import Store
 
@@ -17,6 +22,7 @@ from railbed.collective.meet import Meeting, exchange
 from railbed.collective.roll import Answer
 from railbed.collective.trial import Timing
 
+END_SECONDS = 5.0
 LIMIT_SECONDS = 45.0
 """For MPI to start as well: on an emulated processor that alone takes ten."""
 NOISE = re.compile(r"^\[[^\]]*\]\s*(\[[^\]]*\]\s*)*|\S+\.c{1,2}:\d+\s+")
@@ -34,8 +40,9 @@ class Tried:
 
 def try_mpi(store: Store, meeting: Meeting, answers: Sequence[Answer], sizes: Sequence[int], seconds: float) -> Tried:
     """Let every rank start one process; together they are an MPI world that sums what the gradients would be."""
-    own = _run(store, meeting, answers, sizes, seconds)
-    told = exchange(store, meeting, "trial of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
+    with _started(store, meeting, answers, sizes, seconds) as trial:
+        own = trial.result()
+        told = exchange(store, meeting, "trial of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
     results = [json.loads(text) for text in told]
     # Who only waited for the others says less than who failed.
     failed = sorted(
@@ -46,29 +53,65 @@ def try_mpi(store: Store, meeting: Meeting, answers: Sequence[Answer], sizes: Se
     return Tried(timings=[Timing(**timing) for timing in results[0]["timings"]])
 
 
-def _run(
+@contextmanager
+def _started(
     store: Store, meeting: Meeting, answers: Sequence[Answer], sizes: Sequence[int], seconds: float
-) -> dict[str, object]:
+) -> Iterator[Trial]:
+    """Start this rank's process. It stays until all have told how it went: the others may need something of it."""
     world = world_of(store, "trial", meeting, answers, LIMIT_SECONDS)
     socket, told = pmi.open_door(world)
     command = [sys.executable, "-m", "railbed.collective.trial", str(seconds), *map(str, sizes)]
-    try:
-        with socket:
-            done = subprocess.run(
-                command,
-                env={**os.environ, **library.settings(meeting.interface, world.machines), **told},
-                pass_fds=[socket.fileno()],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=LIMIT_SECONDS,
-                check=False,
-            )
-    except subprocess.TimeoutExpired:
-        return {"why": f"its trial did not end within {LIMIT_SECONDS:g} s", "late": True, "timings": []}
-    if done.returncode:
-        said = complaint(done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace"))
-        return {"why": said or f"its trial ended with {done.returncode}", "late": False, "timings": []}
-    return {"why": "", "late": False, "timings": json.loads(done.stdout.splitlines()[-1])}
+    with socket, tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **library.settings(meeting.interface, world.machines), **told},
+            pass_fds=[socket.fileno()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+        )
+        try:
+            yield Trial(process, said)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A process that tries MPI."""
+
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    """What it complained of."""
+
+    def result(self) -> dict[str, object]:
+        """Return the timings, or why there are none."""
+        told = self._line(time.monotonic() + LIMIT_SECONDS)
+        if told is None:
+            return {"why": f"its trial did not end within {LIMIT_SECONDS:g} s", "late": True, "timings": []}
+        if told.endswith(b"\n"):
+            return {"why": "", "late": False, "timings": json.loads(told.splitlines()[-1])}
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_SECONDS)
+        self.said.seek(0)
+        words = complaint((self.said.read() + told).decode(errors="replace"))
+        return {"why": words or f"its trial ended with {self.process.returncode}", "late": False, "timings": []}
+
+    def _line(self, deadline: float) -> bytes | None:
+        """Return what it printed up to the end of a line or its own end; None where that takes too long."""
+        output = self.process.stdout
+        assert output is not None
+        told = b""
+        while not told.endswith(b"]\n"):
+            ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return None
+            piece = os.read(output.fileno(), 65536)
+            if not piece:
+                return told.rstrip()
+            told += piece
+        return told
 
 
 def world_of(store: Store, name: str, meeting: Meeting, answers: Sequence[Answer], seconds: float) -> pmi.World:
