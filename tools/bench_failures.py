@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -50,6 +52,7 @@ class Times:
 
 def main() -> None:
     """Measure and print."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab is taken down then, too
     print(f"{'':>14}{'railbed':>20}{'torchrun':>30}   medians; rounds of each")
     print(f"{'':>14}{'notices':>10}{'goes on':>10}{'notices':>12}{'goes on':>18}")
     with (
