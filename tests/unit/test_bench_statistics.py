@@ -127,6 +127,17 @@ def test_noise_is_no_outlier() -> None:
     assert find_outliers(samples, higher_is_better=True) == []
 
 
+@pytest.mark.parametrize(("best", "wanted"), [(7.0, []), (30.0, [("node", "c")])])
+def test_a_latency_that_is_short_at_times_met_a_busy_moment(best: float, wanted: list[tuple[str, str]]) -> None:
+    samples = [
+        Sample(source=a, target=b, rail="r", value=33.0, best=best)
+        if "c" in (a, b)
+        else Sample(source=a, target=b, rail="r", value=16.0, best=6.5)
+        for a, b in permutations(NODES, 2)
+    ]
+    assert named(find_outliers(samples, higher_is_better=False)) == wanted
+
+
 @pytest.mark.parametrize("width", [0.02, 0.1, 0.3])
 def test_what_is_alike_is_rarely_taken_for_slow_and_what_is_slow_nearly_always_found(width: float) -> None:
     """Twelve ways with noise of that width: few false names; and a node at a twentieth is named."""

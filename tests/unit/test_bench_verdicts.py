@@ -138,6 +138,17 @@ def test_an_outlier_is_named_with_its_cable() -> None:
     assert list(against_others(here, incast)) == []
 
 
+def test_a_latency_is_an_outlier_where_its_shortest_times_are_long_too() -> None:
+    here = site(*(port(node) for node in ("a", "b", "c", "d")))
+    for shortest, wanted in ((7.0, Verdict.OK), (30.0, Verdict.FAIL)):
+        values = []
+        for way in permutations(("a", "b", "c", "d"), 2):
+            middle, least = (33.0, shortest) if "c" in way else (16.0, 6.5)
+            values += [sent(middle, *way, name="round_trip", stat="p50"), sent(least, *way, "round_trip", stat="min")]
+        (found,) = against_others(here, values)
+        assert found.verdict == wanted
+
+
 def test_a_baseline_names_what_got_worse_and_counts_the_rest() -> None:
     before = made_of([sent(97, "a", "b"), sent(97, "b", "a")], cluster="c", run="first", saved=0.0)
     found = list(against_before([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))

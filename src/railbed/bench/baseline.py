@@ -47,9 +47,9 @@ class Baseline:
 _FILE = TypeAdapter(Baseline)
 
 
-def key_of(measurement: Measurement) -> str:
-    """Return what a measurement is of, as text."""
-    labels = measurement.labels
+def key_of(measurement: Measurement, stat: str = "") -> str:
+    """Return what a measurement is of, as text; `stat` asks for another number of the same distribution."""
+    labels = {**measurement.labels, **({"stat": stat} if stat else {})}
     return " ".join([measurement.name, *(f"{name}={labels[name]}" for name in IDENTITY if name in labels)])
 
 

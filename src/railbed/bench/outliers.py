@@ -27,6 +27,8 @@ class Sample:
     target: str
     rail: str
     value: float
+    best: float | None = None
+    """The shortest of the single times behind a latency; None where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ def find_outliers(samples: Sequence[Sample], *, higher_is_better: bool) -> list[
     last = last_of_the_good(ordered)
     slow = [sample for sample, rank in ranks.items() if rank < last]
     usual = math.exp(sign * median([rank for rank in ordered if rank >= last]))
-    return _explained(slow, samples, usual)
+    good = [sample.best for sample, rank in ranks.items() if rank >= last and sample.best is not None]
+    return _explained([sample for sample in slow if _is_always_slow(sample, usual, good)], samples, usual)
 
 
 def last_of_the_good(ordered: Sequence[float]) -> float:
@@ -67,6 +70,13 @@ def last_of_the_good(ordered: Sequence[float]) -> float:
         if gap > max(-math.log(SLOW), ordered[-1] - ordered[at]):
             return ordered[at]
     return ordered[0]
+
+
+def _is_always_slow(sample: Sample, usual: float, good: Sequence[float]) -> bool:
+    """Whether the best of a way lags half as much as its middle: a path that is quick at times met a busy moment."""
+    if not sample.best or not good:
+        return True
+    return math.log(sample.best / median(good)) > math.log(sample.value / usual) / 2
 
 
 Key = Callable[[Sample], Iterable[Hashable]]

@@ -117,8 +117,10 @@ def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Ite
 
 def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
     """Name what lags behind its like."""
+    measured = list(measurements)
+    best = {before.key_of(one): one.value for one in measured if one.labels.get("stat") == "min"}
     alike: dict[tuple[str, ...], list[list[Measurement]]] = {}
-    for group in before.grouped(measurements).values():
+    for group in before.grouped(measured).values():
         one = group[0]
         apart = str(one.labels.get("pattern", "")).startswith(OWN_LINKS)
         if apart and one.name in ("bandwidth", "half_round_trip", "round_trip"):
@@ -126,7 +128,7 @@ def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iter
             key = (one.name, *(str(one.labels.get(name, "")) for name in names))
             alike.setdefault(key, []).append(group)
     for key, groups in alike.items():
-        samples = [_sample(group) for group in groups]
+        samples = [_sample(group, best.get(before.key_of(group[0], "min"))) for group in groups]
         higher = before.higher_is_better(key[0]) is True
         found = find_outliers(samples, higher_is_better=higher)
         unit = groups[0][0].unit
@@ -138,10 +140,10 @@ def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iter
             yield _finding(OUTLIER, "cluster", Verdict.OK, "ways that are alike", observed, WHY_OUTLIER)
 
 
-def _sample(group: Sequence[Measurement]) -> Sample:
+def _sample(group: Sequence[Measurement], best: float | None) -> Sample:
     labels = group[0].labels
-    value = median([one.value for one in group])
-    return Sample(source=str(labels["from"]), target=str(labels["to"]), rail=str(labels["rail"]), value=value)
+    source, target, rail = (str(labels[name]) for name in ("from", "to", "rail"))
+    return Sample(source=source, target=target, rail=rail, value=median([one.value for one in group]), best=best)
 
 
 def _outlier(site: BenchSite, outlier: Outlier, test: str, unit: str) -> Finding:
