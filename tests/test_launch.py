@@ -13,10 +13,11 @@ import pytest
 
 from railbed import clusterfile
 from railbed.fleet import Fleet
+from railbed.launch.job import RankStart
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, parcel, ship
-from railbed.launch.supervise import GaveUp, RankStart, Refused, Supervisor
+from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of

@@ -20,10 +20,11 @@ from typing import Any
 from railbed import clusterfile
 from railbed.fleet import Fleet
 from railbed.launch.fabric import fabric_of, read_facts
+from railbed.launch.job import RankStart
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, parcel, ship
-from railbed.launch.supervise import RankStart, Supervisor
+from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path

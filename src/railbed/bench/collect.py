@@ -14,10 +14,11 @@ from railbed.bench.suite import Step
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
+from railbed.launch.job import RankStart
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, ship
-from railbed.launch.supervise import RankStart, Supervisor
+from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict

@@ -7,9 +7,12 @@ ship        puts this railbed, and files by their content, on the nodes
 link        our end of an agent: messages both ways, and heartbeats
 reach       who reaches whom over the rail
 members     which nodes take part, which are out, and why
+job         what is run: the ranks of a generation, and who is told what they say
+ranks       what is known of the ranks of a generation: who lives, who is late, who is done
 supervise   generations of ranks: one goes on until it is done or something fails, then the next starts with who is left
 paths       which ports RDMA can use, and why not the others
 fabric      the environment of NCCL, UCX and Gloo on each node, with the reason for every line
+memlock     how much memory a rank may lock for RDMA
 protocol    the messages between the two ends
 messages    what a rank says, and its heartbeat
 """

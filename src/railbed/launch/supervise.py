@@ -11,11 +11,10 @@ import contextlib
 import signal
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
+from railbed.launch.job import Job
 from railbed.launch.link import Heard, Link
 from railbed.launch.members import Member, Roster
 from railbed.launch.protocol import SILENCE_SECONDS, Message
@@ -44,34 +43,6 @@ class GaveUp(DeviceError):
 
 class Refused(DeviceError):
     """The ranks cannot do what was asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankStart:
-    """One rank of a generation."""
-
-    rank: int
-    command: Sequence[str]
-    """`{job}` stands for the file with the job, `{messages}` for the file descriptor that its messages go to."""
-    job: str
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-class Job(Protocol):
-    """What is run. It is told everything that its ranks say, and says when it is done."""
-
-    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
-        """Return the ranks of a generation, by node."""
-        ...
-
-    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
-        """Take what a rank said, and return what of it is to be kept."""
-        ...
-
-    @property
-    def may_regroup(self) -> bool:
-        """Whether now is a good moment to start anew with a node that came back: nothing is lost by it."""
-        ...
 
 
 class Supervisor:
@@ -151,7 +122,7 @@ class Supervisor:
         self._ranks = RankWatch({start.rank: node for node, starts in plan.items() for start in starts})
         for node, starts in plan.items():
             self._links[node].send(
-                {"do": "start", "generation": self._number, "ranks": [_as_message(s) for s in starts]}
+                {"do": "start", "generation": self._number, "ranks": [start.as_message() for start in starts]}
             )
         for member in members:
             self._came_back.pop(member.name, None)
@@ -345,10 +316,6 @@ class Supervisor:
         for node, why in self._roster.cut.items():
             if node not in before:
                 yield Event(name="node_cut", subject=node, message=why)
-
-
-def _as_message(start: RankStart) -> dict[str, Any]:
-    return {"rank": start.rank, "command": list(start.command), "job": start.job, "env": dict(start.env)}
 
 
 def _ending(code: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from railbed.launch.job import RankStart
 from railbed.launch.members import Member
-from railbed.launch.supervise import RankStart
 from railbed.train.job import JobSpec, ResumeSource
 
 WORKER = "railbed.train.worker"

@@ -12,10 +12,11 @@ from typing import Any
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
+from railbed.launch.job import RankStart
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message, decode
 from railbed.launch.ship import own_code, parcel, ship
-from railbed.launch.supervise import GaveUp, RankStart, Refused, Supervisor
+from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path

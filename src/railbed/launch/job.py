@@ -1,0 +1,43 @@
+"""What is run: the ranks of each generation, and what becomes of what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from railbed.launch.members import Member
+from railbed.launch.protocol import Message
+from railbed.model.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStart:
+    """One rank of a generation."""
+
+    rank: int
+    command: Sequence[str]
+    """`{job}` stands for the file with the job, `{messages}` for the file descriptor that its messages go to."""
+    job: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def as_message(self) -> Message:
+        """Return what the agent is told of it."""
+        return {"rank": self.rank, "command": list(self.command), "job": self.job, "env": dict(self.env)}
+
+
+class Job(Protocol):
+    """What is run. It is told everything that its ranks say, and says when it is done."""
+
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+        """Return the ranks of a generation, by node."""
+        ...
+
+    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        """Take what a rank said, and return what of it is to be kept."""
+        ...
+
+    @property
+    def may_regroup(self) -> bool:
+        """Whether now is a good moment to start anew with a node that came back: nothing is lost by it."""
+        ...
