@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import pytest
 from tests.support.cli import RAILBED, Result, environment
 from tests.support.terminal import Terminal
 
-pytestmark = pytest.mark.xdist_group("train")
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
 RECIPE = """
 extends: tiny
 steps: 100000
@@ -262,6 +263,38 @@ def test_ctrl_c_before_the_run_began_ends_it(folder: Path) -> None:
     assert (process.returncode, err) == (130, b"railbed: interrupted\n")
     with os.fdopen(reading, "rb") as pipe:
         assert pipe.read() == b""
+
+
+DEAF = """
+import os, signal, sys
+from railbed.cli import detached
+
+def hear(*_):
+    os.write(1, b"x")
+    heard.append(1)
+    if len(heard) == int(sys.argv[1]):
+        os._exit(130)
+
+heard, detached.HEARD_SECONDS = [], 0.5
+signal.signal(signal.SIGINT, hear)
+reading, waiting = os.pipe()
+if not (process := os.fork()):
+    while True:
+        signal.pause()
+os.close(waiting)
+with open(reading, "rb") as pipe:
+    print(detached.hand_on(process, pipe))
+os.kill(process, 0)
+"""
+"""A process in the background that ends at the Nth Ctrl-C; the last line fails, since it is gone by then."""
+
+
+@pytest.mark.parametrize(("ends_at", "heard"), [(2, "xxTrue"), (99, "xx+False")])
+def test_a_ctrl_c_that_is_lost_is_handed_on_again_and_the_process_ends(ends_at: int, heard: str) -> None:
+    command = [sys.executable, "-c", DEAF, str(ends_at)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert re.fullmatch(heard, done.stdout.strip()), done
+    assert "ProcessLookupError" in done.stderr, done
 
 
 def opened_once_read(fifo: Path) -> int:

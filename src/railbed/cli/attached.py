@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from contextlib import aclosing, suppress
 from pathlib import Path
 
+from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import BUG, INTERRUPTED
-from railbed.cli.perform import end_in_order_on_signals
 from railbed.cli.screen import JsonScreen, Screen
 from railbed.cli.trainruns import OUTPUT, TRAINING, summary_of, to_attach, to_resume, to_stop, training_run
 from railbed.cli.trainscreen import TrainScreen
@@ -31,8 +30,8 @@ def attached(given: str, *, as_json: bool) -> int:
     if summary.status == "running":
         sys.stderr.write(f"{summary.id} goes on; Ctrl-C leaves this view and not the run\n")
     try:
-        asyncio.run(_view(folder, as_json=as_json))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+        run_until_ended(_view(folder, as_json=as_json))
+    except KeyboardInterrupt:
         if summary_of(folder).status == "running":
             again, end = to_attach(summary.id), to_stop(summary.id)
             sys.stderr.write(f"{summary.id} goes on: `{again}` shows it again, `{end}` ends it\n")
@@ -41,7 +40,6 @@ def attached(given: str, *, as_json: bool) -> int:
 
 
 async def _view(folder: Path, *, as_json: bool) -> None:
-    end_in_order_on_signals()
     screen: Screen = JsonScreen() if as_json else TrainScreen(steps=await _steps(folder), verbose=False)
     with screen:
         async with aclosing(follow(folder)) as lines:

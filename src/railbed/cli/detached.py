@@ -7,12 +7,13 @@ is wrong with a recipe or a cluster file is told in the same words and ends with
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import typer
 from pydantic_core import to_json
@@ -24,6 +25,8 @@ from railbed.errors import DeviceError, UsageError
 from railbed.model.record import Event, Record
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+HEARD_SECONDS, TIMES = 2.0, 5
+"""How long Ctrl-C may take to be heard by a run that has not begun, and how often it is sent before it is ended."""
 
 
 class EndedBefore(DeviceError):
@@ -97,23 +100,45 @@ def _is_from_caller(descriptor: int) -> bool:
 
 def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
     """Wait as long as preparing takes: the pipe ends when the run has begun, and when its process is gone."""
-    try:
-        with open(reading, "rb") as pipe:
+    with open(reading, "rb") as pipe:
+        try:
             folder = pipe.read()
-        if folder:
-            _tell(Path(os.fsdecode(folder)), process, as_json=as_json)
-            raise typer.Exit(OK)
-        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    except KeyboardInterrupt:
-        # It has a session of its own, so Ctrl-C must be handed on; it says so itself.
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGINT)
-            os.waitpid(process, 0)
-        raise SystemExit(INTERRUPTED) from None
+            if folder:
+                _tell(Path(os.fsdecode(folder)), process, as_json=as_json)
+                raise typer.Exit(OK)
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        except KeyboardInterrupt:
+            if not hand_on(process, pipe):
+                raise
+            raise SystemExit(INTERRUPTED) from None  # it has said so itself
     if code < 0:
         name = signal.Signals(-code).name
         raise EndedBefore(f"the process in the background was ended by {name} before the run began")
     raise typer.Exit(code)
+
+
+def hand_on(process: int, pipe: BinaryIO) -> bool:
+    """End the process with Ctrl-C, which does not reach a session of its own, and return whether it was heard.
+
+    One that comes right before a read that blocks is lost in it, so it is sent again, until the pipe ends: then the
+    process is gone, or its run has begun and ends in order. One that never hears is killed.
+    """
+
+    def send(*_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGINT)
+
+    def is_heard() -> bool:
+        send()
+        return bool(select.select([pipe], [], [], HEARD_SECONDS)[0])
+
+    signal.signal(signal.SIGINT, send)
+    heard = any(is_heard() for _ in range(TIMES))
+    if not heard:
+        os.kill(process, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(process, 0)
+    return heard
 
 
 def _tell(folder: Path, process: int, *, as_json: bool) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from railbed.cli.perform import end_in_order_on_signals
+from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.screen import JsonScreen
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
@@ -20,10 +19,7 @@ QUIET = ("lab", "lab_up")
 
 def tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> Sequence[Event]:
     """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error."""
-    try:
-        return asyncio.run(_tell(records, as_json=as_json))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+    return run_until_ended(_tell(records, as_json=as_json))
 
 
 def show_up(spec: Spec, records: Sequence[Event]) -> None:
@@ -50,7 +46,6 @@ def show_status(records: Sequence[Event]) -> None:
 
 
 async def _tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> list[Event]:
-    end_in_order_on_signals()
     screen = JsonScreen()
     told = [Event(name="start", time=time.time())]
     async with aclosing(records):

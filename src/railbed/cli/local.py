@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 
-from railbed.cli.perform import end_in_order_on_signals
+from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.site import LOCAL_NAME, built_in_local
 from railbed.discover.run import discover
 from railbed.fleet import Fleet
@@ -17,14 +16,10 @@ from railbed.transport.local import reach_local
 
 def local_cluster(timeout: float) -> Cluster:
     """Return this machine as a cluster of one node, with the RDMA ports and GPUs it has."""
-    try:
-        return asyncio.run(_discovered(timeout)) or built_in_local()
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+    return run_until_ended(_discovered(timeout)) or built_in_local()
 
 
 async def _discovered(timeout: float) -> Cluster | None:
-    end_in_order_on_signals()
     machine = built_in_local()
     async with (
         Fleet(targets_of(machine), reach_local, timeout=timeout) as fleet,

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from railbed import __version__
+from railbed.cli import ctrlc
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.errors import RailbedError
 
@@ -75,6 +76,8 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending)
     """Say what went wrong in one sentence, and return the exit code for it."""
+    if ctrlc.was_heard() and not isinstance(error, SystemExit):
+        return _complain("interrupted", "", INTERRUPTED)  # whatever a library made of it
     match error:
         case SystemExit(code=1):  # how typer and rich end when nobody reads on (`railbed … | head`)
             return PIPE

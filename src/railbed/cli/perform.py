@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 from railbed import clusterfile
+from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_code
 from railbed.cli.options import Options
 from railbed.cli.screen import Screen, make_screen
@@ -48,11 +47,11 @@ def perform(
         also = [stack.enter_context(beside(run.folder))] if beside else []
         screen.begin(run.folder)
         try:
-            outcome = asyncio.run(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
+            outcome = run_until_ended(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
             code = outcome.code(all_must_answer=all_must_answer)
-        except (KeyboardInterrupt, asyncio.CancelledError):
+        except KeyboardInterrupt:
             run.finish("interrupted", INTERRUPTED)
-            raise KeyboardInterrupt from None
+            raise
         except BrokenPipeError:
             run.finish("interrupted", PIPE)
             raise
@@ -69,7 +68,6 @@ def perform(
 
 
 async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> _Outcome:
-    end_in_order_on_signals()
     outcome = _Outcome()
     async with (
         _reach(options, run) as reach,
@@ -81,14 +79,6 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, ta
                 take(record)
             outcome.see(record)
     return outcome
-
-
-def end_in_order_on_signals() -> None:
-    """Let `kill` and a closed terminal do what Ctrl-C does: end what was started on the devices, and say so."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 class _Outcome:

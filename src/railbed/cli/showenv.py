@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Mapping
@@ -11,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import DEVICE, OK
-from railbed.cli.perform import end_in_order_on_signals
 from railbed.cli.tables import printable
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts
@@ -23,10 +22,7 @@ from railbed.transport.reach import live_reach
 
 def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
     """Ask the nodes, print, and return the exit code: all well where every node answered."""
-    try:
-        found, answered = asyncio.run(_read(cluster, timeout))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+    found, answered = run_until_ended(_read(cluster, timeout))
     if as_json:
         _print_json(found)
     else:
@@ -35,7 +31,6 @@ def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
 
 
 async def _read(cluster: Cluster, timeout: float) -> tuple[dict[str, NodeFabric], bool]:
-    end_in_order_on_signals()
     async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=timeout) as fleet:
         facts = await read_facts(cluster, fleet)
     return fabric_of(cluster, facts), all(one.failure is None for one in facts.values())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic_core import to_json
 
+from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import OK
 from railbed.cli.trainruns import summary_of, to_resume, training_run
 from railbed.errors import DeviceError, UsageError
@@ -28,7 +29,7 @@ def stopped(given: str, *, as_json: bool) -> int:
     folder, before = training_run(given)
     if before.status == "running":
         _ask(before)
-        asyncio.run(_await_end(folder, before))
+        run_until_ended(_await_end(folder, before))
     after = summary_of(folder)
     if as_json:
         data = {"was": before.status, "status": after.status, "exit": after.exit}

@@ -1,0 +1,72 @@
+"""Ctrl-C while railbed is starting: heard also where Python or a library swallows its exception."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import environment, railbed
+
+pytestmark = pytest.mark.whole
+SWALLOWED = """
+import signal, weakref
+from railbed.__main__ import main
+from railbed.cli import main as commandline
+
+class Module:
+    pass
+
+def make_app(verbs):
+    module = Module()
+    watch = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGINT))
+    del module
+    {then}
+    return make(verbs)
+
+make, commandline.make_app = commandline.make_app, make_app
+main()
+"""
+"""An exception in the callback of a weak reference is ignored; the import system has one for every module."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "then"),
+    [
+        (["check", "reachable", "-c", "local"], ""),
+        (["lab", "up", "--name", "unheard"], ""),
+        (["runs"], "raise ValueError('what a library made of it')"),
+    ],
+    ids=["a verb on devices", "a lab", "another error"],
+)
+def test_a_ctrl_c_that_is_swallowed_is_heard(tmp_path: Path, arguments: list[str], then: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWED.format(then=then), *arguments],
+        cwd=tmp_path,
+        env=environment(RAILBED_CACHE=str(tmp_path / "cache")),
+        capture_output=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"railbed: interrupted\n")
+    assert not (tmp_path / "cache").exists()
+    assert [run["status"] for run in railbed(tmp_path, "runs", "--json").records] in ([], ["interrupted"])
+
+
+def test_who_is_deaf_to_ctrl_c_stays_so(tmp_path: Path) -> None:
+    """A shell starts what runs in the background so."""
+    code = SWALLOWED.format(then="signal.raise_signal(signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "runs", "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
