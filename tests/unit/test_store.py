@@ -15,7 +15,7 @@ import pytest
 from railbed.cli.runs import runs_command
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Verdict
-from railbed.store import OpenRun, list_runs, open_run, read_records, read_run, write_atomically
+from railbed.store import OpenRun, followed, list_runs, open_run, read_records, read_run, write_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -205,3 +205,13 @@ def test_a_run_is_shown_as_it_is_named_and_steers_nothing(capsys: pytest.Capture
     assert run.folder.name in out
     assert "[/x]" in out
     assert "\x1b[31m" not in out
+
+
+def test_a_path_is_followed_to_what_it_leads_to_and_never_round_and_round(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("new.html")
+    (tmp_path / "loop").symlink_to("back")
+    (tmp_path / "back").symlink_to("loop")
+    assert followed(tmp_path / "link") == tmp_path.resolve() / "new.html"
+    assert followed(tmp_path / "none") == tmp_path.resolve() / "none"
+    with pytest.raises(OSError, match="leads to itself"):
+        followed(tmp_path / "loop")

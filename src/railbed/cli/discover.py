@@ -35,7 +35,7 @@ from railbed.fleet import Fleet
 from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.record import Event, Record
-from railbed.store import write_atomically
+from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 
 HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
@@ -108,9 +108,8 @@ def _machines(hosts: Sequence[str], existing: Cluster | None, replay: Path | Non
 def _existing(file: Path) -> Cluster | None:
     """Return the cluster of a file that is there."""
     try:
-        file.resolve()
-        there = file.exists()
-    except (OSError, ValueError, RuntimeError) as error:
+        there = followed(file).exists()
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         gone = isinstance(error, FileNotFoundError)
         hint = "is the current folder still there?" if gone else "give another file with -c"
@@ -161,7 +160,7 @@ def _keep(file: Path, found: Cluster, existing: Cluster | None, *, write: bool) 
     if existing == found or (existing and not write):
         return False
     try:
-        target = file.resolve()
+        target = followed(file)
         if existing:
             mode = target.stat().st_mode
             write_atomically(target, _rewritten(target.read_bytes(), found, name=str(file)))

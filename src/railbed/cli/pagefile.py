@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from railbed.errors import UsageError
-from railbed.store import write_atomically
+from railbed.store import followed, write_atomically
 
 STANDARD_OUTPUT = Path("-")
 
@@ -20,7 +20,6 @@ def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
         raise UsageError(f"cannot write the page to {path}: it is no file", hint=hint)
     try:
         # A link stays one: the file it leads to is replaced.
-        write_atomically(path.resolve(), content)
-    except (OSError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "a link that leads to itself"
-        raise UsageError(f"cannot write the page to {path}: {reason}", hint=hint) from error
+        write_atomically(followed(path), content)
+    except OSError as error:
+        raise UsageError(f"cannot write the page to {path}: {error.strerror}", hint=hint) from error

@@ -7,6 +7,7 @@ died.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -229,6 +230,14 @@ def _new_folder(parent: Path, name: str) -> Path:
 def _named(folder: Path) -> str:
     """Name a folder; a link also by what it leads to, for that is what is missing or wrong."""
     return f"{folder} (a link to {folder.readlink()})" if folder.is_symlink() else str(folder)
+
+
+def followed(path: Path) -> Path:
+    """Return what a path leads to, whether it is there or not; raise OSError for a link that leads to itself."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, "a link that leads to itself", str(path))
+    return target
 
 
 def write_atomically(path: Path, data: bytes) -> None:
