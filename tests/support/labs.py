@@ -34,18 +34,18 @@ class RunningLab:
         """Run `lab fault` on it."""
         return call(self.folder, "lab", "fault", *arguments, "--name", self.name)
 
-    def shell(self, node: str, command: str) -> Result:
+    def shell(self, node: str, *command: str) -> Result:
         """Run a command on a node as a person does."""
-        return call(self.folder, "lab", "shell", node, "--name", self.name, "--", command)
+        return call(self.folder, "lab", "shell", node, "--name", self.name, "--", *command)
 
-    def verdicts(self, *rules: str) -> dict[tuple[str, str], str]:
-        """Return the verdicts of rules, by rule and subject."""
-        findings = self.railbed("check", *rules, "--json", "--timeout", "8").findings
+    def verdicts(self, *rules: str, seconds: int = 60) -> dict[tuple[str, str], str]:
+        """Return the verdicts of rules, by rule and subject; a node that does not answer costs the seconds given."""
+        findings = self.railbed("check", *rules, "--json", "--timeout", str(seconds)).findings
         return {(one["check"], one["subject"]): one["verdict"] for one in findings}
 
-    def failing(self, *rules: str) -> set[tuple[str, str]]:
+    def failing(self, *rules: str, seconds: int = 60) -> set[tuple[str, str]]:
         """Return the rules that fail, with their subjects."""
-        return {key for key, verdict in self.verdicts(*rules).items() if verdict == "fail"}
+        return {key for key, verdict in self.verdicts(*rules, seconds=seconds).items() if verdict == "fail"}
 
     def status(self) -> dict[str, Any]:
         """Return what `lab status` says of it."""

@@ -148,18 +148,20 @@ async def test_answers_are_found_between_events(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("said", "seconds", "words"),
     [
-        ([{"error": {"class": "x", "desc": "no such card"}}], "QEMU refused set_link: no such card"),
-        ([b"nonsense\n"], "no JSON"),
-        ([b"[1]\n"], "QEMU said"),
-        ([], "did not answer set_link within 0.2 s"),
+        ([{"error": {"class": "x", "desc": "no such card"}}], 20, "QEMU refused set_link: no such card"),
+        ([b"nonsense\n"], 20, "no JSON"),
+        ([b"[1]\n"], 20, "QEMU said"),
+        ([], 0.2, "did not answer set_link within 0.2 s"),
     ],
 )
-async def test_what_is_no_answer_is_told(tmp_path: Path, said: list[dict[str, object] | bytes], words: str) -> None:
+async def test_what_is_no_answer_is_told(
+    tmp_path: Path, said: list[dict[str, object] | bytes], seconds: float, words: str
+) -> None:
     async with fake_qemu(tmp_path / "qmp.sock", lambda _: said), qmp.connected(tmp_path / "qmp.sock") as monitor:
         with pytest.raises(HostFault, match=words):
-            await monitor.execute("set_link", seconds=0.2)
+            await monitor.execute("set_link", seconds=seconds)
 
 
 async def test_a_qemu_that_ends_is_told(tmp_path: Path) -> None:
@@ -173,15 +175,18 @@ async def test_a_socket_may_come_late_and_its_path_may_be_long(tmp_path: Path, m
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
 
+    answered = asyncio.Event()
+
     async def late() -> None:
         await asyncio.sleep(0.1)
         async with fake_qemu(Path("qmp.sock"), lambda _: [{"return": {}}]):
-            await asyncio.sleep(0.3)
+            await answered.wait()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(late())
         async with qmp.connected(deep / "qmp.sock") as monitor:
             assert await monitor.execute("query-status") == {}
+        answered.set()
 
 
 async def test_nobody_there_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Annotated, Literal
 
@@ -100,7 +101,8 @@ def lab_status(as_json: JsonOption = False) -> int:
 def lab_shell(
     node: NodeArgument,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="COMMAND", help="Run this in place of a shell.")
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="Run this, not a shell: words as they are, or a line in quotes."),
     ] = None,
     name: NameOption = None,
 ) -> int:
@@ -121,7 +123,14 @@ def lab_shell(
     options = [f"-oUserKnownHostsFile={lab.known_hosts}", "-oStrictHostKeyChecking=yes", "-oIdentitiesOnly=yes"]
     port = ["-p", str(described.login.port)] if described.login.port else []
     sys.stdout.flush()
-    os.execv(ssh, ["ssh", *options, "-i", str(lab.key), *port, f"root@{described.host}", *(command or [])])  # noqa: S606
+    os.execv(ssh, ["ssh", *options, "-i", str(lab.key), *port, f"root@{described.host}", *_line(command)])  # noqa: S606
+
+
+def _line(command: list[str] | None) -> list[str]:
+    """Return a command as one line for the node's shell: ssh alone would join words and forget where they ended."""
+    if not command:
+        return []
+    return command if len(command) == 1 else [shlex.join(command)]
 
 
 def _inflict(name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None) -> int:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
 
 from railbed.errors import UsageError
-from railbed.lab.host import end, need_programs, need_root, run, together
+from railbed.lab.host import need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, management_address, rail_name
 from railbed.lab.netns import cabling, machine, shaping
@@ -63,7 +63,7 @@ class NetnsKind:
 
     async def destroy(self, lab: Lab) -> None:
         """End what runs on the nodes, then remove their networks."""
-        await end(machine.processes(lab, lab.nodes))
+        await machine.stop(lab, lab.nodes)
         await cabling.remove_cables(lab)
 
     def describe(self, lab: Lab, node: LabNode) -> Node:

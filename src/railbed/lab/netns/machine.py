@@ -6,17 +6,20 @@ that was killed before it could write anything down.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shlex
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from railbed.lab.host import end, program_path, run, send
 from railbed.lab.model import Lab, LabNode, management_address, rail_name
 from railbed.lab.netns.names import namespace_file, node_namespace
 
+LOOKS = 10
+PAUSE_SECONDS = 0.05
 # The first process of a process namespace takes all others with it when it ends, as a machine does.
 BOOT = """\
 mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
@@ -62,16 +65,34 @@ async def start(lab: Lab, node: LabNode) -> None:
     log = shlex.quote(str(lab.folder / f"{node.name}.log"))
     unshare = "unshare --mount --uts --ipc --pid --fork --kill-child --propagation private"
     script = f"exec {unshare} sh -c {shlex.quote(boot)} </dev/null >>{log} 2>&1"
-    network = f"--net={namespace_file(node_namespace(lab, node))}"
-    await run(["setsid", "--fork", "nsenter", network, "sh", "-c", script])
+    entering = _entering(namespace_file(node_namespace(lab, node)))
+    await run(["setsid", "--fork", "nsenter", entering, "sh", "-c", script])
+
+
+async def stop(lab: Lab, nodes: Sequence[LabNode]) -> None:
+    """End all that runs on nodes.
+
+    Whoever is just starting another process, or becoming one, may be missed by a look: two in a row must find nothing.
+    """
+    nothing = 0
+    for _ in range(LOOKS):
+        pids = processes(lab, nodes)
+        if pids:
+            nothing = 0
+            await end(pids)
+            continue
+        nothing += 1
+        if nothing == 2:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def settle(lab: Lab, node: LabNode) -> None:
     """Make a node off, frozen or running, as the faults say."""
-    pids = processes(lab, [node])
     if lab.of("kill", node.name):
-        await end(pids)
+        await stop(lab, [node])
         return
+    pids = processes(lab, [node])
     if not pids:
         await start(lab, node)
     frozen = lab.of("freeze", node.name)
@@ -87,17 +108,31 @@ def state(lab: Lab, node: LabNode) -> str:
 
 
 def processes(lab: Lab, nodes: Iterable[LabNode]) -> list[int]:
-    """Return all processes in the network namespaces of nodes."""
-    wanted = set()
-    for node in nodes:
+    """Return all processes in the network namespaces of nodes, and those that are about to enter one."""
+    files = [namespace_file(node_namespace(lab, node)) for node in nodes]
+    entering = {_entering(file).encode() for file in files}
+    within = set()
+    for file in files:
         with contextlib.suppress(OSError):
-            wanted.add(namespace_file(node_namespace(lab, node)).stat().st_ino)
-    found = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if folder.name.isdigit() and os.stat(folder / "ns/net").st_ino in wanted:  # noqa: PTH116  (of each process)
-                found.append(int(folder.name))
-    return found
+            within.add(file.stat().st_ino)
+    return [
+        int(folder.name)
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit() and _is_of(folder, entering, within)
+    ]
+
+
+def _entering(file: Path) -> str:
+    """Return how a process that is started in a namespace is told of it."""
+    return f"--net={file}"
+
+
+def _is_of(process: Path, entering: set[bytes], within: set[int]) -> bool:
+    # In this order: who was about to enter and is not any more has entered by the second look.
+    with contextlib.suppress(OSError):
+        arguments = (process / "cmdline").read_bytes().split(b"\0")
+        return not entering.isdisjoint(arguments) or os.stat(process / "ns/net").st_ino in within  # noqa: PTH116  (follows)
+    return False
 
 
 def _is_stopped(pid: int) -> bool:
