@@ -30,7 +30,8 @@ def measured(records: Sequence[dict[str, Any]], name: str, **labels: object) -> 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     folder = tmp_path_factory.mktemp("four")
-    with running_lab(folder, "--nodes", "4", "--rails", "2") as lab:
+    # Links of a fixed speed: without one, a pair is as fast as the processors it shares with everything else.
+    with running_lab(folder, "--nodes", "4", "--rails", "2", "--rate", "1G") as lab:
         # All nodes see one disk; what they put on it is below the test's own folder.
         lab.cluster.write_text(lab.cluster.read_text().replace("training:", f"training:\n  workdir: {folder}"))
         yield lab
@@ -49,7 +50,8 @@ def test_what_is_slow_is_named_by_the_pair_matrix(healed: RunningLab, target: st
     result = bench(healed, "test: iperf3, seconds: 1, pattern: rounds, direction: each")
     outliers = [one for one in result.findings if one["check"] == "bench_outlier"]
     assert {(one["subject"], one["verdict"]) for one in outliers} == {(target, "fail")}, outliers
-    assert len(measured(result.records, "bandwidth")) == 24
+    labels = [one["labels"] for one in measured(result.records, "bandwidth")]
+    assert len({(one["from"], one["to"], one["rail"]) for one in labels}) == 24
     assert result.code == 1
 
 
@@ -60,7 +62,7 @@ def test_patterns_run_at_the_same_time(four: RunningLab) -> None:
         "test: iperf3, seconds: 1, pattern: incast, direction: one, rails: together",
         "test: iperf3, seconds: 1, pattern: ring, direction: one",
     )
-    assert result.code in {0, 1}, result  # a busy machine may well have a pair that is slower than the others
+    assert result.code in {0, 1}, result  # who shares a link at one moment and who does not is up to the flows
     incast = [one["labels"] for one in measured(result.records, "bandwidth", pattern="incast, all rails", to="node1")]
     assert {(one["from"], one["rail"]) for one in incast} == {
         (f"node{number}", rail) for number in (2, 3, 4) for rail in ("rail0", "rail1")
@@ -87,9 +89,8 @@ def test_collectives_run_in_one_job_and_say_so(four: RunningLab) -> None:
 
 def test_an_engine_that_is_not_there_is_a_finding(four: RunningLab) -> None:
     result = bench(four, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
-    failed = [one for one in result.findings if one["verdict"] == "fail"]
-    assert [one["check"] for one in failed] == ["bench_measured"]
-    assert "pigeons" in failed[0]["observed"]
+    (failed,) = [one for one in result.findings if (one["check"], one["verdict"]) == ("bench_measured", "fail")]
+    assert "pigeons" in failed["observed"]
     assert measured(result.records, "round_trip")
 
 

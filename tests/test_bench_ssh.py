@@ -185,6 +185,45 @@ def test_a_node_that_dies_costs_its_own_pairs_only(three: Servers, tmp_path: Pat
     await_none(" 2080")
 
 
+BUSY = """#!/bin/sh
+case "$*" in
+  *"-c 127.0.0.3 -B 127.0.0.2"*) {busy} && exec {iperf3} "$@" -b 10M ;;
+esac
+case "$*" in *"-c 127."*) exec {iperf3} "$@" -b 100M ;; esac
+exec {iperf3} "$@"
+"""
+"""An iperf3 that sends 100 Mb/s, and from the first node to the second a tenth of it, once or always."""
+
+
+@pytest.mark.parametrize(("busy", "verdict"), [("mkdir met 2>/dev/null", "ok"), ("true", "warn")])
+def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str, verdict: str) -> None:
+    """A busy moment is not named, a way that is slow every time is; and the numbers are all kept."""
+    program = tmp_path / "bin" / "iperf3"
+    program.parent.mkdir()
+    program.write_text(BUSY.format(busy=busy.replace("met", str(tmp_path / "met")), iperf3=shutil.which("iperf3")))
+    program.chmod(0o755)
+    keys = _keys(tmp_path)
+    options = [f"SetEnv HOME={tmp_path} PATH={program.parent}:/usr/bin:/bin"]
+    with running_servers(3, keys, options=options) as servers:
+        write_cluster(servers, tmp_path)
+        write_suite(tmp_path, "test: iperf3, seconds: 1, pattern: matrix, direction: one", first_port=21000)
+        done = railbed(tmp_path, "bench", "suite.yaml", "--json")
+    (judged,) = [one for one in done.findings if one["check"] == "bench_outlier"]
+    assert (judged["verdict"], done.code) == (verdict, 0), done
+    measured = [one for one in done.records if one.get("name") == "bandwidth"]
+    assert [one["labels"]["pair"] for one in measured] == ["n1-n2", "n1-n3", "n2-n3", "n1-n2", "n1-n2"]
+    assert [one["labels"]["repeat"] for one in measured] == [1, 1, 1, 2, 3]
+    assert len({one["labels"]["trial"] for one in measured}) == 5
+    (told,) = [one["message"] for one in done.records if one.get("name") == "second_look"]
+    assert told.startswith("n1 > n2 on rail0 lags behind the others: a second look, about ")
+    if verdict == "warn":
+        assert judged["subject"] == "n1/lo > n2"
+        assert judged["observed"].endswith("in one way, the middle of 3 measurements")
+    (run,) = (tmp_path / "runs").iterdir()
+    again = railbed(tmp_path, "bench", "suite.yaml", "--json", "--replay", run)
+    assert measures(again.records) == measures(done.records)
+
+
 def test_a_port_that_is_taken_is_changed(two: Servers, tmp_path: Path) -> None:
     """UDP ports in use are not known beforehand: the server says so, and the next port does."""
     assert two.servers

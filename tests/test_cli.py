@@ -12,6 +12,8 @@ from railbed.cli import check as check_verb
 from railbed.cli.main import run
 from tests.support.cli import RAILBED, Result, environment, railbed
 
+pytestmark = pytest.mark.whole
+
 VOLATILE = {"time", "observed", "evidence"}
 
 
@@ -234,3 +236,9 @@ def test_discover_here(tmp_path: Path) -> None:
     again = railbed(tmp_path, "discover", "-c", "here.yaml")
     assert (again.code, "as found" in again.err) == (0, True)
     assert (tmp_path / "here.yaml").read_text() == text
+
+
+def test_a_machine_alone_has_nothing_to_compare_itself_with(tmp_path: Path) -> None:
+    result = railbed(tmp_path, "bench", "--experiment", "rdma-vs-tcp", "--cluster", "local", "--json")
+    answers = [one["observed"] for one in result.findings if one["check"] == "bench_difference"]
+    assert (result.code, answers) == (3, ["it cannot be measured here: no two nodes share a rail"] * 2), result

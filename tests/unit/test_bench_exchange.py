@@ -11,7 +11,7 @@ import pytest
 
 from railbed.bench import exchange
 from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
-from railbed.bench.tool import Call, End, Reading, Tool, Value
+from railbed.bench.tool import Call, End, Reading, Settings, Tool, Value
 from railbed.bench.tool import Test as ToolTest
 from railbed.errors import ParseError
 from railbed.fleet import Fleet
@@ -25,6 +25,14 @@ server = socket.create_server(('127.0.0.1', int(sys.argv[1])))
 peer, _ = server.accept()
 peer.sendall(b'42')
 """
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody here takes long to say goodbye."""
+    monkeypatch.setattr(exchange, "GOODBYE_SECONDS", 0.5)
+
+
 ASK = "import socket, sys; print(socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9).decode())"
 
 
@@ -111,6 +119,24 @@ async def test_a_client_that_fails_tells_why_and_its_server_is_ended() -> None:
     assert processes_with(f"{SERVE.strip()[:20]} {port}") == []
 
 
+async def test_a_clock_that_cannot_be_measured_is_said_in_words_and_tried_again() -> None:
+    client = "echo 'Correlation coefficient r^2: 0.69 < 0.9' >&2; echo none"
+    (outcome,) = await run(tool(client=lambda _: client), free_port())
+    assert isinstance(outcome, NotMeasured)
+    assert outcome.reason == "sh on one: it could not measure the processor's clock"
+    assert (outcome.retry, "too busy" in outcome.remedy) == (True, True)
+
+
+async def test_what_moved_nothing_in_its_time_is_tried_again() -> None:
+    def moved_nothing(text: str) -> Reading:
+        raise ParseError("perftest measured nothing", line=text.strip())
+
+    (outcome,) = await run(tool(parse=moved_nothing), free_port())
+    assert isinstance(outcome, NotMeasured)
+    assert "perftest measured nothing" in outcome.reason
+    assert (outcome.retry, "more `seconds`" in outcome.remedy) == (True, True)
+
+
 async def test_what_a_client_printed_must_be_understood() -> None:
     (outcome,) = await run(tool(client=lambda _: "echo forty-two"), free_port())
     assert isinstance(outcome, NotMeasured)
@@ -123,3 +149,15 @@ async def test_one_of_many_that_fails_leaves_the_others() -> None:
     with socket.create_server(("127.0.0.1", port + 1)):
         outcomes = await run(tool(), port, count=3)
     assert [isinstance(one, Measured) for one in outcomes] == [True, False, True], outcomes
+
+
+def test_a_latency_of_many_samples_may_take_longer_than_one_of_few() -> None:
+    """Between emulated machines a sample takes milliseconds."""
+    tests = {"toy": ToolTest(title="a toy", program="sh", latency=True)}
+
+    def longest(samples: int) -> float:
+        end = End(node="one")
+        call = Call(test="toy", client=end, server=end, settings=Settings(samples=samples))
+        return Job(tool=tool(tests=tests), call=call, key="toy").seconds
+
+    assert longest(5000) - longest(1000) == pytest.approx(40.0)

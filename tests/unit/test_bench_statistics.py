@@ -281,10 +281,14 @@ def test_a_shift_is_found_and_turning_the_arms_turns_the_sign(values: list[float
 
 def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
     seen = paired_difference([10, 10.1, 9.9, 10], [5, 5.1, 5, 4.9])
-    assert "TCP is worse by 50.0%" in worded(seen, "RDMA", "TCP", "bandwidth", "Gb/s")
-    assert "TCP is better by 50.0%" in worded(seen, "RDMA", "TCP", "half_round_trip", "us")
+    assert "TCP is worse by 50.0 %" in worded(seen, "RDMA", "TCP", "bandwidth", "Gb/s")
+    assert "TCP is better by 50.0 %" in worded(seen, "RDMA", "TCP", "half_round_trip", "us")
     none = paired_difference([10, 11, 9, 10], [10.5, 10, 9.5, 10.2])
     assert "no difference seen (" in worded(none, "a", "b", "bandwidth", "Gb/s")
+    alike = paired_difference([10, 10], [9.9999, 10.0001])
+    assert "no difference seen (+0.0 % to +0.0 %, " in worded(alike, "a", "b", "bandwidth", "Gb/s")
+    from_nothing = paired_difference([0, 0, 0], [1, 1.1, 0.9])
+    assert "b is better by 1.0 Gb/s (+0.8 Gb/s to +1.2 Gb/s, " in worded(from_nothing, "a", "b", "bandwidth", "Gb/s")
 
 
 def test_the_difference_of_repeats_measured_apart_is_by_welch() -> None:

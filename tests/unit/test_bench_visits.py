@@ -57,7 +57,7 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
             seen.keep(side, repeat, value)
     *bounds, finding = answer(seen)
     assert isinstance(finding, Finding)
-    assert "direct 1 µs, switch 2 µs: switch is worse by 100.0%" in finding.observed
+    assert "direct 1 µs, switch 2 µs: switch is worse by 100.0 %" in finding.observed
     assert "in two visits 5 minutes apart, so whatever else changed between them is in it" in finding.observed
     assert "not what else changed between the visits" in finding.why
     told = {str(one.labels["bound"]): one.value for one in bounds if isinstance(one, Measurement)}
@@ -132,6 +132,15 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path, text: str, why: str) -
     (tmp_path / "e.yaml").write_text(f"{text}\n{rest}")
     with pytest.raises(SuiteError, match=why):
         experiments.load(str(tmp_path / "e.yaml"))
+
+
+def test_a_wrong_entry_is_not_said_to_be_missing_as_well(tmp_path: Path) -> None:
+    text = "a: {name: a}\nb: {name: b}\ncomparisons: [{measure: bandwith, a: {test: iperf3}, b: {test: iperf3}}]\n"
+    (tmp_path / "e.yaml").write_text(text)
+    with pytest.raises(SuiteError) as told:
+        experiments.load(str(tmp_path / "e.yaml"))
+    assert "did you mean bandwidth?" in told.value.message
+    assert "at least one" not in told.value.message
 
 
 def test_the_time_between_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

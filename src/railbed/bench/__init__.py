@@ -5,6 +5,7 @@ tool, tools/     one file per program: how it is called, and a pure parser of wh
 site             what is known of the ports: devices, GIDs, speeds, PCIe
 exchange         a server started, awaited, and always ended; a client;  trials  one after the other
 limits, outliers, baseline   three judgements of a number: against the hardware, the others, and what it was before
+secondlook       what few measurements show to be slow is measured again before it is named
 collect, worker  railbed's own collective benchmark, over the launcher
 versus, experiment, change   two arms in turns, what is made different for one, and their difference
 run              the verb

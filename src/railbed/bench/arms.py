@@ -136,12 +136,14 @@ def _difference(contest: Contest) -> Difference | None:
 def worded(found: Difference, a: str, b: str, measure: str, unit: str) -> str:
     """Return the answer as a sentence."""
     numbers = f"{a} {found.a:.4g} {unit}, {b} {found.b:.4g} {unit}"
-    low, high = sorted(100 * bound / found.a for bound in (found.low, found.high)) if found.a else (0.0, 0.0)
-    interval = f"{low:+.1f} % to {high:+.1f} %, 95 % confidence, {found.repeats} repeats"
+    shown, scale = ("%", 100 / found.a) if found.a else (unit, 1.0)
+    low, high = sorted(bound * scale for bound in (found.low, found.high))
+    interval = f"{low:+z.1f} {shown} to {high:+z.1f} {shown}, 95 % confidence, {found.repeats} repeats"
     if not found.is_seen:
         return f"{numbers}: no difference seen ({interval})"
     better = (found.mean > 0) == (higher_is_better(measure) is not False)
-    return f"{numbers}: {b} is {'better' if better else 'worse'} by {abs(found.mean / found.a):.1%} ({interval})"
+    by = f"{abs(found.mean * scale):.1f} {shown}"
+    return f"{numbers}: {b} is {'better' if better else 'worse'} by {by} ({interval})"
 
 
 def unanswered(contest: Contest, why: str) -> Finding:

@@ -16,6 +16,8 @@ from railbed.transport.base import Command
 READY_SECONDS = 10.0
 SLACK_SECONDS = 20.0
 """How much longer than planned a call may take: a machine under load, a connection that is slow to come."""
+SAMPLE_SECONDS = 0.01
+"""The longest that one sample of a latency may take: a fabric is a thousand times faster, an emulated one is not."""
 GOODBYE_SECONDS = 3.0
 LISTENING = {"tcp": "0A", "udp": "07"}
 """The state of a socket that waits, as /proc/net tells it."""
@@ -23,6 +25,8 @@ NOT_FOUND = 127
 IN_USE = ("in use", "couldn't listen", "unable to start listener", "can`t bind")
 CLOCK = "correlation coefficient"
 """What perftest says where it cannot measure its clock, as on a machine that is interrupted often."""
+NOTHING = "measured nothing"
+"""What we say of a tool that ended in order without having moved anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,9 @@ class Job:
     @property
     def seconds(self) -> float:
         """The longest that it may take."""
-        return self.tool.planned(self.call.test, self.call.settings) * 2 + SLACK_SECONDS
+        test, settings = self.call.test, self.call.settings
+        sampling = settings.samples * SAMPLE_SECONDS if self.tool.tests[test].latency else 0.0
+        return self.tool.planned(test, settings) * 2 + sampling + SLACK_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,19 +223,29 @@ def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
             missing=True,
         )
     words = output.stderr.decode("utf-8", "replace").strip().splitlines()
-    why = output.failure or next((line.strip() for line in words if line.strip()), "") or said or f"exit {output.exit}"
     told = unwrapped(output.text).output
     said_all = "\n".join([*words, told])
-    in_use = any(word in said_all.lower() for word in IN_USE)
+    known, remedy = _passing(job, f"{said_all}\n{said}".lower())
+    first = next((line.strip() for line in words if line.strip()), "")
+    why = output.failure or known or first or said or f"exit {output.exit}"
     return NotMeasured(
         reason=f"{job.program} on {end.node}: {why}",
         node=end.node,
-        retry=in_use or CLOCK in said_all.lower(),
-        remedy=f"something there listens on port {job.call.port}: another `first_port` in a suite file"
-        if in_use
-        else "",
+        retry=bool(remedy),
+        remedy=remedy,
         evidence=said_all[-2000:],
     )
+
+
+def _passing(job: Job, said: str) -> tuple[str, str]:
+    """Return what is wrong, where the tool's own words do not tell, and a remedy: for what another try may end."""
+    if any(word in said for word in IN_USE):
+        return "", f"something there listens on port {job.call.port}: another `first_port` in a suite file"
+    if CLOCK in said:
+        return "it could not measure the processor's clock", "that machine is too busy: measure again when it is idle"
+    if NOTHING in said:
+        return "", "more `seconds` in a suite file, or a machine that is less busy"
+    return "", ""
 
 
 def _lost(node: str, error: DeviceError) -> NotMeasured:

@@ -29,6 +29,8 @@ class Sample:
     value: float
     best: float | None = None
     """The shortest of the single times behind a latency; None where there are none."""
+    trials: tuple[int, ...] = ()
+    """Where the value comes from: its middle, where there are several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

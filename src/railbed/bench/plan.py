@@ -111,17 +111,24 @@ def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[l
 
 def _between(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
     """Yield the trials of a test between nodes."""
+    if not any(len(site.on(rail)) > 1 for rail in site.cluster.rails):
+        omitted.append(_left_out(step, "no two nodes share a rail"))
+        return
     usable = {rail: _usable(step, rail, site, omitted) for rail in site.cluster.rails}
     groups = [list(usable)] if step.rails == "together" else [[rail] for rail in usable]
     if step.rails == "together" and len(usable) < 2:
-        reason = "there is one rail only"
-        omitted.append(Omitted(test=step.test, subject="cluster", verdict=Verdict.SKIPPED, reason=reason))
+        omitted.append(_left_out(step, "there is one rail only"))
         return
     for rails in groups:
         names = [name for name in site.cluster.nodes if all(name in usable[rail] for rail in rails)]
         for pairs in rounds_of(step.pattern, names, step.direction):
             for size in step.sizes or (None,):
                 yield [_flow(step, size, site, usable[rail], pair) for pair in pairs for rail in rails]
+
+
+def _left_out(step: Step, reason: str) -> Omitted:
+    """Return a step that this cluster has no place for."""
+    return Omitted(test=step.test, subject="cluster", verdict=Verdict.SKIPPED, reason=reason)
 
 
 def _usable(step: Step, rail: str, site: BenchSite, omitted: list[Omitted]) -> dict[str, PortSite]:

@@ -10,6 +10,7 @@ from railbed.bench.account import left_out, unreachable, were_measured
 from railbed.bench.baseline import Baseline
 from railbed.bench.collect import collect
 from railbed.bench.plan import Plan, make_plan
+from railbed.bench.secondlook import announced, doubtful_ways, second_look
 from railbed.bench.site import PROBES, site_of
 from railbed.bench.suite import Suite
 from railbed.bench.trials import Progress, run_trials
@@ -43,7 +44,7 @@ async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     for omitted in plan.omitted:
         yield left_out(omitted)
     progress = Progress(site=site, first_port=order.suite.first_port)
-    async with aclosing(run_trials(fleet, plan.trials, progress)) as records:
+    async with aclosing(_measure(fleet, plan, progress)) as records:
         async for record in records:
             yield record
     missing = {*site.failed, *progress.gone}
@@ -56,6 +57,21 @@ async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         yield finding
     for finding in all_verdicts(site, progress.measured, order.baseline):
         yield finding
+
+
+async def _measure(fleet: Fleet, plan: Plan, progress: Progress) -> AsyncGenerator[Record, None]:
+    """Run what is planned, and then once more what is slow for no reason that can be seen."""
+    async with aclosing(run_trials(fleet, plan.trials, progress)) as records:
+        async for record in records:
+            yield record
+    doubtful = doubtful_ways(progress.measured)
+    again = second_look(plan, doubtful)
+    if not again:
+        return
+    yield announced(doubtful, again)
+    async with aclosing(run_trials(fleet, again, progress)) as more:
+        async for record in more:
+            yield record
 
 
 def _planned(order: Order, plan: Plan) -> Event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from railbed.bench import baseline as before
 from railbed.bench.limits import YOUNG, Limit, judge_bandwidth, latency_limit, slowest
@@ -115,10 +116,23 @@ def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Ite
         yield _finding(LATENCY, subject, verdict, f"at most {limit:g} µs {way}", observed, WHY_LATENCY)
 
 
-def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
-    """Name what lags behind its like."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alike:
+    """Ways that were measured in the same manner, and what lags behind among them."""
+
+    test: str
+    unit: str
+    samples: Sequence[Sample]
+    outliers: Sequence[Outlier]
+
+
+def alike_ways(measurements: Iterable[Measurement]) -> Iterator[Alike]:
+    """Yield the measurements that can be compared with each other, compared."""
     measured = list(measurements)
-    best = {before.key_of(one): one.value for one in measured if one.labels.get("stat") == "min"}
+    best: dict[str, float] = {}
+    for one in measured:
+        if one.labels.get("stat") == "min":
+            best[before.key_of(one)] = min(one.value, best.get(before.key_of(one), one.value))
     alike: dict[tuple[str, ...], list[list[Measurement]]] = {}
     for group in before.grouped(measured).values():
         one = group[0]
@@ -129,26 +143,30 @@ def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iter
             alike.setdefault(key, []).append(group)
     for key, groups in alike.items():
         samples = [_sample(group, best.get(before.key_of(group[0], "min"))) for group in groups]
-        higher = before.higher_is_better(key[0]) is True
-        found = find_outliers(samples, higher_is_better=higher)
-        unit = groups[0][0].unit
-        for outlier in found:
-            yield _outlier(site, outlier, key[1], unit)
-        if not found and len(samples) >= 3:
-            values = [sample.value for sample in samples]
-            observed = f"{key[1]}: {min(values):.4g} to {max(values):.4g} {unit} over {len(values)} ways"
+        found = find_outliers(samples, higher_is_better=before.higher_is_better(key[0]) is True)
+        yield Alike(test=key[1], unit=groups[0][0].unit, samples=samples, outliers=found)
+
+
+def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
+    """Name what lags behind its like."""
+    for alike in alike_ways(measurements):
+        for outlier in alike.outliers:
+            yield _outlier(site, outlier, alike.test, alike.unit)
+        if not alike.outliers and len(alike.samples) >= 3:
+            values = [sample.value for sample in alike.samples]
+            observed = f"{alike.test}: {min(values):.4g} to {max(values):.4g} {alike.unit} over {len(values)} ways"
             yield _finding(OUTLIER, "cluster", Verdict.OK, "ways that are alike", observed, WHY_OUTLIER)
 
 
 def _sample(group: Sequence[Measurement], best: float | None) -> Sample:
     labels = group[0].labels
     source, target, rail = (str(labels[name]) for name in ("from", "to", "rail"))
-    return Sample(source=source, target=target, rail=rail, value=median([one.value for one in group]), best=best)
+    value, trials = median([one.value for one in group]), tuple(int(one.labels["trial"]) for one in group)
+    return Sample(source=source, target=target, rail=rail, value=value, best=best, trials=trials)
 
 
 def _outlier(site: BenchSite, outlier: Outlier, test: str, unit: str) -> Finding:
     value = median([sample.value for sample in outlier.samples])
-    ways = f"{len(outlier.samples)} ways" if len(outlier.samples) > 1 else "one way"
     subject, cable = _blamed(site, outlier)
     what = {"sends": "sends", "receives": "receives"}.get(outlier.kind, "does")
     return _finding(
@@ -157,13 +175,20 @@ def _outlier(site: BenchSite, outlier: Outlier, test: str, unit: str) -> Finding
         # One way alone may have met a busy moment; what all ways of a port or rail do is no chance.
         Verdict.WARN if outlier.kind == "pair" else Verdict.FAIL,
         f"{outlier.usual:.4g} {unit} as the others ({test})",
-        f"{what} {value:.4g} {unit} in {ways}",
+        f"{what} {value:.4g} {unit} in {_ways(outlier.samples)}",
         WHY_OUTLIER,
         remedy=_advice(outlier, cable),
         evidence="\n".join(
             f"{one.source} > {one.target} on {one.rail}: {one.value:.6g} {unit}" for one in outlier.samples
         ),
     )
+
+
+def _ways(samples: Sequence[Sample]) -> str:
+    """Return how many ways there were, and how often each was measured where that was more than once."""
+    ways, each = (f"{len(samples)} ways", " each") if len(samples) > 1 else ("one way", "")
+    times = min(len(sample.trials) for sample in samples)
+    return f"{ways}, the middle of {times} measurements{each}" if times > 1 else ways
 
 
 def _blamed(site: BenchSite, outlier: Outlier) -> tuple[str, str]:

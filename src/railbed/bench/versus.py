@@ -92,15 +92,23 @@ async def _measured(  # noqa: PLR0917  (all that a turn needs)
         if why := first.misfit(contest):
             yield unanswered(contest, why)
             return
-    if all(side.plan and side.plan.trials for side in contest.now):
-        async with aclosing(_in_turns(fleet, cluster, experiment, contest, progress)) as records:
-            async for record in records:
-                yield record
+    if not all(side.plan and side.plan.trials for side in contest.now):
+        yield unanswered(contest, _why_not(contest))
+        return
+    async with aclosing(_in_turns(fleet, cluster, experiment, contest, progress)) as records:
+        async for record in records:
+            yield record
     if experiment.visits == 1 or first is not None:
         for record in answer(contest):
             yield record
     elif not contest.a.values:
         yield unanswered(contest, TOO_FEW)
+
+
+def _why_not(contest: Contest) -> str:
+    """Say why an arm cannot be measured at all."""
+    omitted = [one.reason for side in contest.now if side.plan for one in side.plan.omitted]
+    return f"it cannot be measured here: {', '.join(dict.fromkeys(omitted))}" if omitted else TOO_FEW
 
 
 async def _in_turns(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from railbed.bench.statistics import median
 from railbed.cli.bar import BarScreen
-from railbed.cli.tables import TextScreen, printable
+from railbed.cli.tables import WIDE, TextScreen, printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
 UNITS = {
@@ -22,12 +22,11 @@ UNITS = {
     "round_trip": "µs rtt",
     "disk_bandwidth": "{unit}",
     "disk_operations": "ops/s",
-    "algorithm_bandwidth": "{unit} algorithm",
-    "bus_bandwidth": "{unit} bus",
+    "algorithm_bandwidth": "{unit} algbw",
+    "bus_bandwidth": "{unit} busbw",
 }
 """What is shown, and as what; all else stands in the records."""
-COLUMNS = ("test", "size", "how", "over", "ways", "lowest", "middle", "highest", "")
-NUMBERS = ("size", "ways", "lowest", "middle", "highest")
+NAMES = ("arm", "test", "size", "how", "over")
 Group = tuple[str, ...]
 
 
@@ -60,6 +59,10 @@ class BenchScreen(BarScreen):
                 self._left, self._began = seconds, time.monotonic()
                 self._progress.update(self._task, total=max(seconds, 1.0))
                 self._progress.console.print(Text(printable(record.message), style="dim"))
+            case Event(name="second_look", data={"seconds": float(seconds)}):
+                self._left += seconds
+                self._progress.update(self._task, total=self._done + max(self._left, 1.0))
+                self._progress.console.print(Text(printable(record.message), style="yellow"))
             case Event(name="trial", data={"seconds": float(seconds)}):
                 self._move(seconds, f"{record.message}  {record.subject}")
             case Event(name="notice" | "node_lost"):
@@ -104,22 +107,35 @@ class BenchScreen(BarScreen):
         how = str(labels.get("pattern", "")) + (" both" if labels.get("direction") == "both" else "")
         over = str(labels.get("rail") or labels.get("engine") or "")
         unit = UNITS[one.name].format(unit=one.unit)
-        group = (f"{labels.get('test', '')}{many}{on_gpu}", _size(labels.get("size")), how, over, unit)
+        test, arm = f"{labels.get('test', '')}{many}{on_gpu}", str(labels.get("arm", ""))
+        group = (arm, test, _size(labels.get("size")), how, over, unit)
         way = f"{labels['from']} > {labels['to']}" if "from" in labels else str(labels.get("node", "all"))
         self._values.setdefault(group, {}).setdefault(way, []).append(one.value)
 
     def _table(self) -> Table:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in COLUMNS:
-            table.add_column(column, justify="right" if column in NUMBERS else "left")
+        """Return the numbers in rows; what no row has takes no column."""
+        shown = [at for at in range(len(NAMES)) if any(group[at] for group in self._values)]
+        many = any(len(ways) > 1 for ways in self._values.values())
+        gap = 1 if self._out.width < WIDE else 2
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
+        for at in shown:
+            table.add_column(NAMES[at], justify="right" if NAMES[at] == "size" else "left", no_wrap=NAMES[at] == "test")
+        for column in ("ways", "lowest", "middle", "highest") if many else ("middle",):
+            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
         for (*names, unit), ways in self._values.items():
             values = {way: median(repeats) for way, repeats in ways.items()}
-            ends = (min(values.values()), median(list(values.values())), max(values.values()))
-            table.add_row(*(printable(name) for name in names), str(len(ways)), *map(_number, ends), unit)
+            middle = _number(median(list(values.values())))
+            ends = [str(len(ways)), _number(min(values.values())), middle, _number(max(values.values()))]
+            table.add_row(*(printable(names[at]) for at in shown), *(ends if many else [middle]), unit)
             if self._verbose and len(values) > 1:
                 for way, value in values.items():
-                    table.add_row(Text(f"  {printable(way)}", style="dim"), *[""] * 5, _number(value), "", "")
+                    table.add_row(_dim(way), *[""] * (len(shown) + 1), _number(value), "", "")
         return table
+
+
+def _dim(way: str) -> Text:
+    return Text(f"  {printable(way)}", style="dim")
 
 
 def _number(value: float) -> str:

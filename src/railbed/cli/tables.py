@@ -85,8 +85,8 @@ class TextScreen(BarScreen):
         ]
         # A wide terminal has room for a column of names; on a narrow one it would squeeze what was seen.
         width = max((len(finding.check) for finding in told), default=0) if self._out.width >= WIDE else 0
-        for finding in told:
-            _add_rows(table, finding, name, width)
+        for finding, times in _alike(told):
+            _add_rows(table, finding, name, width, times)
         if not self._verbose:
             _add_in_brief(table, findings)
         self._out.print(table)
@@ -159,8 +159,17 @@ def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
         table.add_row(_verdict(Verdict.OK), Text(_names(fine), style="dim"))
 
 
-def _add_rows(table: Table, finding: Finding, group: str, width: int) -> None:
-    what = printable(finding.observed)
+def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
+    """Return findings that read the same once, with how often: what is measured again may fail again."""
+    times: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        words = (finding.check, finding.subject, finding.verdict, finding.observed, finding.expected, finding.remedy)
+        times.setdefault(words, []).append(finding)
+    return [(alike[0], len(alike)) for alike in times.values()]
+
+
+def _add_rows(table: Table, finding: Finding, group: str, width: int, times: int) -> None:
+    what = printable(finding.observed) + (f" ({times} times)" if times > 1 else "")
     if finding.verdict in (Verdict.FAIL, Verdict.WARN) and finding.expected:
         what = f"{what}; expected {printable(finding.expected)}"
     port = finding.subject.removeprefix(group).lstrip("/")

@@ -38,6 +38,10 @@ class _Translator:
             path = _path(error)
             if error["type"] == "missing" and path in meant:
                 continue
+            if error["type"] == "too_short" and any(
+                _path(other)[: len(path)] == path for other in details if other is not error
+            ):
+                continue  # it has entries, and what is wrong with them is told
             if SECRETS.intersection(path):
                 yield self._about_a_secret(path, error)
             else:

@@ -1,0 +1,79 @@
+"""The table of a bench run: arms apart, no column without a value, and nothing cut at 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railbed.cli.benchscreen import BenchScreen
+from railbed.model.record import Finding, Measurement, Verdict
+
+
+def measured(name: str, value: float, unit: str, **labels: str | int) -> Measurement:
+    return Measurement(name=name, value=value, unit=unit, labels=labels)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *records: Finding | Measurement) -> list[str]:
+    screen = BenchScreen(verbose=False)
+    for record in records:
+        screen.show(record)
+    screen.finish(Path("runs/1"))
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def pair(way: str, value: float, **labels: str | int) -> Measurement:
+    ends: dict[str, str | int] = dict(zip(("from", "to"), way.split(">"), strict=True))
+    return Measurement(
+        name="bandwidth",
+        value=value,
+        unit="Gb/s",
+        labels={"test": "ib_write_bw", "pattern": "pair", "rail": "rail0", **ends, **labels},
+    )
+
+
+def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"MTU 1500": (4.0, 5.0, 6.0), "MTU 9000": (9.0, 9.5, 9.6)}
+    found = shown(capsys, *(pair("n1>n2", one, arm=arm) for arm, repeats in values.items() for one in repeats))
+    assert [line.split() for line in found] == [
+        ["arm", "test", "how", "over", "middle"],
+        ["MTU", "1500", "ib_write_bw", "pair", "rail0", "5", "Gb/s"],
+        ["MTU", "9000", "ib_write_bw", "pair", "rail0", "9.5", "Gb/s"],
+    ]
+
+
+def test_of_many_ways_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    found = shown(capsys, pair("n1>n2", 1.0), pair("n2>n1", 3.0), pair("n3>n1", 4.0))
+    assert [line.split() for line in found] == [
+        ["test", "how", "over", "ways", "lowest", "middle", "highest"],
+        ["ib_write_bw", "pair", "rail0", "3", "1", "3", "4", "Gb/s"],
+    ]
+
+
+def test_the_widest_rows_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    records = [
+        measured("algorithm_bandwidth", 12345.0, "GB/s", test="reduce_scatter", size=2**30, engine="gloo"),
+        measured(
+            "half_round_trip", 812.5, "us", test="ib_write_lat", size=2, pattern="incast", rail="rail0", arm="unmarked"
+        ),
+        pair("n1>n2", 1.0, arm="unmarked"),
+        pair("n2>n1", 1.0, arm="unmarked"),
+    ]
+    found = shown(capsys, *records)
+    assert len(found) == 1 + 3, found
+    assert not any("…" in line for line in found), found
+    assert found[1].split()[:2] == ["reduce_scatter", "1G"]
+
+
+def test_what_fails_again_and_again_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Finding(
+        check="bench_measured", subject="n1", verdict=Verdict.FAIL, expected="a number", observed="no answer", why=""
+    )
+    found = shown(capsys, failed, failed, failed)
+    assert found[0].split() == ["n1", "3", "failed"]
+    assert found[1].split("  ")[-1] == "no answer (3 times); expected a number"
