@@ -11,6 +11,8 @@ from railbed.model.record import Measurement, Record, Verdict
 from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(autouse=True)
 def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
 from tests.test_cli import said_once
 
+pytestmark = pytest.mark.whole
+
 SHOTS = os.environ.get("RAILBED_SHOTS")
 HOSTILE = "<script>alert(1)</script>"
 
@@ -66,7 +68,7 @@ def tables(document: Document, section: str) -> list[Table]:
 def test_the_page_says_what_changed_and_by_how_much() -> None:
     document = described(*pair())
     assert document.sections == ["short", "numbers", "findings", "cluster", "unchanged", "runs", "method"]
-    assert document.sentence.startswith("3 numbers changed beyond noise, 1 did not; 1 finding is another; 1 key of")
+    assert document.sentence.startswith("3 numbers changed beyond noise, 1 did not; 1 finding differs; 1 key of")
     assert (document.verdict.tone, document.tone_word) == ("bad", "Worse")
     (table,) = tables(document, "numbers")
     assert [(row[1], str(row[4]).replace("\N{NO-BREAK SPACE}", " ")) for row in table.rows] == [

@@ -13,6 +13,8 @@ from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
 from tests.test_cli import said_once
 
+pytestmark = pytest.mark.whole
+
 SHOTS = os.environ.get("RAILBED_SHOTS")
 """Where screenshots are kept, for people to look at."""
 GROUNDS = """[

@@ -45,7 +45,7 @@ def bench_run() -> Path:
     for power in range(3, 28, 4):
         sized = {"tool": "railbed", "test": "all_reduce", "engine": "gloo", "size": 2**power, "ranks": 4}
         records.append(Measurement(name="bus_bandwidth", value=min(9.0, 2**power / 1e6), unit="GB/s", labels=sized))
-    answer = "RDMA 92.5 Gb/s, TCP 40.1 Gb/s: TCP is worse by 56.6% (-57.0 % to -56.2 %, 95 % confidence, 5 repeats)"
+    answer = "RDMA 92.5 Gb/s, TCP 40.1 Gb/s: TCP is worse by 56.6 % (-57.0 % to -56.2 %, 95 % confidence, 5 repeats)"
     records.append(
         Finding(check="bench_difference", subject="bandwidth", verdict=Verdict.OK, expected="", observed=answer, why="")
     )
@@ -63,7 +63,7 @@ def test_the_numbers_of_the_page_are_those_of_the_records(tmp_path: Path) -> Non
     assert record["data"]["sections"][:3] == ["verdict", "experiment", "measured"]
     assert record["data"]["figures"] == 4
     page = (run / "report.html").read_text()
-    for text in ("37.00", "92.50", "TCP is worse by 56.6%", "perftest 6.06"):
+    for text in ("37.00", "92.50", "TCP is worse by 56.6 %", "perftest 6.06"):
         assert text in page, text
 
 

@@ -21,6 +21,8 @@ from tests.support.cli import railbed
 from tests.support.runs import STARTED, finding, plain_run, training_run
 from tests.test_cli import said_once
 
+pytestmark = pytest.mark.whole
+
 ODD = 1 / 3
 """No short number of digits is equal to it."""
 HOSTILE = "<img src=x> | *a* `b` [c](d) # =1+1"

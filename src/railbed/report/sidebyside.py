@@ -52,7 +52,7 @@ def _named(run: RunData) -> str:
 def _verdict(before: RunData, after: RunData, found: Compared) -> Headline:
     words = [found.in_short(before.summary.id, after.summary.id)]
     if found.findings:
-        words.append(plural(len(found.findings), "finding is another", "findings are others"))
+        words.append(plural(len(found.findings), "finding differs", "findings differ"))
     if found.cluster:
         words.append(plural(len(found.cluster), "key of the cluster file changed", "keys of the cluster file changed"))
     tone: Tone = "notice" if found.changed or found.findings or found.cluster else "good"
@@ -99,7 +99,8 @@ def _changed(found: Compared) -> list[Block]:
         blocks += _table(found.changed, found.shared)
     else:
         blocks.insert(0, Text("None changed by more than its noise."))
-    if told := ", ".join(f"{name} {value}" for name, value in sorted(found.shared)):
+    told = ", ".join(f"{name} {value}" for name, value in sorted(found.shared))
+    if told and (found.changed or drawn):
         blocks.append(Text(f"The same for all of them: {told}."))
     return blocks
 
