@@ -15,6 +15,8 @@ from railbed.transport.record import Recorder
 from tests.support.cli import RAILBED, environment, railbed
 from tests.support.recordings import make_recording
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:

@@ -124,10 +124,10 @@ def test_a_command_that_hangs_is_unknown_and_the_rest_is_judged(three: Servers, 
     slow_down(three, tmp_path)
     file = tmp_path / "cluster.yaml"
     file.write_text(file.read_text().replace(f"python: {tmp_path}/slow-python", "python: python3", 2))
-    seen = {(f["subject"], f["check"]): f for f in railbed(tmp_path, "check", "--json", "--timeout", "4").findings}
+    seen = {(f["subject"], f["check"]): f for f in railbed(tmp_path, "check", "--json", "--timeout", "10").findings}
     assert seen["n3", "reachable"]["verdict"] == "ok"
     assert seen["n3", "torch_equal"]["verdict"] == "unknown"
-    assert seen["n3", "torch_equal"]["observed"] == "torch did not finish within 2 s"
+    assert seen["n3", "torch_equal"]["observed"] == "torch did not finish within 5 s"
     assert seen["n3", "disk_space"]["verdict"] == seen["n1", "disk_space"]["verdict"]
 
 
@@ -144,14 +144,14 @@ def test_a_host_that_hangs_half_way_is_one_finding(tmp_path: Path) -> None:
     options = [f"SetEnv HOME={tmp_path}/keys PATH={lscpu.parent}:/usr/bin:/bin"]
     with running_servers(3, tmp_path / "keys", options=options) as servers:
         (tmp_path / "cluster.yaml").write_text(servers.cluster_yaml())
-        process = start(tmp_path, "check", "--json", "--timeout", "6")
+        process = start(tmp_path, "check", "--json", "--timeout", "12")
         await_path(tmp_path / "begun")
         servers.servers[2].freeze()
         out, err = process.communicate(timeout=60)
     findings = [record for line in out.splitlines() if (record := json.loads(line))["kind"] == "finding"]
     seen = {(f["subject"], f["check"]): f for f in findings}
     assert seen["n3", "reachable"]["verdict"] == "fail", err
-    assert "no answer within 6 s" in seen["n3", "reachable"]["observed"]
+    assert "no answer within 12 s" in seen["n3", "reachable"]["observed"]
     for (subject, check), finding in seen.items():
         # What was read before it hung is judged as on the others; what was not is told of once, above.
         if subject == "n3" and check not in ("reachable", "governor", "nodes_alike"):
@@ -175,7 +175,7 @@ def test_ctrl_c_and_kill_end_everything_and_say_so(three: Servers, tmp_path: Pat
     process = start(tmp_path, "check")
     await_path(begun)
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.decode() == "railbed: interrupted\n"
     (run,) = railbed(tmp_path, "runs", "--json").records

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.ranks import Starter, free_port, losses, recipe, wait_for, write_tokens
 
-pytestmark = pytest.mark.xdist_group("mpi")
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("mpi")]
 
 
 @pytest.fixture(scope="module")

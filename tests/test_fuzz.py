@@ -12,10 +12,13 @@ from pydantic_core import to_json
 
 from railbed.errors import ParseError
 from railbed.probes.interpret import all_probes
+from tests.support.examples import examples
 
 CASES = Path(__file__).parent / "cases" / "probes"
 NAMES = sorted(all_probes())
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=examples(150), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 def texts_of(probe: str) -> list[str]:

@@ -17,6 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tests.support.cli import railbed, start
 from tests.support.sshd import running_servers
 
+pytestmark = pytest.mark.whole
+
 RECIPE = """
 extends: tiny
 steps: 12

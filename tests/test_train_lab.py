@@ -66,7 +66,9 @@ def test_training_survives_a_node_and_loses_nothing(
     generations = [one["data"]["nodes"] for one in events(records, "generation")]
     assert generations[0] == NODES
     assert [node for node in NODES if node != fault[1]] in generations
-    assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
+    told = losses(records)
+    assert told == pytest.approx({step: undisturbed[step] for step in told}, rel=2e-4)
+    assert len(told) >= len(undisturbed) - 1  # a fault may swallow the last words of a node, of a step that was saved
     _files_tell_one_history(max(Path(healed.folder, "runs").glob("*-train*")), records)
     assert proof(records)["observed"].startswith("gradients went over TCP")
 

@@ -12,7 +12,7 @@ import pytest
 from railbed.train.job import ResumeSource
 from tests.support.ranks import Rank, Starter, losses, recipe, write_tokens
 
-pytestmark = pytest.mark.xdist_group("train")
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
 SEQUENCES = 24
 BY_SPEED = recipe(shares="speed", batch={"sequences": SEQUENCES, "micro": 1}, checkpoint={"steps": 10})
 EQUAL = {**BY_SPEED, "shares": "equal"}

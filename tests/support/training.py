@@ -39,6 +39,8 @@ class Training:
         """Nodes of the generation that runs."""
         self.steps = 0
         """Steps that this generation has made."""
+        self.step = 0
+        """The last step that was told."""
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -73,7 +75,8 @@ class Training:
         self.records.append(record)
         if record.get("name") == "generation":
             self.generation, self.nodes, self.steps = record["data"]["generation"], record["data"]["nodes"], 0
-        self.steps += record.get("name") == "loss"
+        if record.get("name") == "loss":
+            self.steps, self.step = self.steps + 1, record["labels"]["step"]
         return record
 
     def _words(self) -> str:

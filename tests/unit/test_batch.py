@@ -39,20 +39,20 @@ async def test_outputs_come_apart_in_order() -> None:
 
 async def test_a_command_that_hangs_is_ended_and_the_rest_goes_on() -> None:
     hung, fine = await run(
-        Command(key="hung", script="echo begun; sleep 60 | cat", timeout=0.5), Command(key="fine", script="echo fine")
+        Command(key="hung", script="echo begun; sleep 60 | cat", timeout=1.5), Command(key="fine", script="echo fine")
     )
     assert hung.exit is None
-    assert hung.failure == "did not finish within 0.5 s"
+    assert hung.failure == "did not finish within 1.5 s"
     assert hung.stdout == b"begun\n"
     assert fine.stdout == b"fine\n"
 
 
 async def test_a_command_that_will_not_end_costs_only_its_shell() -> None:
     hung, fine = await run(
-        Command(key="hung", script="trap '' TERM INT HUP; echo begun; sleep 30; sleep 30", timeout=0.3),
+        Command(key="hung", script="trap '' TERM INT HUP; echo begun; sleep 30; sleep 30", timeout=1.5),
         Command(key="fine", script="echo fine"),
     )
-    assert (hung.failure, hung.stdout) == ("did not finish within 0.3 s", b"begun\n")
+    assert (hung.failure, hung.stdout) == ("did not finish within 1.5 s", b"begun\n")
     assert (fine.key, fine.stdout) == ("fine", b"fine\n")
 
 
@@ -134,8 +134,10 @@ async def test_cancelling_ends_the_command(tmp_path: Path) -> None:
 
 
 def _alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_as_root_asks_sudo_only_where_it_must(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from railbed.discover.build import build, notices
 from railbed.discover.sighting import Sighting, sighting_of
 from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
+from tests.support.examples import examples
 from tests.support.machines import sites
 
-SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-FEWER = settings(SETTINGS, max_examples=40)
+SETTINGS = settings(
+    max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+FEWER = settings(SETTINGS, max_examples=examples(40))
 Site = Mapping[str, DeviceFacts]
 BY_HAND = """
 name: x

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 GROUPED = """
 import pytest
 
@@ -20,6 +22,7 @@ def test_it(number, worker_id):
 """
 
 
+@pytest.mark.whole
 def test_xdist_keeps_groups_together(tmp_path: Path) -> None:
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "."]
