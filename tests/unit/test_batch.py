@@ -133,6 +133,25 @@ async def test_cancelling_ends_the_command(tmp_path: Path) -> None:
     assert not _alive(int(pid_file.read_text()))
 
 
+async def test_cancelled_while_its_shell_ends_it_is_seen_to_its_end() -> None:
+    """Ctrl-C, or a failure elsewhere, may come when the answer is there already and only the shell is still ending."""
+    shells: list[int] = []
+
+    async def ask() -> None:
+        async with LocalTransport("here").open("trap '' TERM; echo $$; sleep 60 & wait; wait") as shell:
+            shells.append(int(await shell.read(1)))
+
+    task = asyncio.create_task(ask())
+    while not shells:
+        await asyncio.sleep(0.01)
+    for _ in range(3):
+        await asyncio.sleep(0.1)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not Path(f"/proc/{shells[0]}").exists()  # not even as a zombie
+
+
 def _alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -64,24 +64,31 @@ async def _open(command: str) -> AsyncIterator[Program]:
     try:
         yield _LocalProgram(process)
     finally:
-        await _end(process)
+        await _seen_through(asyncio.create_task(_end(process)))
+
+
+async def _seen_through(ending: asyncio.Task[None]) -> None:
+    """Wait for an end that takes its time, also when cancelled meanwhile: half ended, a stubborn shell would stay."""
+    cancelled: asyncio.CancelledError | None = None
+    while not ending.done():
+        try:
+            await asyncio.wait({ending})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    ending.result()
+    if cancelled:
+        raise cancelled
 
 
 async def _end(process: Process) -> None:
-    """End the shell and all it started: politely, then for good. Then see its pipes to their end."""
+    """End the shell and all it started, politely, then for good; and see its pipes to their end."""
     assert process.stdin is not None
     process.stdin.close()
-    _signal(process, signal.SIGTERM)
-    try:
-        async with asyncio.timeout(ENDING_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        pass
-    _signal(process, signal.SIGKILL)
-    await process.wait()
-    with contextlib.suppress(TimeoutError, OSError):
-        async with asyncio.timeout(ENDING_SECONDS):
-            await process.communicate()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal(process, number)
+        with contextlib.suppress(TimeoutError, OSError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                await process.communicate()  # not wait(), which waits for pipes that nobody reads, too
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
