@@ -100,15 +100,12 @@ class SshTransport:
         """Start a program on the machine."""
         connection = await self._with_room()
         try:
-            process: asyncssh.SSHClientProcess[bytes] = await connection.create_process(command, encoding=None)
-        except (asyncssh.Error, OSError) as error:
-            self._running[connection] -= 1
-            raise Unreachable(f"no program could be started: {error}") from error
-        try:
-            yield _SshProgram(process)
+            process = await _started(connection, command)
+            try:
+                yield _SshProgram(process)
+            finally:
+                process.close()  # ends its input, and with that the program and all it started
         finally:
-            # Ends its input, and with that the program and all it started.
-            process.close()
             self._running[connection] -= 1
 
     async def _with_room(self) -> asyncssh.SSHClientConnection:
@@ -137,6 +134,13 @@ class _SshProgram:
             return await (self._process.stdout if stream == 1 else self._process.stderr).read(CHUNK)
         except (asyncssh.Error, OSError):
             return b""
+
+
+async def _started(connection: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHClientProcess[bytes]:
+    try:
+        return await connection.create_process(command, encoding=None)
+    except (asyncssh.Error, OSError) as error:
+        raise Unreachable(f"no program could be started: {error}") from error
 
 
 async def _close(connection: asyncssh.SSHClientConnection) -> None:
