@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.ranks import Starter, free_port, losses, recipe, wait_for, write_tokens
+from tests.support.ports import free_port
+from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("mpi")]
 

@@ -8,7 +8,6 @@ import os
 import queue
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 
 from railbed.train.job import JobSpec, ResumeSource
 from tests.support.forked import Forked, nursery
+from tests.support.ports import free_port
 
 SMALL: dict[str, Any] = {
     "description": "a model for tests: 50 thousand parameters",
@@ -80,12 +80,6 @@ def write_tokens(folder: Path, *, count: int = 6000, vocabulary: int = 64) -> Pa
     about = {"dtype": "uint16", "tokens": count, "train": count * 9 // 10, "vocabulary": vocabulary, "end_of_text": 0}
     (folder / "tokens.json").write_text(json.dumps(about))
     return folder
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @dataclass

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.ports import free_port
+
 SSHD = shutil.which("sshd") or next((path for path in ("/usr/sbin/sshd",) if Path(path).exists()), None)
 START_SECONDS = 10.0
 
@@ -116,7 +118,7 @@ def _make_keys(servers: Servers, shell: str) -> None:
 
 
 def _start(folder: Path, address: str, options: Sequence[str]) -> Server:
-    port = _free_port(address)
+    port = free_port(address)
     config = folder / f"sshd-{address}.conf"
     config.write_text(
         "\n".join(
@@ -145,12 +147,6 @@ def _start(folder: Path, address: str, options: Sequence[str]) -> Server:
     server = Server(address, port, process)
     _await_port(server, folder / f"{address}.log")
     return server
-
-
-def _free_port(address: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
 
 
 def _await_port(server: Server, log: Path) -> None:

@@ -18,6 +18,7 @@ from railbed.fleet import Fleet
 from railbed.transport.base import Target
 from railbed.transport.local import reach_local
 from tests.support.benchsite import processes_with
+from tests.support.ports import free_port
 
 SERVE = """
 import socket, sys
@@ -59,22 +60,16 @@ def tool(**changes: object) -> Tool:
     return Tool(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-async def run(made: Tool, port: int, count: int = 1) -> list[Measured | NotMeasured]:
+async def run(made: Tool, *ports: int) -> list[Measured | NotMeasured]:
     targets = [Target(name=name, host="local") for name in ("one", "two")]
     async with Fleet(targets, reach_local) as fleet:
         jobs = [
             Job(
                 tool=made,
-                call=Call(test="toy", client=End(node="one"), server=End(node="two"), port=port + number),
+                call=Call(test="toy", client=End(node="one"), server=End(node="two"), port=port),
                 key=f"toy.{number}",
             )
-            for number in range(count)
+            for number, port in enumerate(ports)
         ]
         return await run_together(fleet, jobs)
 
@@ -145,9 +140,8 @@ async def test_what_a_client_printed_must_be_understood() -> None:
 
 async def test_one_of_many_that_fails_leaves_the_others() -> None:
     """The middle one's port is taken; all three run at the same time."""
-    port = free_port()
-    with socket.create_server(("127.0.0.1", port + 1)):
-        outcomes = await run(tool(), port, count=3)
+    with socket.create_server(("127.0.0.1", free_port())) as taken:
+        outcomes = await run(tool(), free_port(), taken.getsockname()[1], free_port())
     assert [isinstance(one, Measured) for one in outcomes] == [True, False, True], outcomes
 
 
