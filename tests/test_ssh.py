@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import subprocess
+import time
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -19,6 +20,7 @@ from railbed.fleet import Answer, Fleet
 from railbed.model.cluster import Login, Secret
 from railbed.transport.base import Command, Target
 from railbed.transport.reach import live_reach
+from tests.support.benchsite import processes_with
 from tests.support.sshd import SSHD, Server, Servers, running_servers
 
 pytestmark = [pytest.mark.ssh, pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed")]
@@ -34,7 +36,7 @@ def three(tmp_path: Path) -> Iterator[Servers]:
 
 @pytest.fixture
 def one(tmp_path: Path) -> Iterator[Servers]:
-    with running_servers(1, tmp_path) as servers:
+    with running_servers(1, tmp_path, options=["LogLevel VERBOSE"]) as servers:
         yield servers
 
 
@@ -79,6 +81,30 @@ async def test_every_machine_answers_over_one_connection(three: Servers) -> None
     for server in three.servers:
         log = (three.folder / f"{server.address}.log").read_text()
         assert log.count("Accepted publickey") == 1
+
+
+async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(one: Servers, tmp_path: Path) -> None:
+    """A server allows ten programs a connection; one that nobody waited for would count, and run, until its end."""
+    (target,) = targets(one)
+    async with live_reach() as reach, reach(target) as transport:
+
+        async def start(command: str) -> None:
+            async with transport.open(command) as program:
+                await program.read(1)
+
+        for number in range(20):
+            starting = asyncio.create_task(start(f"touch {tmp_path}/{number}; exec sh -c 'cat; : {tmp_path}'"))
+            await asyncio.sleep(0)  # asked for, not answered
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            assert starting.cancelled()
+            await start("true")
+        deadline = time.monotonic() + 30
+        while processes_with(f"cat; : {tmp_path}") and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        assert processes_with(f"cat; : {tmp_path}") == []
+    assert (tmp_path / "19").exists()
+    assert (one.folder / f"{target.host}.log").read_text().count("Accepted publickey") == 1
 
 
 async def test_a_dead_machine_is_a_value_and_nothing_else_is_lost(three: Servers) -> None:

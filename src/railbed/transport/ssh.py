@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,14 +100,20 @@ class SshTransport:
     async def open(self, command: str) -> AsyncIterator[Program]:
         """Start a program on the machine."""
         connection = await self._with_room()
+        starting = asyncio.create_task(_start(connection, command))
         try:
-            process = await _started(connection, command)
-            try:
-                yield _SshProgram(process)
-            finally:
-                process.close()  # ends its input, and with that the program and all it started
+            # Who is cancelled while it starts does not wait for it: it is ended once it is there.
+            yield _SshProgram(await asyncio.shield(starting))
         finally:
-            self._running[connection] -= 1
+            starting.add_done_callback(partial(self._end, connection))
+
+    def _end(
+        self, connection: asyncssh.SSHClientConnection, started: asyncio.Task[asyncssh.SSHClientProcess[bytes]]
+    ) -> None:
+        """End a program's input, and with that the program and all it started."""
+        self._running[connection] -= 1
+        if not started.cancelled() and started.exception() is None:
+            started.result().close()
 
     async def _with_room(self) -> asyncssh.SSHClientConnection:
         """Return a connection for one more program, which is counted from now on."""
@@ -136,7 +143,7 @@ class _SshProgram:
             return b""
 
 
-async def _started(connection: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHClientProcess[bytes]:
+async def _start(connection: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHClientProcess[bytes]:
     try:
         return await connection.create_process(command, encoding=None)
     except (asyncssh.Error, OSError) as error:
