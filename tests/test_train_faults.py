@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -44,7 +44,7 @@ def test_twenty_random_faults_in_one_run_change_nothing(lab: RunningLab) -> None
     tell(f"seed {seed}")
     chance = random.Random(seed)  # noqa: S311
     options = ["small.yaml", "--set", f"steps={STEPS}"]
-    undisturbed = losses(trained(lab, *options, "--ranks", "1", "--cluster", "local"))
+    undisturbed, on_three = (losses(trained(lab, *options, "--ranks", n, "--cluster", "local")) for n in ("1", "3"))
     kinds = list(KINDS * 3)
     chance.shuffle(kinds)
     assert lab.fault(*SLOW).code == 0
@@ -59,18 +59,23 @@ def test_twenty_random_faults_in_one_run_change_nothing(lab: RunningLab) -> None
         assert lab.fault("heal", "rail0").code == 0
         assert run.end() == 0
     told = losses(run.records)
-    # Sums are made in another order after every restart, and a hundred steps make 2e-4 of that at most, in the middle
-    # 6e-5; a learning rate that is wrong by one part in ten thousand makes 6.6e-4 in the middle.
-    apart = [abs(loss - undisturbed[step]) / undisturbed[step] for step, loss in told.items()]
-    assert median(apart) < 2e-4
-    # Once a single step was 1.1e-3 off, and those around it were not; why is not known.
-    assert max(apart) < 5e-3
+    # Ranks sum in another order than one alone, and how far that carries depends on the text, which is this machine's
+    # own: in the middle 6e-6 with one, with another 7e-5 and 1.3e-3 at a single step. So it is measured; twenty
+    # restarts add a third. A learning rate that is wrong by one part in ten thousand makes a hundred times as much.
+    rounding, found = apart(on_three, undisturbed), apart(told, undisturbed)
+    assert median(found) < 5 * median(rounding)
+    assert max(found) < 5 * max(rounding)
     assert STEPS in told
     assert len(told) > STEPS - FAULTS  # a fault may swallow the last words of a node
     used = history(generations_of(run.records))
     # Not the counters themselves: pytest takes hours to tell how two of this size differ.
     assert [sequence for sequence in range(STEPS * BATCH) if used[sequence] != 1] == []
     assert len(used) == STEPS * BATCH
+
+
+def apart(told: Mapping[int, float], others: Mapping[int, float]) -> list[float]:
+    """Return by how much of itself each loss differs."""
+    return [abs(loss - others[step]) / others[step] for step, loss in told.items()]
 
 
 def until_enough_run(run: Training, steps: int, nodes: int, latest: int) -> None:
