@@ -442,3 +442,18 @@ def test_tokens_that_nobody_decoded() -> None:
 )
 def test_words(text: str, wanted: str) -> None:
     assert text.replace(JOIN, " ") == wanted
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told", "worded"),
+    [
+        ([Verdict.OK], "1 finding is well", "All well"),
+        ([Verdict.OK] * 2, "2 findings are well", "All well"),
+        ([Verdict.OK, *[Verdict.SKIPPED] * 2], "1 finding is well, 2 skipped", "All well"),
+        ([Verdict.SKIPPED], "nothing was judged, 1 finding skipped", "Worth a look"),
+    ],
+)
+def test_what_was_skipped_is_not_said_to_be_well(verdicts: list[Verdict], told: str, worded: str) -> None:
+    page = page_of(*(finding(verdict, check=f"rule{number}") for number, verdict in enumerate(verdicts)))
+    assert told in page.verdict.replace(JOIN, " ")
+    assert worded in said(page)

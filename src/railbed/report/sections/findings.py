@@ -34,7 +34,17 @@ def headline(run: RunData) -> Headline | None:
     open_ones = [finding for finding in run.findings if finding.verdict not in FINE]
     if open_ones:
         return Headline(f"{plural(len(open_ones), 'finding')} to look at", "notice")
-    return Headline(f"all {plural(len(run.findings), 'finding')} are well" if len(run.findings) > 1 else "it is well")
+    return _without_complaint(run.findings)
+
+
+def _without_complaint(findings: Sequence[Finding]) -> Headline:
+    """Say what is well; what was skipped was not judged, and is no part of it."""
+    skipped = sum(finding.verdict is Verdict.SKIPPED for finding in findings)
+    well = len(findings) - skipped
+    if not well:
+        return Headline(f"nothing was judged, {plural(skipped, 'finding')} skipped", "notice")
+    text = f"{plural(well, 'finding')} {'is' if well == 1 else 'are'} well"
+    return Headline(f"{text}, {skipped} skipped" if skipped else text)
 
 
 def show(run: RunData) -> Sequence[Block] | None:
