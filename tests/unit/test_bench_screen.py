@@ -42,8 +42,8 @@ def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[st
     found = shown(capsys, *(pair("n1>n2", one, arm=arm) for arm, repeats in values.items() for one in repeats))
     assert [line.split() for line in found] == [
         ["arm", "test", "how", "over", "middle"],
-        ["MTU", "1500", "ib_write_bw", "pair", "rail0", "5", "Gb/s"],
-        ["MTU", "9000", "ib_write_bw", "pair", "rail0", "9.5", "Gb/s"],
+        ["MTU", "1500", "ib_write_bw", "pair", "rail0", "5.00", "Gb/s"],
+        ["MTU", "9000", "ib_write_bw", "pair", "rail0", "9.50", "Gb/s"],
     ]
 
 
@@ -51,7 +51,7 @@ def test_of_many_ways_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> N
     found = shown(capsys, pair("n1>n2", 1.0), pair("n2>n1", 3.0), pair("n3>n1", 4.0))
     assert [line.split() for line in found] == [
         ["test", "how", "over", "ways", "lowest", "middle", "highest"],
-        ["ib_write_bw", "pair", "rail0", "3", "1", "3", "4", "Gb/s"],
+        ["ib_write_bw", "pair", "rail0", "3", "1.00", "3.00", "4.00", "Gb/s"],
     ]
 
 
@@ -77,3 +77,17 @@ def test_what_fails_again_and_again_is_said_once(capsys: pytest.CaptureFixture[s
     found = shown(capsys, failed, failed, failed)
     assert found[0].split() == ["n1", "3", "failed"]
     assert found[1].split("  ")[-1] == "no answer (3 times); expected a number"
+
+
+def test_an_answer_is_told_once_and_one_that_is_not_there_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    answered, not_answered = (
+        Finding(check="bench_difference", subject=subject, verdict=verdict, expected="", observed=observed, why="")
+        for subject, verdict, observed in (
+            ("bandwidth", Verdict.OK, "no difference seen"),
+            ("half_round_trip", Verdict.UNKNOWN, "too few"),
+        )
+    )
+    found = shown(capsys, answered, not_answered)
+    assert found[:2] == ["bandwidth: no difference seen", "unknown half_round_trip: too few"]
+    assert found[2].startswith("1 unknown · 1 ok"), found
+    assert len(found) == 3

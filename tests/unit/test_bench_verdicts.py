@@ -132,7 +132,7 @@ def test_an_outlier_is_named_with_its_cable() -> None:
     assert (found.subject, found.verdict) == ("c", Verdict.FAIL)
     inwards = [sent(40 if way[1] == "c" else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
     (found,) = against_others(here, inwards)
-    assert (found.subject, found.verdict, found.observed) == ("c/e0", Verdict.FAIL, "receives 40 Gb/s in 3 ways")
+    assert (found.subject, found.verdict, found.observed) == ("c/e0", Verdict.FAIL, "receives 40.00 Gb/s in 3 ways")
     assert "leaf1 Ethernet1/3" in found.remedy
     incast = [sent(10 * number, one, "a", pattern="incast") for number, one in enumerate("bcd", 1)]
     assert list(against_others(here, incast)) == []

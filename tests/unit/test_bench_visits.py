@@ -57,7 +57,7 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
             seen.keep(side, repeat, value)
     *bounds, finding = answer(seen)
     assert isinstance(finding, Finding)
-    assert "direct 1 µs, switch 2 µs: switch is worse by 100.0 %" in finding.observed
+    assert "direct 1.000 µs, switch 2.000 µs: switch is worse by 100.0 %" in finding.observed
     assert "in two visits 5 minutes apart, so whatever else changed between them is in it" in finding.observed
     assert "not what else changed between the visits" in finding.why
     told = {str(one.labels["bound"]): one.value for one in bounds if isinstance(one, Measurement)}

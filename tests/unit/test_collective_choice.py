@@ -59,7 +59,7 @@ def test_what_is_asked_for_is_refused_and_never_replaced() -> None:
 def test_the_faster_is_taken_and_the_other_told() -> None:
     fast = decide("auto", NODES, {"mpi": timings(0.002), "gloo": timings(0.005)}, "")
     assert (fast.engine, fast.falls_back) == ("mpi", False)
-    assert fast.reason.startswith("mpi over RDMA (rxe0:1): 1.05 MB in 2 ms, 524 MB/s; gloo over TCP (rail0) works")
+    assert fast.reason.startswith("mpi over RDMA (rxe0:1): 1.05 MB in 2.00 ms, 524 MB/s; gloo over TCP (rail0) works")
     slow = decide("auto", NODES, {"mpi": timings(0.5), "gloo": timings(0.1)}, "")
     assert (slow.engine, slow.falls_back) == ("gloo", True)
     assert "mpi over RDMA (rxe0:1) works and takes 500 ms where gloo takes 100 ms" in slow.reason

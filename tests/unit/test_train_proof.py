@@ -174,7 +174,7 @@ class TestWords:
         said = judged(*nodes)
         assert said.verdict is Verdict.OK
         assert said.observed == (
-            "99.4 % of 62 GB of gradients crossed RoCE on both nodes; 0.6 % over TCP at the most, control included"
+            "99.4 % of 62.0 GB of gradients crossed RoCE on both nodes; 0.6 % over TCP at the most, control included"
         )
         assert in_short(nodes) == "99.4 % RoCE"
 
@@ -182,7 +182,7 @@ class TestWords:
         nodes = [traffic(name, rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)) for name in "abc"]
         said = judged(*nodes, transport="gloo", demanded=False)
         assert said.verdict is Verdict.WARN
-        assert said.observed == "gradients went over TCP: 93 GB on all 3 nodes, because gloo speaks TCP only"
+        assert said.observed == "gradients went over TCP: 93.0 GB on all 3 nodes, because gloo speaks TCP only"
         assert "--transport mpi" in said.remedy
         assert in_short(nodes) == "over TCP"
 
@@ -191,7 +191,7 @@ class TestWords:
         bad = traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB))
         said = judged(good, bad, transport="nccl")
         assert said.verdict is Verdict.FAIL
-        assert said.observed.endswith("31 GB on b, because nccl took sockets although RDMA is there")
+        assert said.observed.endswith("31.0 GB on b, because nccl took sockets although RDMA is there")
 
     def test_an_obstacle_is_the_cause(self) -> None:
         said = judged(traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)), obstacle="no GID")
@@ -208,11 +208,11 @@ class TestWords:
             (traffic("a", rdma=None, tcp=Span.exactly(0)), "mlx5_0/1 of a does not count the bytes it sends"),
             (
                 traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0)),
-                "neither RDMA nor TCP on the rails of a moved by 31 GB",
+                "neither RDMA nor TCP on the rails of a moved by 31.0 GB",
             ),
             (
                 traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB)),
-                "RDMA moved 40 GB and TCP 0 B to 40 GB on a at the same time",
+                "RDMA moved 40.0 GB and TCP 0 B to 40.0 GB on a at the same time",
             ),
         ],
         ids=lambda value: value if isinstance(value, str) else "",
@@ -225,7 +225,7 @@ class TestWords:
     def test_partly(self) -> None:
         half = Span.exactly(31 * GB // 2)
         said = judged(traffic("a", rdma=half, tcp=half))
-        assert said.observed.startswith("gradients went partly over TCP: 31 GB on a")
+        assert said.observed.startswith("gradients went partly over TCP: 31.0 GB on a")
 
 
 def counters(segments: int, tx_bytes: int, packets: int, *, begin: bool = False) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class TestLedger:
         told = self.tell(ledger, begin, progress(2_000_000), progress(2_000_000), end)
         (path,) = [one for one in told if isinstance(one, Event) and one.name == "gradient_path"]
         assert path.data["verdict"] == "ok"
-        assert "96.8 % of 8 MB of gradients crossed RoCE on both nodes" in path.message
+        assert "96.8 % of 8.00 MB of gradients crossed RoCE on both nodes" in path.message
         *numbers, last = ledger.closing()
         assert isinstance(last, Finding)
         assert last.verdict is Verdict.OK
@@ -281,7 +281,7 @@ class TestLedger:
         found = ledger.finding()
         assert found is not None
         assert found.verdict is Verdict.FAIL
-        assert "4 MB on both nodes" in found.observed
+        assert "4.00 MB on both nodes" in found.observed
 
     def test_a_node_alone_proves_nothing(self) -> None:
         ledger = self.ledger()
@@ -298,7 +298,7 @@ class TestLedger:
             ledger.hear(node, first, counters(300, 1_100_000, 0))
         found = ledger.finding()
         assert found is not None
-        assert "a: 1 MB of gradients, 2 MB sent by the hook" in found.evidence
+        assert "a: 1.00 MB of gradients, 2.00 MB sent by the hook" in found.evidence
 
 
 @pytest.mark.parametrize(

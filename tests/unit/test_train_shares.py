@@ -85,7 +85,7 @@ def test_a_rank_that_costs_more_than_it_gives() -> None:
     assert cost.seconds == pytest.approx(0.52)
     assert cost.without == pytest.approx(0.08 + 0.02 * 3 / 4)
     assert cost_words(["a", "b", "c"], cost) == (
-        "c costs more than it gives: computing and summing take about 520 ms of a step with it, and about 95 ms "
+        "c costs more than it gives: computing and summing take about 520 ms of a step with it, and about 95.0 ms "
         "without it; leave it out to be faster"
     )
 

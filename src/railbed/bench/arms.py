@@ -10,6 +10,7 @@ from railbed.bench.experiment import Arm, Comparison
 from railbed.bench.plan import Plan, Trial
 from railbed.bench.statistics import Difference, paired_difference, separate_difference
 from railbed.bench.suite import Step
+from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Record, Verdict
 
 DIFFERENCE, ARM_VALUE = "bench_difference", "arm_value"
@@ -135,7 +136,7 @@ def _difference(contest: Contest) -> Difference | None:
 
 def worded(found: Difference, a: str, b: str, measure: str, unit: str) -> str:
     """Return the answer as a sentence."""
-    numbers = f"{a} {found.a:.4g} {unit}, {b} {found.b:.4g} {unit}"
+    numbers = f"{a} {number(found.a)} {unit}, {b} {number(found.b)} {unit}"
     shown, scale = ("%", 100 / found.a) if found.a else (unit, 1.0)
     low, high = sorted(bound * scale for bound in (found.low, found.high))
     interval = f"{low:+z.1f} {shown} to {high:+z.1f} {shown}, 95 % confidence, {found.repeats} repeats"

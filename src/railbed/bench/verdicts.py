@@ -10,6 +10,7 @@ from railbed.bench.limits import YOUNG, Limit, judge_bandwidth, latency_limit, s
 from railbed.bench.outliers import Outlier, Sample, find_outliers
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.statistics import median
+from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 
 LINE_RATE, LATENCY, OUTLIER, BASELINE = "bench_line_rate", "bench_latency", "bench_outlier", "bench_baseline"
@@ -88,7 +89,7 @@ def _line_rate(site: BenchSite, subject: str, what: str, total: float, group: Se
         subject,
         judge_bandwidth(total, limit),
         f"{limit.gbps:.4g} Gb/s: {limit.part} is the slowest part",
-        f"{total:.4g} Gb/s, {total / limit.gbps:.0%} ({what})",
+        f"{number(total)} Gb/s, {total / limit.gbps:.0%} ({what})",
         WHY_RATE,
         remedy="`railbed check` looks at MTU, PFC, PCIe and cables of both ends",
     )
@@ -112,7 +113,7 @@ def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Ite
         limit = latency_limit(direct=direct, whole=group[0].name == "round_trip")
         way = "over a cable" if direct else "through a switch"
         verdict = Verdict.FAIL if value > limit else Verdict.OK
-        observed = f"{value:.4g} µs ({labels['test']})"
+        observed = f"{number(value)} µs ({labels['test']})"
         yield _finding(LATENCY, subject, verdict, f"at most {limit:g} µs {way}", observed, WHY_LATENCY)
 
 
@@ -154,7 +155,9 @@ def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iter
             yield _outlier(site, outlier, alike.test, alike.unit)
         if not alike.outliers and len(alike.samples) >= 3:
             values = [sample.value for sample in alike.samples]
-            observed = f"{alike.test}: {min(values):.4g} to {max(values):.4g} {alike.unit} over {len(values)} ways"
+            observed = (
+                f"{alike.test}: {number(min(values))} to {number(max(values))} {alike.unit} over {len(values)} ways"
+            )
             yield _finding(OUTLIER, "cluster", Verdict.OK, "ways that are alike", observed, WHY_OUTLIER)
 
 
@@ -174,12 +177,12 @@ def _outlier(site: BenchSite, outlier: Outlier, test: str, unit: str) -> Finding
         subject,
         # One way alone may have met a busy moment; what all ways of a port or rail do is no chance.
         Verdict.WARN if outlier.kind == "pair" else Verdict.FAIL,
-        f"{outlier.usual:.4g} {unit} as the others ({test})",
-        f"{what} {value:.4g} {unit} in {_ways(outlier.samples)}",
+        f"{number(outlier.usual)} {unit} as the others ({test})",
+        f"{what} {number(value)} {unit} in {_ways(outlier.samples)}",
         WHY_OUTLIER,
         remedy=_advice(outlier, cable),
         evidence="\n".join(
-            f"{one.source} > {one.target} on {one.rail}: {one.value:.6g} {unit}" for one in outlier.samples
+            f"{one.source} > {one.target} on {one.rail}: {number(one.value, 6)} {unit}" for one in outlier.samples
         ),
     )
 
@@ -228,8 +231,8 @@ def against_before(measurements: Iterable[Measurement], baseline: before.Baselin
         labels = group[0].labels
         subject = f"{labels['from']} > {labels['to']}" if "from" in labels else str(labels.get("node", "cluster"))
         now = median([one.value for one in group])
-        expected = f"{kept.middle:.4g} {kept.unit} as in {baseline.run}"
-        observed = f"{now:.4g} {kept.unit}, {-better:.0%} worse ({labels.get('test')}{_size(labels.get('size'))})"
+        expected = f"{number(kept.middle)} {kept.unit} as in {baseline.run}"
+        observed = f"{number(now)} {kept.unit}, {-better:.0%} worse ({labels.get('test')}{_size(labels.get('size'))})"
         yield _finding(BASELINE, subject, verdict, expected, observed, WHY_BASELINE)
     if same or new:
         observed = f"{same} as in {baseline.run}" + (f", {new} not in it" if new else "")

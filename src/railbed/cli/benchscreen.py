@@ -11,10 +11,12 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from railbed.bench.arms import DIFFERENCE
 from railbed.bench.statistics import median
 from railbed.cli.bar import BarScreen
-from railbed.cli.tables import WIDE, TextScreen, printable
-from railbed.model.record import Event, Finding, Measurement, Record
+from railbed.cli.tables import STYLES, WIDE, TextScreen, printable
+from railbed.model.amount import number
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
 UNITS = {
     "bandwidth": "{unit}",
@@ -35,7 +37,7 @@ class BenchScreen(BarScreen):
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
-        self._findings = TextScreen(verbose=verbose)
+        self._findings = TextScreen(verbose=verbose, told_before=frozenset({DIFFERENCE}))
         self._out = Console(highlight=False)
         self._values: dict[Group, dict[str, list[float]]] = {}
         self._answers: list[Text] = []
@@ -69,8 +71,8 @@ class BenchScreen(BarScreen):
                 self._progress.console.print(Text(printable(f"{record.subject} {record.message}"), style="yellow"))
             case Measurement():
                 self._keep(record)
-            case Finding(check="bench_difference"):
-                self._answers.append(Text.assemble((f"{record.subject}: ", "bold"), printable(record.observed)))
+            case Finding(check=check) if check == DIFFERENCE:
+                self._answers.append(_answer(record))
                 self._findings.show(record)
             case _:
                 self._findings.show(record)
@@ -125,22 +127,24 @@ class BenchScreen(BarScreen):
         table.add_column("", no_wrap=True)
         for (*names, unit), ways in self._values.items():
             values = {way: median(repeats) for way, repeats in ways.items()}
-            middle = _number(median(list(values.values())))
-            ends = [str(len(ways)), _number(min(values.values())), middle, _number(max(values.values()))]
+            middle = number(median(list(values.values())), 3)
+            ends = [str(len(ways)), number(min(values.values()), 3), middle, number(max(values.values()), 3)]
             table.add_row(*(printable(names[at]) for at in shown), *(ends if many else [middle]), unit)
             if self._verbose and len(values) > 1:
                 for way, value in values.items():
-                    table.add_row(_dim(way), *[""] * (len(shown) + 1), _number(value), "", "")
+                    table.add_row(_dim(way), *[""] * (len(shown) + 1), number(value, 3), "", "")
         return table
+
+
+def _answer(finding: Finding) -> Text:
+    """Return the answer to a question of an experiment, marked where there is none."""
+    mark = "" if finding.verdict is Verdict.OK else f"{finding.verdict.value} "
+    subject = (f"{printable(finding.subject)}: ", "bold")
+    return Text.assemble((mark, STYLES[finding.verdict]), subject, printable(finding.observed))
 
 
 def _dim(way: str) -> Text:
     return Text(f"  {printable(way)}", style="dim")
-
-
-def _number(value: float) -> str:
-    """Return a number with three digits that count, and without an exponent."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _size(size: str | int | None) -> str:

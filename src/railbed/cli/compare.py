@@ -17,13 +17,14 @@ from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
 from railbed.cli.tables import change_line, printable
 from railbed.errors import UsageError
+from railbed.model.amount import number
 from railbed.model.record import Event, Finding
 from railbed.report import Document
 from railbed.report.comparing import Changed, Compared, compared
 from railbed.report.data import RunData, read
 from railbed.report.page import as_html
 from railbed.report.sidebyside import describe_both
-from railbed.report.words import JOIN, number
+from railbed.report.words import JOIN
 from railbed.store import find_run
 
 BeforeArgument = Annotated[str, typer.Argument(metavar="A", help="Name of a run, or its folder.")]

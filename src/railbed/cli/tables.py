@@ -31,8 +31,10 @@ VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
 class TextScreen(BarScreen):
     """A table per node on standard output; progress on standard error."""
 
-    def __init__(self, *, verbose: bool) -> None:
+    def __init__(self, *, verbose: bool, told_before: frozenset[str] = frozenset()) -> None:
         self._verbose = verbose
+        self._told_before = frozenset() if verbose else told_before
+        """Checks whose findings stand in full above the groups: they are counted, and not listed again."""
         self._out = Console(highlight=False)
         self._started = time.monotonic()
         self._findings: list[Finding] = []
@@ -69,7 +71,7 @@ class TextScreen(BarScreen):
         self._progress.stop()
         for change in self._changes:
             self._out.print(change_line(change))
-        for group in grouped(self._findings):
+        for group in grouped(one for one in self._findings if one.check not in self._told_before):
             self._show_group(group)
         if self._findings:
             self._out.print(self._summary(run))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from railbed.collective.roll import Answer
 from railbed.collective.trial import Timing
 from railbed.errors import RankFailed
+from railbed.model.amount import duration, size
 
 ENGINES = ("nccl", "mpi", "gloo")
 """The best first."""
@@ -108,20 +109,8 @@ def _pace(engine: str, timings: Mapping[str, Sequence[Timing]]) -> float:
 
 def _measured(tried: Sequence[Timing]) -> str:
     last = tried[-1]
-    return f"{_bytes(last.size)} in {_time(last.seconds)}, {_rate(last.rate)}"
+    return f"{size(last.size)} in {duration(last.seconds)}, {size(last.rate)}/s"
 
 
 def _spoken(engine: str, chosen: str, timings: Mapping[str, Sequence[Timing]]) -> str:
-    return f"{_time(_pace(engine, timings))} where {chosen} takes {_time(_pace(chosen, timings))}"
-
-
-def _bytes(size: int) -> str:
-    return f"{size / 1e6:.3g} MB" if size >= 100_000 else f"{size / 1e3:.3g} kB"
-
-
-def _rate(rate: float) -> str:
-    return f"{rate / 1e9:.3g} GB/s" if rate >= 1e9 else f"{rate / 1e6:.3g} MB/s"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+    return f"{duration(_pace(engine, timings))} where {chosen} takes {duration(_pace(chosen, timings))}"

@@ -8,6 +8,7 @@ from html import unescape
 from typing import Any
 
 from railbed import __version__
+from railbed.model.amount import number
 from railbed.report.blocks import (
     Block,
     Cell,
@@ -25,7 +26,7 @@ from railbed.report.blocks import (
     Value,
 )
 from railbed.report.document import Document
-from railbed.report.words import clean, number, quoted
+from railbed.report.words import clean, quoted
 
 MOST_ROWS = 40
 _STEERS = re.compile(r"([\\`*_\[\]<>#|~&])")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from railbed.model.amount import number
 from railbed.report.blocks import Value
-from railbed.report.words import number, percent, seconds, size, with_unit
+from railbed.report.words import percent, seconds, size, with_unit
 
 
 def measured(value: float, unit: str) -> Value:

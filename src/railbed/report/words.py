@@ -8,11 +8,13 @@ import unicodedata
 from collections.abc import Iterable
 from math import isfinite
 
+from railbed.model import amount
+from railbed.model.amount import number
+
 NOT_KNOWN = "unknown"
 JOIN = "\N{NO-BREAK SPACE}"
 """Stands between a number and its unit, so that no line ends there."""
 _SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
 _REPLACED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
@@ -22,19 +24,6 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if char in "\n\t" or unicodedata.category(char) not in _REPLACED else "�" for char in text)
-
-
-def number(value: float, digits: int = 4) -> str:
-    """Return a number with so many digits that count, and thousands apart."""
-    if not isfinite(value):
-        return "not a number" if value != value else ("−∞" if value < 0 else "∞")  # noqa: PLR0124  (that is NaN)
-    if value == 0:
-        return "0"
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:,.0f}".replace("-", "−")
-    if abs(value) < 1e-3:
-        return f"{value:.{digits - 1}g}".replace("-", "−")
-    return f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
 
 
 def seconds(value: float) -> str:
@@ -55,12 +44,7 @@ def seconds(value: float) -> str:
 
 def size(value: float) -> str:
     """Return a number of bytes, in powers of a thousand."""
-    if not isfinite(value):
-        return NOT_KNOWN
-    power = 0
-    while abs(value) >= 999.5 and power < len(_SIZES) - 1:
-        value, power = value / 1000, power + 1
-    return f"{number(value, 3) if power else f'{value:.0f}'}{JOIN}{_SIZES[power]}"
+    return amount.size(value).replace(" ", JOIN) if isfinite(value) else NOT_KNOWN
 
 
 def percent(share: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from railbed.model.amount import duration
 from railbed.train.shares import Cost
 
 MOST_NAMED = 8
@@ -25,7 +26,7 @@ def cost_words(names: Sequence[str], cost: Cost | None) -> str:
     """Return that a rank costs more than it gives; nothing where none does."""
     if cost is None:
         return ""
-    with_it, without = (f"{1000 * seconds:.3g} ms" for seconds in (cost.seconds, cost.without))
+    with_it, without = (duration(seconds) for seconds in (cost.seconds, cost.without))
     return (
         f"{names[cost.rank]} costs more than it gives: computing and summing take about {with_it} of a step with it, "
         f"and about {without} without it; leave it out to be faster"

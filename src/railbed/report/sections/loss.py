@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from railbed.model.amount import number
 from railbed.report.blocks import Block, Figure, Text
 from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.history import recipe, restarts
 from railbed.report.section import Headline, Section
 from railbed.report.series import ends
-from railbed.report.words import number, plural
+from railbed.report.words import plural
 
 FALLEN = 0.98
 """Less than this share of the first loss counts as fallen."""

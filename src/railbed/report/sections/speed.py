@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from railbed.model.amount import number
 from railbed.report.blocks import Block, Cell, Facts
 from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.history import restarts
 from railbed.report.section import Section
 from railbed.report.series import empty, median, quantile
-from railbed.report.words import JOIN, NOT_KNOWN, number, percent
+from railbed.report.words import JOIN, NOT_KNOWN, percent
 
 
 def show(run: RunData) -> Sequence[Block] | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from railbed.launch.fabric import NodeFabric
+from railbed.model.amount import size
 from railbed.model.record import Finding, Verdict
 from railbed.model.span import Span
 from railbed.train.network.proof import NodeTraffic
@@ -16,7 +17,6 @@ WHY = (
     "TCP costs the cores that training needs, and goes past the lossless queue; engines take it without a word where "
     "RDMA does not work."
 )
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class Cause(NamedTuple):
@@ -127,14 +127,6 @@ def told(span: Span | None) -> str:
     if size(span.least) == size(span.most):
         return size(span.most)
     return f"{size(span.least)} to {size(span.most)}"
-
-
-def size(count: float) -> str:
-    """Return bytes with a unit: 31.2 GB."""
-    power = 0
-    while count >= 999.5 and power < len(UNITS) - 1:
-        count, power = count / 1000, power + 1
-    return f"{count:.3g} {UNITS[power]}" if power else f"{count:.0f} B"
 
 
 def _least(traffic: Sequence[NodeTraffic]) -> float:
