@@ -198,6 +198,8 @@ def _names(shown: Sequence[Compared]) -> Iterator[dict[str, Any]]:
             "yanchor": "bottom",
             "yshift": 9,
             "text": label(one.title),
+            "bgcolor": "$paper",
+            "borderpad": 0,
             "showarrow": False,
         }
 

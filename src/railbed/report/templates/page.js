@@ -37,6 +37,7 @@
   function axis() {
     return {
       color: "$muted", gridcolor: "$line", zeroline: false, automargin: true, ticks: "", showline: false,
+      exponentformat: "none", separatethousands: true,
       fixedrange: touch.matches, title: { standoff: 8 }, nticks: 7
     };
   }
