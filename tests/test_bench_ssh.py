@@ -256,7 +256,7 @@ comparisons:
     b: {{test: {b}, pattern: pair, direction: one}}
 """
 ADDRESS = '$(echo $SSH_CONNECTION | cut -d" " -f3)'
-LARGE, SMALL = "iperf3, seconds: 1", "iperf3, seconds: 1, sizes: [256]"
+LARGE, SMALL, LONG = "iperf3, seconds: 1", "iperf3, seconds: 1, sizes: [256]", "iperf3, seconds: 30"
 
 
 def experiment(folder: Path, a: str, b: str) -> str:
@@ -326,8 +326,7 @@ def test_two_visits_that_hear_the_same_see_no_difference(two: Servers, tmp_path:
 def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
     assert two.servers
     marks = [tmp_path / address for address in ("127.0.0.2", "127.0.0.3")]
-    long = "iperf3, seconds: 30"
-    text = experiment(tmp_path, LARGE, long)
+    text = experiment(tmp_path, LARGE, LONG)
     (tmp_path / "e.yaml").write_text(text)
     with start(tmp_path, "bench", "--experiment", "e.yaml") as process:
         await_process(LONG_IPERF3)
@@ -338,6 +337,44 @@ def test_a_change_is_undone_whatever_happens(two: Servers, tmp_path: Path, numbe
     while any(mark.exists() for mark in marks):
         assert time.monotonic() < deadline, "the change is still there"
         time.sleep(0.1)
+    await_none(LONG_IPERF3)
+
+
+def left_changed(folder: Path, b: str) -> None:
+    """Write an experiment whose change cannot be undone on the second node."""
+    mark, refuse = folder / ADDRESS, f"test {ADDRESS} != 127.0.0.3 || {{ echo not today >&2; exit 1; }}"
+    change = f"{{apply: 'touch {mark}', undo: 'rm {mark}; {refuse}'}}"
+    arms = f"a: {{name: changed, change: {change}}}\nb: {{name: plain}}"
+    way = "pattern: pair, direction: one"
+    question = f"  - {{measure: bandwidth, a: {{test: {b}, {way}}}, b: {{test: {b}, {way}}}}}\n"
+    (folder / "e.yaml").write_text(f"repeats: 3\n{arms}\ncomparisons:\n{question * 2}")
+
+
+def test_a_change_that_cannot_be_undone_is_a_finding_and_ends_the_experiment(two: Servers, tmp_path: Path) -> None:
+    """What comes next would take it for what was there before."""
+    assert two.servers
+    left_changed(tmp_path, "iperf3, seconds: 1")
+    done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
+    assert done.code == 1, done
+    (found,) = [one for one in done.findings if one["verdict"] == "fail"]
+    assert (found["check"], found["subject"]) == ("bench_undone", "n2"), found
+    assert "not today" in found["observed"]
+    assert "undo it by hand: rm " in found["remedy"]
+    assert [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"] == ["changed"]
+    answers = [one["observed"] for one in done.findings if one["check"] == "bench_difference"]
+    assert answers[0].startswith("too few repeats")
+    assert answers[1].startswith("not measured, since the change of an arm was not seen undone: n2: ")
+
+
+def test_ctrl_c_does_not_hide_that_a_change_is_still_there(two: Servers, tmp_path: Path) -> None:
+    assert two.servers
+    left_changed(tmp_path, LONG)
+    with start(tmp_path, "bench", "--experiment", "e.yaml") as process:
+        await_process(LONG_IPERF3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 3
+    assert "the change of an arm was not seen undone: n2: " in err.decode()
     await_none(LONG_IPERF3)
 
 

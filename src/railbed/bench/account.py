@@ -116,6 +116,19 @@ def left_out(omitted: Omitted) -> Finding:
     )
 
 
+def not_undone(node: str, arm: str, why: str, remedy: str) -> Finding:
+    """Return the finding for a node that may still be as an arm made it."""
+    return Finding(
+        check="bench_undone",
+        subject=node,
+        verdict=Verdict.FAIL,
+        expected=f"as it was before {arm}",
+        observed=f"the change was not seen undone: {why}",
+        why="A change that stays is met by all that runs next, and the next arm takes it for what was there before.",
+        remedy=remedy,
+    )
+
+
 def unreachable(node: str, why: str) -> Finding:
     """Return the finding for a node that does not answer."""
     return Finding(

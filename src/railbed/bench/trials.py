@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from railbed.bench.account import measurements, not_measured, subject_of, unreachable
+from railbed.bench.change import NotUndone
 from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
 from railbed.bench.plan import Flow, Trial, free_ports
 from railbed.bench.site import BenchSite
@@ -27,6 +28,8 @@ class Progress:
     trials: int = 0
     """Numbers given out, where a plan does not give them."""
     strikes: dict[str, int] = field(default_factory=dict)
+    left_changed: NotUndone | None = None
+    """Why nothing more is measured: an arm's change may still be there."""
     told: set[str] = field(default_factory=set)
     """Nodes that a finding says are gone."""
     measured: list[Measurement] = field(default_factory=list)

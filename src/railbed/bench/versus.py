@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from railbed.bench.account import left_out, unreachable, were_measured
+from railbed.bench.account import left_out, not_undone, unreachable, were_measured
 from railbed.bench.arms import TOO_FEW, Contest, Side, answer, labelled, summed, unanswered
-from railbed.bench.change import changed
+from railbed.bench.change import NotUndone, changed
 from railbed.bench.experiment import Arm, Comparison, Experiment
 from railbed.bench.plan import make_plan
 from railbed.bench.run import read_site
@@ -92,6 +92,9 @@ async def _measured(  # noqa: PLR0917  (all that a turn needs)
         if why := first.misfit(contest):
             yield unanswered(contest, why)
             return
+    if progress.left_changed:
+        yield unanswered(contest, f"not measured, since {progress.left_changed.message}")
+        return
     if not all(side.plan and side.plan.trials for side in contest.now):
         yield unanswered(contest, _why_not(contest))
         return
@@ -130,11 +133,24 @@ async def _in_turns(
                 ):
                     async for record in records:
                         yield labelled(record, side.arm.name)
+            except NotUndone as error:
+                if _ends_all(error.__context__):
+                    raise
+                progress.left_changed = error
             except DeviceError as error:
                 yield Event(name="notice", subject=side.arm.name, message=error.message)
             value = summed(numbered, progress.measured[begun:], contest.comparison.measure)
             if value is not None:
                 yield contest.keep(side, repeat, value)
+            if left := progress.left_changed:
+                for node, reason in left.reasons.items():
+                    yield not_undone(node, side.arm.name, reason, left.hint)
+                return
+
+
+def _ends_all(error: BaseException | None) -> bool:
+    """Whether we are told to end, as by Ctrl-C: then nobody takes a record any more."""
+    return error is not None and not isinstance(error, Exception)
 
 
 def _next(progress: Progress) -> int:
