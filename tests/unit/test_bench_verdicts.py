@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import pytest
 
@@ -136,6 +136,31 @@ def test_an_outlier_is_named_with_its_cable() -> None:
     assert "leaf1 Ethernet1/3" in found.remedy
     incast = [sent(10 * number, one, "a", pattern="incast") for number, one in enumerate("bcd", 1)]
     assert list(against_others(here, incast)) == []
+
+
+def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> None:
+    """perftest adds them up itself; of iperf3 one way may take what the other leaves of a processor."""
+    nodes = ("a", "b", "c", "d")
+    here = site(*(port(node) for node in nodes))
+    one_way = [sent(97, *way) for way in permutations(nodes, 2)]
+    both_ways = []
+    for trial, (one, other) in enumerate(combinations(nodes, 2)):
+        for value, way in ((trial + 1, (one, other)), (49 - trial, (other, one))):
+            both_ways.append(sent(value, *way, direction="both", trial=trial, pair=f"{one}-{other}"))
+    found = list(against_others(here, [*one_way, *both_ways]))
+    assert [(one.verdict, one.observed) for one in found] == [
+        (Verdict.OK, "ib_write_bw, matrix: 97.00 to 97.00 Gb/s over 12 ways"),
+        (Verdict.OK, "ib_write_bw, matrix, both ways: 50.00 to 50.00 Gb/s over 6 ways"),
+    ]
+
+
+def test_a_way_that_is_slow_by_itself_is_not_hidden_by_both_together() -> None:
+    here = site(port("a"), port("b"))
+    found = list(against_hardware(here, [sent(80, "a", "b"), sent(195, "a", "b", direction="both")]))
+    assert [(one.verdict, one.observed) for one in found] == [
+        (Verdict.FAIL, "80.00 Gb/s, 80% (ib_write_bw, matrix)"),
+        (Verdict.OK, "195.0 Gb/s, 98% (ib_write_bw, matrix, both ways)"),
+    ]
 
 
 def test_a_latency_is_an_outlier_where_its_shortest_times_are_long_too() -> None:

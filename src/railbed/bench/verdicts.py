@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from railbed.bench import baseline as before
 from railbed.bench.limits import YOUNG, Limit, judge_bandwidth, latency_limit, slowest
@@ -37,7 +37,7 @@ def all_verdicts(
 def against_hardware(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
     """Judge what every port received in a trial by what the slowest part of the way allows."""
     arrived: dict[tuple[str | int, ...], list[Measurement]] = {}
-    for one in measurements:
+    for one in _both_added_up(measurements):
         if one.name == "bandwidth" and _has_full_rate(one):
             key = tuple(
                 one.labels[name]
@@ -49,7 +49,7 @@ def against_hardware(site: BenchSite, measurements: Iterable[Measurement]) -> It
     for group in arrived.values():
         subject = _subject(site, group)
         total = sum(one.value for one in group)
-        what = f"{group[0].labels['test']}, {group[0].labels['pattern']}"
+        what = _how(group[0].labels)
         # Of several sizes and repeats the best tells what the way can do.
         if total > best.get((subject, what), (0.0, []))[0]:
             best[subject, what] = (total, group)
@@ -62,6 +62,34 @@ def _has_full_rate(one: Measurement) -> bool:
     if one.labels.get("memory") == "gpu":
         return False
     return one.labels.get("test") in RDMA_BANDWIDTH or int(one.labels.get("streams", 1)) > 1
+
+
+def _is_both(labels: Mapping[str, str | int]) -> bool:
+    """Whether both ways of a link were filled at the same time: that compares with its like only."""
+    return labels.get("direction") == "both"
+
+
+def _how(labels: Mapping[str, str | int]) -> str:
+    """Return how something was measured, in short: `iperf3 x8, rounds, both ways`."""
+    streams = int(labels.get("streams", 1))
+    many = f" x{streams}" if streams > 1 else ""
+    return f"{labels['test']}{many}, {labels['pattern']}{', both ways' if _is_both(labels) else ''}"
+
+
+def _both_added_up(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
+    """Yield all measurements, both ways of a trial as one: how two ways share a processor is no matter of a cable.
+
+    perftest adds them up itself, iperf3 does not.
+    """
+    together: dict[tuple[str | int | None, ...], list[Measurement]] = {}
+    for one in measurements:
+        if one.name == "bandwidth" and _is_both(one.labels):
+            key = tuple(one.labels.get(name) for name in ("trial", "pair", "rail"))
+            together.setdefault(key, []).append(one)
+        else:
+            yield one
+    for group in together.values():
+        yield replace(group[0], value=sum(one.value for one in group))
 
 
 def _subject(site: BenchSite, group: Sequence[Measurement]) -> str:
@@ -81,8 +109,7 @@ def _line_rate(site: BenchSite, subject: str, what: str, total: float, group: Se
     if limit is None or any(not port.limits for port in ports):
         reason = next(port.no_limit for port in ports if not port.limits)
         return _finding(LINE_RATE, subject, Verdict.SKIPPED, "", reason, WHY_RATE)
-    # perftest counts both ways of a both-way test together.
-    if labels.get("direction") == "both" and labels.get("tool") == "perftest":
+    if _is_both(labels):
         limit = Limit(part=f"{limit.part}, both ways", gbps=2 * limit.gbps)
     return _finding(
         LINE_RATE,
@@ -121,7 +148,7 @@ def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Ite
 class Alike:
     """Ways that were measured in the same manner, and what lags behind among them."""
 
-    test: str
+    how: str
     unit: str
     samples: Sequence[Sample]
     outliers: Sequence[Outlier]
@@ -129,7 +156,7 @@ class Alike:
 
 def alike_ways(measurements: Iterable[Measurement]) -> Iterator[Alike]:
     """Yield the measurements that can be compared with each other, compared."""
-    measured = list(measurements)
+    measured = list(_both_added_up(measurements))
     best: dict[str, float] = {}
     for one in measured:
         if one.labels.get("stat") == "min":
@@ -140,23 +167,23 @@ def alike_ways(measurements: Iterable[Measurement]) -> Iterator[Alike]:
         apart = str(one.labels.get("pattern", "")).startswith(OWN_LINKS)
         if apart and one.name in ("bandwidth", "half_round_trip", "round_trip"):
             names = ("test", "size", "pattern", "streams", "memory")
-            key = (one.name, *(str(one.labels.get(name, "")) for name in names))
+            key = (one.name, *(str(one.labels.get(name, "")) for name in names), str(_is_both(one.labels)))
             alike.setdefault(key, []).append(group)
     for key, groups in alike.items():
         samples = [_sample(group, best.get(before.key_of(group[0], "min"))) for group in groups]
         found = find_outliers(samples, higher_is_better=before.higher_is_better(key[0]) is True)
-        yield Alike(test=key[1], unit=groups[0][0].unit, samples=samples, outliers=found)
+        yield Alike(how=_how(groups[0][0].labels), unit=groups[0][0].unit, samples=samples, outliers=found)
 
 
 def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
     """Name what lags behind its like."""
     for alike in alike_ways(measurements):
         for outlier in alike.outliers:
-            yield _outlier(site, outlier, alike.test, alike.unit)
+            yield _outlier(site, outlier, alike.how, alike.unit)
         if not alike.outliers and len(alike.samples) >= 3:
             values = [sample.value for sample in alike.samples]
             observed = (
-                f"{alike.test}: {number(min(values))} to {number(max(values))} {alike.unit} over {len(values)} ways"
+                f"{alike.how}: {number(min(values))} to {number(max(values))} {alike.unit} over {len(values)} ways"
             )
             yield _finding(OUTLIER, "cluster", Verdict.OK, "ways that are alike", observed, WHY_OUTLIER)
 
@@ -168,7 +195,7 @@ def _sample(group: Sequence[Measurement], best: float | None) -> Sample:
     return Sample(source=source, target=target, rail=rail, value=value, best=best, trials=trials)
 
 
-def _outlier(site: BenchSite, outlier: Outlier, test: str, unit: str) -> Finding:
+def _outlier(site: BenchSite, outlier: Outlier, how: str, unit: str) -> Finding:
     value = median([sample.value for sample in outlier.samples])
     subject, cable = _blamed(site, outlier)
     what = {"sends": "sends", "receives": "receives"}.get(outlier.kind, "does")
@@ -177,7 +204,7 @@ def _outlier(site: BenchSite, outlier: Outlier, test: str, unit: str) -> Finding
         subject,
         # One way alone may have met a busy moment; what all ways of a port or rail do is no chance.
         Verdict.WARN if outlier.kind == "pair" else Verdict.FAIL,
-        f"{number(outlier.usual)} {unit} as the others ({test})",
+        f"{number(outlier.usual)} {unit} as the others ({how})",
         f"{what} {number(value)} {unit} in {_ways(outlier.samples)}",
         WHY_OUTLIER,
         remedy=_advice(outlier, cable),
