@@ -85,6 +85,10 @@ def test_collectives_run_in_one_job_and_say_so(four: RunningLab) -> None:
         factor = {"all_reduce": 1.5, "broadcast": 1.0}.get(name, 0.75)
         assert [one["value"] for one in found] == pytest.approx([one["value"] * factor for one in algorithm])
     assert result.code == 0, result
+    run = max((four.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    again = four.railbed("bench", "suite.yaml", "--json", "--replay", run)
+    assert again.code == 3, again
+    assert [one["observed"] for one in again.findings] == ["a recording cannot run a job over all nodes"]
 
 
 def test_an_engine_that_is_not_there_is_a_finding(four: RunningLab) -> None:

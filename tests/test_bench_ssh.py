@@ -246,6 +246,22 @@ def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers,
     assert len({json.loads(one[2])["pair"] for one in measures(done.records)}) == 1
 
 
+def test_where_nothing_is_measured_that_is_no_success(two: Servers, tmp_path: Path) -> None:
+    """Neither without RDMA, nor where no node takes the files of a collective; that ends, and the rest is measured."""
+    assert two.servers
+    done = railbed(tmp_path, "bench", "rdma", "--json")
+    assert (done.code, {one["verdict"] for one in done.findings}) == (3, {"skipped"}), done
+    (tmp_path / "disk").rmdir()
+    (tmp_path / "disk").write_text("no folder")
+    for steps, code in ((["test: all_reduce"], 3), (["test: all_reduce", "test: ping, samples: 5"], 0)):
+        write_suite(tmp_path, *steps)
+        done = railbed(tmp_path, "bench", "suite.yaml", "--json")
+        assert done.code == code, done
+        unknown = {one["subject"]: one["observed"] for one in done.findings if one["verdict"] == "unknown"}
+        assert sorted(unknown) == ["n1", "n2"]
+        assert all("Not a directory" in why or "File exists" in why for why in unknown.values()), unknown
+
+
 EXPERIMENT = """
 repeats: 3
 a: {{name: plain}}

@@ -56,6 +56,10 @@ class UsageError(UserError):
     """Arguments that do not fit together, or name something that is not there."""
 
 
+class OnlyRecorded(UsageError):
+    """A recording was asked to do something: it can but answer."""
+
+
 class DeviceError(RailbedError):
     """A device or a tool is missing or out of reach."""
 

@@ -57,7 +57,7 @@ def test_of_many_ways_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_widest_rows_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     records = [
-        measured("algorithm_bandwidth", 12345.0, "GB/s", test="reduce_scatter", size=2**30, engine="gloo"),
+        measured("bus_bandwidth", 12345.0, "GB/s", test="reduce_scatter", size=2**30, engine="gloo"),
         measured(
             "half_round_trip", 812.5, "us", test="ib_write_lat", size=2, pattern="incast", rail="rail0", arm="unmarked"
         ),
@@ -91,3 +91,17 @@ def test_an_answer_is_told_once_and_one_that_is_not_there_is_marked(capsys: pyte
     assert found[:2] == ["bandwidth: no difference seen", "unknown half_round_trip: too few"]
     assert found[2].startswith("1 unknown · 1 ok"), found
     assert len(found) == 3
+
+
+def test_a_small_collective_is_told_by_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    labels: dict[str, str | int] = {"test": "all_reduce", "size": 8, "engine": "gloo"}
+    found = shown(
+        capsys,
+        Measurement(name="collective_time", value=1194.0, unit="us", labels=labels),
+        Measurement(name="algorithm_bandwidth", value=6.7e-06, unit="GB/s", labels=labels),
+        Measurement(name="bus_bandwidth", value=1e-05, unit="GB/s", labels=labels),
+    )
+    assert [line.split() for line in found[1:]] == [
+        ["all_reduce", "8", "gloo", "1,194", "µs"],
+        ["all_reduce", "8", "gloo", "<0.001", "GB/s", "busbw"],
+    ]

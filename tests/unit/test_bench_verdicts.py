@@ -12,7 +12,10 @@ from railbed.bench.plan import make_plan
 from railbed.bench.site import BenchSite, PortSite, site_of
 from railbed.bench.suite import Suite
 from railbed.bench.tool import End
-from railbed.bench.verdicts import against_before, against_hardware, against_latency, against_others
+from railbed.bench.verdicts.before import against_before
+from railbed.bench.verdicts.hardware import against_hardware
+from railbed.bench.verdicts.latency import against_latency
+from railbed.bench.verdicts.others import against_others
 from railbed.clusterfile import loads
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known

@@ -11,7 +11,7 @@ from railbed.bench.account import MEASURED, WHY
 from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
 from railbed.bench.plan import collective_seconds
 from railbed.bench.suite import Step
-from railbed.errors import DeviceError
+from railbed.errors import DeviceError, OnlyRecorded
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
 from railbed.launch.job import RankStart
@@ -166,9 +166,13 @@ async def collect(
             yield Event(
                 name="trial", subject="all nodes", message=step.test, data={"seconds": collective_seconds(step)}
             )
-        async with aclosing(_one_job(cluster, fleet, members, fabric, engine, own)) as records:
-            async for record in records:
-                yield record
+        try:
+            async with aclosing(_one_job(cluster, fleet, members, fabric, engine, own)) as records:
+                async for record in records:
+                    yield record
+        except OnlyRecorded:
+            yield _finding("cluster", Verdict.SKIPPED, "collectives", "a recording cannot run a job over all nodes")
+            return
 
 
 async def _one_job(  # noqa: PLR0917  (all that a job needs)
@@ -200,6 +204,8 @@ async def _one_job(  # noqa: PLR0917  (all that a job needs)
     }
     job = CollectiveJob(run, engine, tuple(map(_operation, steps)), places, cluster.training.rendezvous_port)
     taking_part = [member for member in members if member.name in places]
+    if shipped.failed and sum(member.ranks for member in taking_part) < 2:
+        return
     agents = {name: _agent(place) for name, place in places.items()}
     supervisor = Supervisor(fleet, job, taking_part, agents, len(taking_part))
     try:

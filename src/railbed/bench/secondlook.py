@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from railbed.bench.outliers import Outlier, Sample
 from railbed.bench.plan import Plan, Trial
-from railbed.bench.verdicts import alike_ways
+from railbed.bench.verdicts.others import alike_ways
 from railbed.model.record import Event, Measurement
 
 ENOUGH = 3

@@ -66,6 +66,10 @@ class BenchSite:
                 found.setdefault(port.end.node, port)
         return list(found.values())
 
+    def port_on_rail(self, node: str | int, rail: str | int) -> PortSite:
+        """Return the port that a node has on a rail."""
+        return next(port for port in self.on(str(rail)) if port.end.node == node)
+
     def port(self, end: End) -> PortSite:
         """Return a port by its end."""
         return next(port for port in self.ports if port.end == end)

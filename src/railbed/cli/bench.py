@@ -93,7 +93,7 @@ def bench_command(
 
     noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
-    code = perform("bench", site, options, work, screen=screen, beside=noted.beside)
+    code = perform("bench", site, options, work, must_measure=True, screen=screen, beside=noted.beside)
     if save and noted.measured:
         _save(kept, noted, site.name)
     if sentence := noted.second_visit(cluster):

@@ -24,10 +24,12 @@ UNITS = {
     "round_trip": "µs rtt",
     "disk_bandwidth": "{unit}",
     "disk_operations": "ops/s",
-    "algorithm_bandwidth": "{unit} algbw",
+    "collective_time": "µs",
     "bus_bandwidth": "{unit} busbw",
 }
 """What is shown, and as what; all else stands in the records."""
+LEAST = 0.001
+"""Less is not told on the screen: 8 bytes in 1200 µs are what they are by their time, not as 6.7e-06 GB/s."""
 NAMES = ("arm", "test", "size", "how", "over")
 Group = tuple[str, ...]
 
@@ -127,12 +129,12 @@ class BenchScreen(BarScreen):
         table.add_column("", no_wrap=True)
         for (*names, unit), ways in self._values.items():
             values = {way: median(repeats) for way, repeats in ways.items()}
-            middle = number(median(list(values.values())), 3)
-            ends = [str(len(ways)), number(min(values.values()), 3), middle, number(max(values.values()), 3)]
+            middle = _short(median(list(values.values())))
+            ends = [str(len(ways)), _short(min(values.values())), middle, _short(max(values.values()))]
             table.add_row(*(printable(names[at]) for at in shown), *(ends if many else [middle]), unit)
             if self._verbose and len(values) > 1:
                 for way, value in values.items():
-                    table.add_row(_dim(way), *[""] * (len(shown) + 1), number(value, 3), "", "")
+                    table.add_row(_dim(way), *[""] * (len(shown) + 1), _short(value), "", "")
         return table
 
 
@@ -145,6 +147,10 @@ def _answer(finding: Finding) -> Text:
 
 def _dim(way: str) -> Text:
     return Text(f"  {printable(way)}", style="dim")
+
+
+def _short(value: float) -> str:
+    return f"<{LEAST:g}" if 0 < value < LEAST else number(value, 3)
 
 
 def _size(size: str | int | None) -> str:

@@ -15,7 +15,7 @@ from railbed.cli.site import recording_folder
 from railbed.errors import RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.model.record import Change, Event, Finding, Record, Verdict
+from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.transport.base import Reach, targets_of
 from railbed.transport.reach import live_reach
@@ -35,6 +35,7 @@ def perform(
     work: Work,
     *,
     all_must_answer: bool = False,
+    must_measure: bool = False,
     screen: Screen | None = None,
     beside: Beside | None = None,
 ) -> int:
@@ -48,7 +49,7 @@ def perform(
         screen.begin(run.folder)
         try:
             outcome = run_until_ended(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
-            code = outcome.code(all_must_answer=all_must_answer)
+            code = outcome.code(all_must_answer=all_must_answer, must_measure=must_measure)
         except KeyboardInterrupt:
             run.finish("interrupted", INTERRUPTED)
             raise
@@ -90,6 +91,7 @@ class _Outcome:
         self._answered = 0
         self._judged = 0
         self._unknown = 0
+        self._measured = 0
 
     def see(self, record: Record) -> None:
         if isinstance(record, Finding) and record.check != "reachable":
@@ -98,18 +100,22 @@ class _Outcome:
         match record:
             case Finding(verdict=Verdict.FAIL) | Change():
                 self._found = True
+            case Measurement():
+                self._measured += 1
             case Event(name="device_read", data=data):
                 self._asked += 1
                 self._answered += bool(data.get("ok"))
             case _:
                 pass
 
-    def code(self, *, all_must_answer: bool) -> int:
+    def code(self, *, all_must_answer: bool, must_measure: bool) -> int:
         """Return the exit code; where nothing could be found out, that is its own code and never "all well"."""
         enough = self._asked if all_must_answer else min(self._asked, 1)
         if self._answered < enough or (self._unknown and not self._judged):
             return DEVICE
-        return FOUND if self._found else OK
+        if self._found:
+            return FOUND
+        return DEVICE if must_measure and not self._measured else OK
 
 
 @asynccontextmanager

@@ -73,9 +73,10 @@ async def ship(fleet: Fleet, nodes: Iterable[str], workdir: str, parcels: Iterab
     look = Command(key="ship", script=make + there, timeout=20.0)
     async for answer in fleet.run(dict.fromkeys(nodes, (look,))):
         node = answer.device
-        lines = answer.outputs[0].stdout.decode(errors="replace").splitlines() if answer.outputs else []
-        if answer.failure or not lines:
-            said = answer.outputs[0].stderr.decode(errors="replace").strip() if answer.outputs else ""
+        output = answer.outputs[0] if answer.outputs else None
+        lines = output.text.splitlines() if output else []
+        if answer.failure or output is None or not lines:
+            said = (output.complaint or output.failure or f"exit {output.exit}") if output else "no answer"
             shipped.failed[node] = answer.failure.reason if answer.failure else said
             continue
         try:

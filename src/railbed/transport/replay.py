@@ -12,7 +12,7 @@ from pydantic import BaseModel, FiniteFloat, ValidationError
 from pydantic_core import from_json
 
 from railbed import errors
-from railbed.errors import DeviceError, Unreachable, UsageError
+from railbed.errors import DeviceError, OnlyRecorded, Unreachable, UsageError
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Reach, Target, Transport
 from railbed.transport.record import INDEX
@@ -88,7 +88,7 @@ class ReplayTransport:
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
         """Refuse: a recording answers, it does nothing."""
-        raise UsageError(
+        raise OnlyRecorded(
             f"{self._device} is a recording, which cannot run {command.partition(' ')[0]}", hint="leave out --replay"
         )
 

@@ -1,0 +1,38 @@
+"""Against published latencies of cards of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from railbed.bench import baseline as before
+from railbed.bench.limits import YOUNG, latency_limit
+from railbed.bench.site import BenchSite
+from railbed.bench.statistics import median
+from railbed.bench.verdicts.finding import finding
+from railbed.model.amount import number
+from railbed.model.record import Finding, Measurement, Verdict
+
+CHECK = "bench_latency"
+WHY = "Small messages, as at the start of every collective, take as long as the wire and the cards."
+
+
+def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
+    """Judge RDMA latencies of small messages by what is published for cards of their kind."""
+    for group in before.grouped(measurements).values():
+        labels = group[0].labels
+        is_small = int(labels.get("size", 0)) <= 64
+        if labels.get("tool") != "perftest" or not group[0].name.endswith("round_trip") or not is_small:
+            continue
+        ports = [site.port_on_rail(labels[end], labels["rail"]) for end in ("from", "to")]
+        subject = f"{ports[0].end.name} > {ports[1].end.node}"
+        value = median([one.value for one in group])
+        if any(port.driver != YOUNG for port in ports):
+            reason = "no latency is published for this card: `--save-baseline` keeps its own"
+            yield finding(CHECK, subject, Verdict.SKIPPED, "", reason, WHY)
+            continue
+        direct = site.cluster.rails[str(labels["rail"])].point_to_point
+        limit = latency_limit(direct=direct, whole=group[0].name == "round_trip")
+        way = "over a cable" if direct else "through a switch"
+        verdict = Verdict.FAIL if value > limit else Verdict.OK
+        observed = f"{number(value)} µs ({labels['test']})"
+        yield finding(CHECK, subject, verdict, f"at most {limit:g} µs {way}", observed, WHY)
