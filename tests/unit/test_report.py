@@ -22,7 +22,7 @@ from railbed.report.history import restarts
 from railbed.report.page import _policy, as_html
 from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
 from railbed.report.thin import MOST, thin
-from railbed.report.words import JOIN, clean, listed, percent, plural, seconds, size
+from railbed.report.words import JOIN, clean, counted, listed, percent, plural, seconds, size
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"
@@ -438,6 +438,11 @@ def test_tokens_that_nobody_decoded() -> None:
 )
 def test_words(text: str, wanted: str) -> None:
     assert text.replace(JOIN, " ") == wanted
+
+
+def test_names_in_the_order_in_which_people_count() -> None:
+    names = ["node10", "node9", "b", "rail1-node2", "rail1-node10", "7", "node"]
+    assert sorted(names, key=counted) == ["7", "b", "node", "node9", "node10", "rail1-node2", "rail1-node10"]
 
 
 @pytest.mark.parametrize(

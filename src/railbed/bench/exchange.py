@@ -17,7 +17,9 @@ READY_SECONDS = 10.0
 SLACK_SECONDS = 20.0
 """How much longer than planned a call may take: a machine under load, a connection that is slow to come."""
 SAMPLE_SECONDS = 0.01
-"""The longest that one sample of a latency may take: a fabric is a thousand times faster, an emulated one is not."""
+"""The longest that a small sample of a latency may take: a fabric is far faster, an emulated one is not."""
+SLOWEST_BYTES = 12.5e6
+"""Bytes a second that a large one moves at least, there and back: 100 Mb/s."""
 GOODBYE_SECONDS = 3.0
 LISTENING = {"tcp": "0A", "udp": "07"}
 """The state of a socket that waits, as /proc/net tells it."""
@@ -46,8 +48,10 @@ class Job:
     def seconds(self) -> float:
         """The longest that it may take."""
         test, settings = self.call.test, self.call.settings
-        sampling = settings.samples * SAMPLE_SECONDS if self.tool.tests[test].latency else 0.0
-        return self.tool.planned(test, settings) * 2 + sampling + SLACK_SECONDS
+        planned = self.tool.planned(test, settings) * 2 + SLACK_SECONDS
+        if not self.tool.tests[test].latency:
+            return planned
+        return planned + settings.samples * (SAMPLE_SECONDS + 2 * (settings.size or 0) / SLOWEST_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

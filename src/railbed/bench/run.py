@@ -77,7 +77,7 @@ async def _measure(fleet: Fleet, plan: Plan, progress: Progress) -> AsyncGenerat
 def _planned(order: Order, plan: Plan) -> Event:
     trials = len(plan.trials) + len(plan.collectives)
     data = {"suite": order.name, "trials": trials, "seconds": round(plan.seconds, 1)}
-    message = f"{order.name}: {trials} trials, about {plan.seconds:.0f} s"
+    message = f"{order.name}: {trials} {'trial' if trials == 1 else 'trials'}, about {plan.seconds:.0f} s"
     return Event(name="bench", subject=order.name, message=message, data=data)
 
 

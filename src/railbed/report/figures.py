@@ -12,7 +12,7 @@ from railbed.report.blocks import Figure
 from railbed.report.series import Points
 from railbed.report.words import clean
 
-COLOURS = ("$c1", "$c2", "$c3", "$c4", "$c5", "$c6")
+COLOURS = tuple(f"$c{number}" for number in range(1, 13))
 MOST_MARKS = 200
 MOST_MARK_WORDS = 4
 FEW_POINTS = 60

@@ -16,6 +16,7 @@ JOIN = "\N{NO-BREAK SPACE}"
 """Stands between a number and its unit, so that no line ends there."""
 _SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
+_DIGITS = re.compile(r"([0-9]{1,18})")
 _REPLACED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
@@ -70,6 +71,11 @@ def with_unit(value: float, unit: str) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return `1 restart`, `2 restarts`."""
     return f"{count:,}{JOIN}{one if count == 1 else many or one + 's'}"
+
+
+def counted(name: str) -> list[tuple[int, str]]:
+    """Return what sorts names as people count them: node2 before node10."""
+    return [(int(part), "") if part.isdecimal() and part.isascii() else (0, part) for part in _DIGITS.split(name)]
 
 
 def listed(names: Iterable[str]) -> str:

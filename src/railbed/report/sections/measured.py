@@ -12,7 +12,7 @@ from railbed.report.measured import SHOWN, Group, groups, message_size
 from railbed.report.section import Headline, Section
 from railbed.report.series import median
 from railbed.report.values import bare, count
-from railbed.report.words import plural
+from railbed.report.words import counted, plural
 
 COLUMNS = ("test", "how", "over", "size", "ways", "lowest", "middle", "highest", "unit", "measure", "tool")
 NUMBERS = ("size", "ways", "lowest", "middle", "highest")
@@ -110,7 +110,7 @@ def _line(title: str, several: Sequence[Group], at: int) -> dict[str, Any]:
 def _heat_maps(found: Sequence[Group]) -> Iterator[Figure]:
     """Yield who reaches whom how fast, where there are enough nodes to compare."""
     for group in found:
-        nodes = list(dict.fromkeys(node for way in group.ways for node in way if way[1]))
+        nodes = sorted({node for way in group.ways for node in way if way[1]}, key=counted)
         if len(nodes) < FEWEST_NODES:
             continue
         cells = [
@@ -148,7 +148,7 @@ def _heat_map(group: Group, names: Sequence[str], cells: Sequence[Sequence[float
         "ygap": 1,
         "hovertemplate": f"%{{y}} to %{{x}}: %{{z}} {label(group.unit)}<extra></extra>",
     }
-    return {**trace, "texttemplate": "%{z:.3g}"} if len(names) <= MOST_WRITTEN else trace
+    return {**trace, "texttemplate": "%{z:,.3r}"} if len(names) <= MOST_WRITTEN else trace
 
 
 def _distributions(run: RunData) -> list[Figure]:
