@@ -110,7 +110,7 @@ def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
     assert result.code == 0, result
     found = proof(result.records)
     assert (found["verdict"], found["subject"]) == ("warn", "cluster")
-    assert found["observed"].startswith("gradients went over TCP: 96 MB on all 4 nodes")
+    assert found["observed"].startswith("gradients went over TCP: 96.0 MB on all 4 nodes")
     refused = lab.railbed("check", "--prove", "storage")
     assert refused.code == 2
 
