@@ -40,7 +40,7 @@ def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
     assert (changed["before"][:2], changed["after"][:4]) == ("ok", "fail")
     shown = railbed(tmp_path, "compare", before.name, after.name)
     assert "1 number changed beyond noise, 1 did not; 1 only in" in shown.out.replace("\n", " ")
-    assert "-20.0%" in shown.out
+    assert "−20 %" in shown.out
     assert "the cluster files are equal" in shown.out
 
 
@@ -62,3 +62,20 @@ def test_training_runs_are_compared_and_wrong_names_are_told(tmp_path: Path) -> 
     assert {"loss", "tokens_per_second"} <= {record["name"] for record in told.records}
     assert railbed(tmp_path, "compare", one, "nothing").code == 2
     assert railbed(tmp_path, "compare", one).code == 2
+
+
+def test_many_changes_are_not_all_listed_and_each_is_told_in_short(tmp_path: Path) -> None:
+    """Labels that all share are left out; a count has no unit; --all lists the rest."""
+
+    def counts(value: float) -> list[Record]:
+        same: dict[str, str | int] = {"test": "iperf3", "tool": "iperf3", "rail": "rail0", "to": "b"}
+        names = [f"n{number}" for number in range(50)]
+        return [Measurement(name="retransmits", value=value, unit="1", labels={**same, "from": name}) for name in names]
+
+    before, after = (plain_run(counts(value), verb="bench").name for value in (10.0, 1234.0))
+    shown = railbed(tmp_path, "compare", before, after).out.splitlines()
+    assert shown[1].split() == ["retransmits", "n0", ">", "b", "10", "1,234", "+12,240", "%"]
+    assert len([line for line in shown if line.startswith("retransmits")]) == 40
+    assert "10 more that changed less: --all shows them" in shown
+    everything = railbed(tmp_path, "compare", before, after, "--all").out.splitlines()
+    assert len([line for line in everything if line.startswith("retransmits")]) == 50

@@ -17,14 +17,14 @@ from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
 from railbed.cli.tables import change_line, printable
 from railbed.errors import UsageError
-from railbed.model.amount import number
 from railbed.model.record import Event, Finding
 from railbed.report import Document
+from railbed.report.changes import own_labels, signed
 from railbed.report.comparing import Changed, Compared, compared
 from railbed.report.data import RunData, read
 from railbed.report.page import as_html
 from railbed.report.sidebyside import describe_both
-from railbed.report.words import JOIN
+from railbed.report.words import JOIN, with_unit
 from railbed.store import find_run
 
 BeforeArgument = Annotated[str, typer.Argument(metavar="A", help="Name of a run, or its folder.")]
@@ -33,7 +33,8 @@ OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write it as a page instead; - is standard output."),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="Show the numbers that did not change, too.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Show all numbers, also those that did not change.")]
+MOST_ROWS = 40
 
 
 def compare_command(
@@ -100,8 +101,11 @@ def _as_json(found: Compared) -> None:
 
 def _show(first: RunData, second: RunData, found: Compared, *, everything: bool) -> None:
     console = Console(highlight=False)
-    if told := [*found.changed, *(found.unchanged if everything else ())]:
-        console.print(_numbers(told))
+    most = len(found.numbers) if everything else MOST_ROWS
+    if told := [*found.changed[:most], *(found.unchanged if everything else ())]:
+        console.print(_numbers(told, found.shared))
+    if (left := len(found.changed) - most) > 0:
+        console.print(Text(f"{left:,} more that changed less: --all shows them", style="dim"))
     console.print(Text(found.in_short(first.summary.id, second.summary.id).replace(JOIN, " ")))
     for one, other in found.findings:
         console.print(Text(f"{_of(one or other)}: {_told(one) or 'not there'} → {_told(other) or 'not there'}"))
@@ -113,18 +117,19 @@ def _show(first: RunData, second: RunData, found: Compared, *, everything: bool)
         console.print("the cluster files are equal")
 
 
-def _numbers(told: list[Changed]) -> Table:
+def _numbers(told: list[Changed], shared: frozenset[tuple[str, str]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("measure", "of", "before", "after", "change"):
-        table.add_column(column, justify="right" if column in ("before", "after", "change") else "left")
+        is_number = column in ("before", "after", "change")
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number)
     for one in told:
         style = "bold" if one.is_beyond_noise else "dim"
-        values = [f"{number(value)} {one.unit}" for value in (one.before, one.after)]
+        change = "from zero" if one.share is None else signed(1 + one.share).replace(JOIN, " ")
         table.add_row(
-            one.name,
-            printable(one.of),
-            *values,
-            Text("from zero" if one.share is None else f"{one.share:+.1%}", style=style),
+            printable(one.name),
+            printable(own_labels(one, shared)),
+            *(printable(with_unit(value, one.unit).replace(JOIN, " ")) for value in (one.before, one.after)),
+            Text(change, style=style),
         )
     return table
 

@@ -68,7 +68,7 @@ def own_labels(one: Changed, shared: frozenset[tuple[str, str]]) -> str:
 def _told(name: str, value: str) -> str:
     if name == "size" and value.isdigit():
         return message_size(int(value))
-    return value if name in FIRST else f"{name} {value}"
+    return value if name in FIRST or value.startswith(name) else f"{name} {value}"
 
 
 def signed(ratio: float) -> str:

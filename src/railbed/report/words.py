@@ -61,7 +61,7 @@ def with_unit(value: float, unit: str) -> str:
         case "byte":
             return size(value)
         case "1" | "":
-            return number(value)
+            return f"{value:,.0f}" if value.is_integer() and value >= 0 else number(value)
         case "us":
             return f"{number(value)}{JOIN}µs"
         case _:
