@@ -27,6 +27,8 @@ NOT_FOUND = 127
 IN_USE = ("in use", "couldn't listen", "unable to start listener", "can`t bind")
 CLOCK = "correlation coefficient"
 """What perftest says where it cannot measure its clock, as on a machine that is interrupted often."""
+TRIES, CLOCK_TRIES = 3, 12
+"""A clock is measured within a second, and in vain two times of five on emulated processors that are all busy."""
 NOTHING = "measured nothing"
 """What we say of a tool that ended in order without having moved anything."""
 
@@ -73,11 +75,16 @@ class NotMeasured:
     """Where it failed, where that is known."""
     lost: bool = False
     """The node does not answer any more."""
-    retry: bool = False
-    """Trying again may do: the port was taken, or the tool could not measure its own clock."""
+    tries: int = 1
+    """How often it is tried in all: where the port was taken, or the tool could not measure its own clock, again."""
     missing: bool = False
     """The program is not installed."""
     evidence: str = ""
+
+    @property
+    def retry(self) -> bool:
+        """Whether trying again may do."""
+        return self.tries > 1
 
 
 async def run_together(fleet: Fleet, jobs: Sequence[Job]) -> list[Measured | NotMeasured]:
@@ -229,27 +236,29 @@ def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
     words = output.stderr.decode("utf-8", "replace").strip().splitlines()
     told = unwrapped(output.text).output
     said_all = "\n".join([*words, told])
-    known, remedy = _passing(job, f"{said_all}\n{said}".lower())
+    tries, known, remedy = _passing(job, f"{said_all}\n{said}".lower())
     first = next((line.strip() for line in words if line.strip()), "")
     why = output.failure or known or first or said or f"exit {output.exit}"
     return NotMeasured(
         reason=f"{job.program} on {end.node}: {why}",
         node=end.node,
-        retry=bool(remedy),
+        tries=tries,
         remedy=remedy,
         evidence=said_all[-2000:],
     )
 
 
-def _passing(job: Job, said: str) -> tuple[str, str]:
-    """Return what is wrong, where the tool's own words do not tell, and a remedy: for what another try may end."""
+def _passing(job: Job, said: str) -> tuple[int, str, str]:
+    """Return how often to try what may pass, what is wrong where the tool's own words do not tell, and a remedy."""
     if any(word in said for word in IN_USE):
-        return "", f"something there listens on port {job.call.port}: another `first_port` in a suite file"
+        remedy = f"something there listens on port {job.call.port}: another `first_port` in a suite file"
+        return TRIES, "", remedy
     if CLOCK in said:
-        return "it could not measure the processor's clock", "that machine is too busy: measure again when it is idle"
+        what = "it could not measure the processor's clock"
+        return CLOCK_TRIES, what, "that machine is too busy: measure again when it is idle"
     if NOTHING in said:
-        return "", "more `seconds` in a suite file, or a machine that is less busy"
-    return "", ""
+        return TRIES, "", "more `seconds` in a suite file, or a machine that is less busy"
+    return 1, "", ""
 
 
 def _lost(node: str, error: DeviceError) -> NotMeasured:

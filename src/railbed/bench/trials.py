@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from railbed.bench.account import measurements, not_measured, subject_of, unreachable
 from railbed.bench.change import NotUndone
@@ -15,7 +16,6 @@ from railbed.model.record import Event, Measurement, Record
 
 STRIKES = 2
 """A node that could not be reached so often in a row is left out of what is still to be measured."""
-TRIES = 3
 
 
 @dataclass
@@ -77,15 +77,23 @@ async def _one_trial(fleet: Fleet, trial: Trial, progress: Progress) -> list[tup
         if node
     }
     pending = [flow for flow in trial.flows if flow not in done]
-    for attempt in range(TRIES):
+    for attempt in count():
         jobs = _jobs(trial, pending, progress, attempt)
         for flow, outcome in zip(pending, await run_together(fleet, jobs), strict=True):
             done[flow] = outcome
             _count_strikes(flow, outcome, progress)
-        pending = [flow for flow in pending if isinstance(one := done[flow], NotMeasured) and one.retry]
-        if not pending:
+        again = {flow for flow in pending if isinstance(one := done[flow], NotMeasured) and one.tries > attempt + 1}
+        if not again:
             break
+        # What shares a node was measured against each other: one of them alone would have the link for itself.
+        measured = {flow for flow in pending if isinstance(done[flow], Measured)}
+        pending = [flow for flow in pending if flow in again or (flow in measured and _shares_a_node(pending))]
     return [(flow, done[flow]) for flow in trial.flows]
+
+
+def _shares_a_node(flows: Sequence[Flow]) -> bool:
+    nodes = [node for flow in flows for node in {flow.source.node, flow.target.node}]
+    return len(nodes) > len(set(nodes))
 
 
 def _jobs(trial: Trial, flows: list[Flow], progress: Progress, attempt: int) -> list[Job]:

@@ -1,0 +1,63 @@
+"""What is tried again: as often as its cause deserves, and together with what it was measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from railbed.bench import trials
+from railbed.bench.catalogue import tool_of
+from railbed.bench.exchange import CLOCK_TRIES, TRIES, Job, Measured, NotMeasured
+from railbed.bench.plan import Flow, Trial
+from railbed.bench.script import Told
+from railbed.bench.site import BenchSite
+from railbed.bench.suite import Step
+from railbed.bench.tool import Call, End, Reading, Value
+from railbed.bench.trials import Progress, run_trials
+from railbed.clusterfile import loads
+from railbed.fleet import Fleet
+from railbed.model.record import Finding, Measurement, Record
+
+INCAST, PAIRS = (("b", "a"), ("c", "a")), (("b", "a"), ("c", "d"))
+
+
+async def run(
+    monkeypatch: pytest.MonkeyPatch, ways: Sequence[tuple[str, str]], tries: int, works_from: int
+) -> tuple[list[list[str]], list[Record]]:
+    """Run a trial whose first flow works from an attempt on; return who was asked in each attempt, and the records."""
+    asked: list[list[str]] = []
+
+    async def measured_together(_: Fleet, jobs: Sequence[Job]) -> list[Measured | NotMeasured]:
+        asked.append([job.call.client.node for job in jobs])
+        value = Value(name="bandwidth", value=float(len(asked)), unit="Gb/s")
+        done = Measured(reading=Reading(values=(value,)), client=Told(output=""))
+        fails = NotMeasured(reason="its clock", node="b", tries=tries)
+        return [fails if job.call.client.node == "b" and len(asked) < works_from else done for job in jobs]
+
+    monkeypatch.setattr(trials, "run_together", measured_together)
+    flows = tuple(_flow(*way) for way in ways)
+    trial = Trial(number=1, step=Step(test="iperf3"), tool=tool_of()["iperf3"], flows=flows)
+    site = BenchSite(
+        cluster=loads("name: c\nnodes: {a: {host: a}}\n", name="c.yaml"), ports=(), failed={}, used={}, gpus={}
+    )
+    fleet = Fleet([], lambda _: pytest.fail("nobody is asked"), timeout=1.0)
+    return asked, [record async for record in run_trials(fleet, [trial], Progress(site=site, first_port=20500))]
+
+
+def _flow(source: str, target: str) -> Flow:
+    first, second = End(node=source, rail="r"), End(node=target, rail="r")
+    return Flow(source=first, target=second, call=Call(test="iperf3", client=first, server=second))
+
+
+@pytest.mark.parametrize("tries", [1, TRIES, CLOCK_TRIES])
+async def test_it_is_tried_as_often_as_its_cause_deserves(monkeypatch: pytest.MonkeyPatch, tries: int) -> None:
+    asked, records = await run(monkeypatch, PAIRS, tries, works_from=1000)
+    assert asked == [["b", "c"], *[["b"]] * (tries - 1)]
+    assert [one.observed for one in records if isinstance(one, Finding)] == ["its clock"]
+
+
+async def test_what_shares_a_node_is_measured_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, records = await run(monkeypatch, INCAST, TRIES, works_from=2)
+    assert asked == [["b", "c"], ["b", "c"]]
+    assert [one.value for one in records if isinstance(one, Measurement)] == [2.0, 2.0]
