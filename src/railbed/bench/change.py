@@ -17,7 +17,6 @@ from railbed.bench.experiment import Change
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.model.output import Output
 from railbed.transport.base import Command
 
 MARK = "/tmp/railbed-change-"  # noqa: S108  (on the node, under a name that nobody knows)
@@ -89,8 +88,9 @@ async def changed(fleet: Fleet, cluster: Cluster, nodes: Sequence[str], change: 
 
 async def _made(fleet: Fleet, node: str, script: str) -> None:
     command = Command(key="change", script=script, timeout=MAKE_SECONDS, as_root=True)
-    if why := _complaint(await fleet.ask(node, command)):
-        raise NotChanged(f"{node} cannot be changed: {why}")
+    output = await fleet.ask(node, command)
+    if output.exit != 0:
+        raise NotChanged(f"{node} cannot be changed: {output.trouble}")
 
 
 async def _undone(fleet: Fleet, node: str, mark: str) -> str:
@@ -99,10 +99,7 @@ async def _undone(fleet: Fleet, node: str, mark: str) -> str:
     script = f"while [ -e {mark} ]; do sleep 0.05; done; {failed}"
     look = Command(key="undone", script=script, timeout=UNDO_SECONDS, as_root=True)
     try:
-        return _complaint(await fleet.ask(node, look))
+        output = await fleet.ask(node, look)
     except DeviceError as error:
         return error.message
-
-
-def _complaint(output: Output) -> str:
-    return "" if output.exit == 0 else output.complaint or output.failure or f"exit {output.exit}"
+    return "" if output.exit == 0 else output.trouble

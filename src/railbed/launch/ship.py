@@ -76,7 +76,7 @@ async def ship(fleet: Fleet, nodes: Iterable[str], workdir: str, parcels: Iterab
         output = answer.outputs[0] if answer.outputs else None
         lines = output.text.splitlines() if output else []
         if answer.failure or output is None or not lines:
-            said = (output.complaint or output.failure or f"exit {output.exit}") if output else "no answer"
+            said = output.trouble if output else "no answer"
             shipped.failed[node] = answer.failure.reason if answer.failure else said
             continue
         try:

@@ -36,3 +36,8 @@ class Output:
         """The first line on standard error, which is what most tools say when they fail."""
         lines = self.stderr.decode("utf-8", "replace").strip().splitlines()
         return lines[0].strip() if lines else ""
+
+    @property
+    def trouble(self) -> str:
+        """Why it did not do its work, in the best words there are."""
+        return self.complaint or self.failure or f"exit {self.exit}"

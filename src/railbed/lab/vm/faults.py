@@ -121,4 +121,4 @@ async def run_on_nodes(lab: Lab, scripts: dict[str, str]) -> None:
                 raise HostFault(f"{answer.device}: {answer.failure.reason}", hint=answer.failure.remedy)
             for output in answer.outputs:
                 if output.exit != 0:
-                    raise HostFault(f"{answer.device}: {output.complaint or output.failure or f'exit {output.exit}'}")
+                    raise HostFault(f"{answer.device}: {output.trouble}")
