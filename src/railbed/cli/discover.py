@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from railbed import clusterfile
+from railbed.cli.advice import cluster_option, use_cluster_file
 from railbed.cli.exits import FOUND, OK
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
@@ -74,6 +76,7 @@ def discover_command(
     Example: railbed discover ubuntu@192.168.250.201 ubuntu@192.168.250.202
     """
     file = cluster or DEFAULT_CLUSTER
+    use_cluster_file(cluster)
     login = _login(user, key, jump)
     before = _existing(file)
     # Without hosts the whole file is read again, and what is said of the login is meant for all of it.
@@ -92,7 +95,9 @@ def discover_command(
         return code
     wrote = _keep(file, found[-1], before, write=write)
     if not as_json:
-        _tell(file, found[-1], before, wrote=wrote)
+        given = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
+        words = [*(hosts or ()), *(word for option in given for one in given[option] if one for word in (option, one))]
+        _tell(file, found[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)]))
     return OK if wrote and code == FOUND else code
 
 
@@ -230,16 +235,16 @@ def _rewritten(data: bytes, found: Cluster, *, name: str) -> bytes:
     return (mark + (changed.replace("\n", "\r\n") if carriage_returns else changed)).encode("utf-8")
 
 
-def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool) -> None:
+def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
     console = Console(stderr=True, highlight=False)
     rdma_ports = sum(bool(port.rdma) for _, port in found.ports())
     gpus = sum(len(node.gpus) for node in found.nodes.values())
     counts = f"{len(found.nodes)} nodes, {len(found.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"
-    option = "" if file == DEFAULT_CLUSTER else f" -c {file}"
+    option = cluster_option(file)
     if wrote:
         said = f"written: {counts}; next: railbed check{option}"
     elif existing == found:
         said = f"as found: {counts}"
     else:
-        said = f"not changed; `railbed discover{option} --write` makes these changes in it"
+        said = f"not changed; `{again}{option} --write` makes these changes in it"
     console.print(Text(f"{file}: {said}"))
