@@ -289,6 +289,7 @@ async def answering(data: bytes, hang_up: bool, told: list[asyncio.StreamWriter]
         (b"SSH-1.5-old\r\n", False, "said something else"),
         (b"220 mail.example ESMTP\r\n", False, "said nothing"),
     ],
+    ids=["hangs up", "web server", "garbage", "SSH 1", "mail server"],
 )
 async def test_a_port_that_is_no_ssh_server(
     one: Servers, monkeypatch: pytest.MonkeyPatch, data: bytes, hang_up: bool, words: str
