@@ -127,7 +127,7 @@ def test_what_was_changed_between_two_visits_is_found(tmp_path: Path) -> None:
         (tmp_path / "visits.yaml").write_text(VISITS)
         first = lab.railbed("bench", "--experiment", "visits.yaml")
         (run,) = (tmp_path / "runs").iterdir()
-        assert f"railbed bench --second-visit {run.name} --cluster" in first.err, first
+        assert f"railbed bench --second-visit {run.name} -c " in first.err, first
         answer, bounds = second_visit(lab, run.name)
         assert abs(bounds["mean"]) < 0.01, answer
         assert lab.fault("heal").code == 0

@@ -177,4 +177,21 @@ def test_brackets_in_a_file_name_are_shown(tmp_path: Path, recording: Path) -> N
     result = railbed(tmp_path, "discover", "--replay", recording, "-c", "lab[red].yaml", COLUMNS="300")
     assert result.code == 0, result
     assert "lab[red].yaml: written" in result.err
-    assert "railbed check -c lab[red].yaml" in result.err
+    assert "railbed check -c 'lab[red].yaml'" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--jump", "@@"], ["--jump '@@' is no jump host", "[user@]host[:port]"]),
+        (["--key", "no-such-key"], ["--key no-such-key: there is no such file"]),
+        (["--user", "a\nb"], ["--user 'a\\nb' cannot be used"]),
+    ],
+)
+def test_a_login_that_cannot_be_used_is_refused_before_anything_is_asked(
+    tmp_path: Path, arguments: list[str], words: list[str]
+) -> None:
+    result = railbed(tmp_path, "discover", "127.0.0.1", *arguments)
+    assert result.code == 2, result
+    assert all(word in result.err for word in words), result
+    assert not (tmp_path / "cluster.yaml").exists()

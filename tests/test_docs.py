@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from tools.reference import FOLDER, pages
+from typer.main import get_command
 
-from railbed.cli.main import VERBS
+from railbed.cli.main import VERBS, make_app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -38,6 +40,36 @@ def test_the_readme_names_every_verb_and_every_package() -> None:
             assert f"  {path.name}/ " in README
     assert "make run" in README
     assert "make test" in README
+
+
+def commands(path: Path) -> list[str]:
+    """Return the commands that a document shows in its code blocks, without their comments."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line.partition("#")[0].strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("railbed ")]
+
+
+@pytest.mark.parametrize("path", [one for one in DOCUMENTS if commands(one)], ids=lambda path: path.stem)
+def test_the_commands_of_documents_can_be_called(path: Path) -> None:
+    """Each is parsed as the command line would, down to its last option; nothing is run."""
+    for line in commands(path):
+        words = shlex.split(re.split(r" [|>&]|;", line)[0])[1:]
+        command = get_command(make_app())
+        context = command.make_context("railbed", words)
+        while hasattr(command, "resolve_command"):
+            rest = [*getattr(context, "_protected_args", ()), *context.args]
+            name, command, words = command.resolve_command(context, rest)
+            context = command.make_context(name, words, parent=context)
+
+
+def test_the_readme_begins_with_a_walk_through_and_the_exit_codes_of_check() -> None:
+    beginning = README[: README.index("## From machines to a verdict")]
+    block = re.findall(r"^```\n(railbed lab up.*?)^```", beginning, re.MULTILINE | re.DOTALL)[0]
+    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    assert lines[0].startswith("railbed lab up")
+    assert lines[-1] == "railbed lab down"
+    for code in ("with 0", "with 1", "with 3"):
+        assert code in beginning
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from railbed import clusterfile
 from railbed.lab.folder import load_labs
 from railbed.lab.netns.machine import processes
 from railbed.lab.netns.names import namespace_file, node_namespace
 from tests.support.benchsite import processes_with
-from tests.support.cli import RAILBED, environment, railbed
+from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.labs import RunningLab, call, kept, running_lab
 
 # One lab serves all tests of this file, so one worker runs them.
@@ -72,6 +73,40 @@ def test_discover_writes_the_cluster_file_of_the_lab(lab: RunningLab, tmp_path: 
     assert result.code == 1, result
     added = {(record["subject"], record["action"]) for record in result.records if record["kind"] == "change"}
     assert added
+
+
+def discovered(lab: RunningLab, folder: Path, *options: str) -> Result:
+    """Discover the lab from its hosts, as a user who only has a key for them."""
+    hosts = [line.split()[1] for line in lab.cluster.read_text().splitlines() if "host: " in line]
+    (folder / ".ssh").mkdir()
+    (folder / ".ssh" / "known_hosts").write_bytes((lab.cluster.parent / "known_hosts").read_bytes())
+    login = ["--user", "root", "--key", lab.cluster.parent / "key"]
+    result = railbed(folder, "discover", *hosts, *login, *options, HOME=str(folder))
+    assert result.code == 0, result
+    return result
+
+
+@pytest.mark.parametrize(
+    ("without_rails", "mtus"),
+    [((), {9000}), ((3,), {1500, 9000}), ((1, 2, 3), {1500})],
+    ids=["a management network", "one node on it alone", "one network for all"],
+)
+def test_a_healthy_lab_passes_its_check_as_soon_as_it_is_discovered(
+    lab: RunningLab, tmp_path: Path, without_rails: tuple[int, ...], mtus: set[int]
+) -> None:
+    ports = [(n, rail, _rail_address(lab, f"node{n}", rail)) for n in without_rails for rail in ("rail0", "rail1")]
+    for number, rail, address in ports:
+        assert lab.shell(f"node{number}", f"ip addr del {address}/24 dev {rail}").code == 0
+    try:
+        discovered(lab, tmp_path)
+        cluster = clusterfile.load(tmp_path / "cluster.yaml")
+        assert {cluster.mtu_of(name) for name in cluster.rails} == mtus
+        checked = railbed(tmp_path, "check", "--json", HOME=str(tmp_path))
+        assert [one for one in checked.findings if one["verdict"] == "fail"] == []
+        assert checked.code == 0
+    finally:
+        for number, rail, address in ports:
+            assert lab.shell(f"node{number}", f"ip addr add {address}/24 dev {rail}").code == 0
 
 
 def test_nodes_have_their_own_name_processes_and_network(lab: RunningLab) -> None:
@@ -225,10 +260,9 @@ def test_two_labs_live_side_by_side(lab: RunningLab, tmp_path: Path) -> None:
     assert lab.verdicts("reachable")["reachable", "node1"] == "ok"
 
 
-def _rail_address(lab: RunningLab) -> str:
-    return next(
-        line.split("address: ")[1].rstrip("}") for line in lab.cluster.read_text().splitlines() if "address: " in line
-    )
+def _rail_address(lab: RunningLab, node: str = "node1", rail: str = "rail0") -> str:
+    ports = clusterfile.load(lab.cluster).nodes[node].ports
+    return next(str(port.address) for port in ports if port.rail == rail)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

@@ -9,7 +9,8 @@
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
     │   ├── Unreachable           no connection
-    │   ├── HostKeyUnknown        first contact, or a key that changed
+    │   ├── HostKeyUnknown        first contact
+    │   │   └── HostKeyChanged      the machine shows another key than the one known
     │   ├── LoginRefused          the machine answered and said no
     │   ├── ToolMissing           a program or library that is needed here
     │   ├── CheckpointDamaged     a saved state that is not whole
@@ -69,7 +70,11 @@ class Unreachable(DeviceError):
 
 
 class HostKeyUnknown(DeviceError):
-    """The machine's host key is not known yet, or is not the one known."""
+    """The machine's host key is not known yet."""
+
+
+class HostKeyChanged(HostKeyUnknown):
+    """The machine's host key is not the one known."""
 
 
 class LoginRefused(DeviceError):

@@ -65,7 +65,10 @@ GPUS = st.lists(st.builds(Gpu, name=TEXTS, memory_gb=given(POSITIVE)), max_size=
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     subnets = draw(st.dictionaries(NAMES, st.sampled_from(PREFIXES), max_size=3))
-    rails = {name: Rail(subnet=subnet, speed=draw(given(POSITIVE))) for name, subnet in subnets.items()}
+    rails = {
+        name: Rail(subnet=subnet, speed=draw(given(POSITIVE)), mtu=draw(given(st.integers(1280, 65535))))
+        for name, subnet in subnets.items()
+    }
     names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
     nodes = {name: draw(nodes_of(number, rails)) for number, name in enumerate(names)}
     return Cluster(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
-from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link
+from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link, ssh_session
 from railbed.probes.gids import Gid
 
 HOSTS = ["192.0.2.1", "192.0.2.2", "192.0.2.10", "gpu1", "fd00::1"]
@@ -50,7 +50,26 @@ NEIGHBOURS = [
         [(), ("192.0.2.8",), ("192.0.2.9", "192.0.2.8"), ("no host!", "leaf1")],
     )
 ]
-SILENT = [(), (), (), ("hostname",), ("ip_addr",), ("ip_link",), ("rdma_link",), ("rdma_link", "infiniband"), ("gpu",)]
+SESSIONS = [
+    ssh_session.SshSession(address=address, netdev=netdev)
+    for address, netdev in [
+        (None, None),
+        *product(["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.2.0.1", "10.2.0.2", "fd00:1::1", "192.0.2.1"], [None]),
+        *product(["fe80::1"], NETDEVS),
+    ]
+]
+SILENT = [
+    (),
+    (),
+    (),
+    ("ssh_session",),
+    ("hostname",),
+    ("ip_addr",),
+    ("ip_link",),
+    ("rdma_link",),
+    ("rdma_link", "infiniband"),
+    ("gpu",),
+]
 
 
 def by_netdev(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -86,6 +105,7 @@ READINGS: dict[str, st.SearchStrategy[Any]] = {
     "infiniband": some(RDMA_LINKS, 4).map(rdma_tree),
     "ethtool": st.builds(ethtool.Ethernet, interfaces=by_netdev(st.sampled_from(SPEEDS))),
     "gpu": st.builds(gpu.Gpus, gpus=some(GPUS), on_bus=st.sampled_from([None, (), ("0000:01:00.0",)])),
+    "ssh_session": st.sampled_from(SESSIONS),
     "lldp": st.builds(lldp.Neighbours, interfaces=by_netdev(some(NEIGHBOURS))),
 }
 

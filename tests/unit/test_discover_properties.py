@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from railbed.check.judge import judge_site
+from railbed.check.rules import mtu
+from railbed.check.site import Site as CheckedSite
 from railbed.clusterfile import difference, dumps, loads, rewrite
 from railbed.discover.build import build, notices
+from railbed.discover.machine import machines_of
+from railbed.discover.rails import choose
 from railbed.discover.sighting import Sighting, sighting_of
 from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
@@ -96,3 +101,34 @@ def test_the_order_of_the_hosts_changes_nothing_but_order(given_in: tuple[Site, 
     assert [node.host for node in other.nodes.values()] == order
     assert one == other
     assert list(notices(seen(site))) == list(notices(seen(shuffled)))
+
+
+@FEWER
+@given(sites(min_size=2))
+def test_machines_that_share_a_network_share_a_rail(site: Site) -> None:
+    """Leaving the management network out cuts nobody off."""
+    choice = choose(machines_of(seen(site), None), None)
+    for seats in choice.management.values():
+        names = {name for name, _ in seats}
+        for one in names:
+            for other in names - {one}:
+                assert any({one, other} <= {name for name, _ in group} for group in choice.rails.values())
+
+
+@FEWER
+@given(sites(min_size=2))
+def test_a_new_file_never_asks_for_another_mtu_where_a_rail_agrees(site: Site) -> None:
+    """A fresh file passes the rule of the MTU on every rail whose ports agree, unless RDMA runs below the policy's."""
+    sightings = seen(site)
+    cluster = build("x", sightings)
+    seen_ports = [port for sighting in sightings for port in sighting.ports]
+    facts = {name: site[node.host] for name, node in cluster.nodes.items()}
+    rails = {f"{node}/{port.netdev}": port.rail for node, port in cluster.ports()}
+    for finding in judge_site([mtu.CHECK], CheckedSite(cluster, facts)):
+        rail = rails[finding.subject]
+        subnet = cluster.rails[rail].subnet
+        assert subnet is not None
+        sizes = {port.mtu for port in seen_ports if port.interface.ip in subnet}
+        if len(sizes) == 1 and 1280 <= max(sizes) <= 65535:
+            below = any(port.rdma for port in seen_ports) and max(sizes) < cluster.mtu_of(rail)
+            assert finding.verdict == "ok" or below

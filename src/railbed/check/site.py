@@ -97,6 +97,16 @@ class PortView:
         """Its rail."""
         return self.node.site.cluster.rails[self.port.rail]
 
+    @property
+    def mtu(self) -> int:
+        """The MTU that the cluster file gives its rail."""
+        return self.node.site.cluster.mtu_of(self.port.rail)
+
+    @property
+    def rail_ports(self) -> tuple[PortView, ...]:
+        """All ports of its rail on nodes that answered, this one among them."""
+        return next(rail.ports for rail in self.node.site.rails if rail.name == self.port.rail)
+
     def read(self, probe: Probe[F]) -> F:
         """Return the facts of a probe on this port's node, or end this judgement as unknown."""
         return self.node.read(probe)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.bench.visits import FIRST_VISIT
+from railbed.cli.advice import cluster_option
 from railbed.model.record import Event, Measurement, Record
 
 
@@ -37,5 +37,5 @@ class Noted:
         """Return the sentence that says what is to be done before the second visit, and the command for it."""
         if self.first_visit is None:
             return ""
-        file = f" --cluster {shlex.quote(str(cluster))}" if cluster else ""
-        return f"{self.first_visit.message}: railbed bench --second-visit {self.folder.name}{file}"
+        command = f"railbed bench --second-visit {self.folder.name}{cluster_option(cluster)}"
+        return f"{self.first_visit.message}: {command}"

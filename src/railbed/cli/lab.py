@@ -39,7 +39,7 @@ def lab_up(
     kind: Annotated[KindName, typer.Option("--kind", help="Namespaces, or virtual machines with RoCEv2.")] = "netns",
     nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="How many nodes.")] = 2,
     rails: Annotated[int, typer.Option("--rails", metavar="R", min=1, help="How many rails.")] = 1,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the lab.")] = "lab",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the lab.")] = folder.DEFAULT_NAME,
     rate: Annotated[
         str | None, typer.Option("--rate", metavar="RATE", help="Speed of every link: 1G, 10G, 40G, 500M, …")
     ] = None,

@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from railbed.cli.advice import cluster_option
 from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.screen import JsonScreen
+from railbed.lab.folder import name_option
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
 
@@ -26,10 +28,10 @@ def show_up(spec: Spec, records: Sequence[Event]) -> None:
     """Print how to use a lab."""
     ready = next(event for event in records if event.name == "lab_up")
     cluster, seconds = ready.data["cluster"], ready.time - records[0].time
-    named = "" if spec.name == "lab" else f" --name {spec.name}"
+    named = name_option(spec.name)
     sys.stdout.write(
         f"the lab {spec.name} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
-        f"  look at it    railbed check -c {cluster}\n"
+        f"  look at it    railbed check{cluster_option(cluster)}\n"
         f"  log in        railbed lab shell node1{named}\n"
         f"  break it      railbed lab fault cut node1{named}\n"
         f"  end it        railbed lab down{named}\n"

@@ -18,7 +18,9 @@ import typer
 
 from railbed import __version__
 from railbed.cli import ctrlc
+from railbed.cli.advice import use_cluster_file, with_cluster
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
+from railbed.cli.usage import complaint
 from railbed.errors import RailbedError
 
 VERBS = ("discover", "check", "bench", "train", "lab", "report", "compare", "runs", "parse")
@@ -64,6 +66,7 @@ def railbed(
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     _prepare_streams()
+    use_cluster_file(None)
     words = arguments or sys.argv[1:] or ["--help"]
     try:
         app = make_app([words[0]] if words[0] in VERBS else VERBS)
@@ -86,7 +89,7 @@ def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending
         case KeyboardInterrupt() | typer.Abort():
             return _complain("interrupted", "", INTERRUPTED)
         case typer.TyperException():
-            return _complain(error.format_message(), "`railbed --help` shows what there is", USER)
+            return _complain(*complaint(error), USER)
         case RailbedError():
             return _complain(error.message, error.hint, exit_code(error))
         case OSError(errno=errno.ENOSPC | errno.EIO):
@@ -115,7 +118,7 @@ def _drop_output() -> None:
 def _complain(message: str, hint: str, code: int) -> int:
     sys.stderr.write(f"railbed: {message}\n")
     if hint:
-        sys.stderr.write(f"  {hint}\n")
+        sys.stderr.write(f"  {with_cluster(hint)}\n")
     return code
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontext
 from pathlib import Path
 
 from railbed import clusterfile
+from railbed.cli.advice import advised
 from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_code
 from railbed.cli.options import Options
@@ -75,7 +76,8 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, ta
         Fleet(targets_of(cluster), reach, timeout=options.timeout) as fleet,
         aclosing(work(fleet)) as records,
     ):
-        async for record in records:
+        async for plain in records:
+            record = advised(plain)
             for take in takers:
                 take(record)
             outcome.see(record)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from railbed import clusterfile
+from railbed.cli.advice import use_cluster_file
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
@@ -20,6 +21,7 @@ def built_in_local() -> Cluster:
 
 def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
     """Return the cluster of the file, of the recording, or of this folder; None means the built-in one."""
+    use_cluster_file(file)
     if file is not None:
         return built_in_local() if str(file) == LOCAL_NAME and not file.exists() else clusterfile.load(file)
     if replay is not None:

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network
-from itertools import count
-from typing import TypeVar
 
 from railbed.discover.cables import switches_of
-from railbed.discover.claims import End, rail_of, settle
+from railbed.discover.claims import End, settle
 from railbed.discover.machine import Machine, machines_of
 from railbed.discover.names import in_order
-from railbed.discover.sighting import GPUS, PORTS, SeenNeighbour, SeenPort, Sighting
+from railbed.discover.rails import common, rails_of
+from railbed.discover.rails import notices as notices_of_rails
+from railbed.discover.sighting import GPUS, PORTS, SeenNeighbour, Sighting
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail
-
-POINT_TO_POINT_PREFIX = 30
-
-T = TypeVar("T")
 
 
 def build(
@@ -30,10 +25,10 @@ def build(
 ) -> Cluster:
     """Return the cluster that was seen. What an existing file says and a machine cannot know stays as it is there."""
     machines = machines_of(sightings, existing)
-    rails = _rails(machines, existing)
+    rails, policy = rails_of(machines, existing)
     ports = _without_half_cables(settle(machines, rails, existing).ports, rails)
     new = _new_nodes(sightings, machines)
-    cluster = existing or _new_cluster(name, new, machines, rails)
+    cluster = existing or _new_cluster(name, new, machines, policy)
     nodes = {**new, **cluster.nodes}
     seen = {machine.name: machine.sighting for machine in machines}
     return cluster.model_copy(
@@ -52,7 +47,9 @@ def notices(sightings: Sequence[Sighting], existing: Cluster | None = None) -> I
     hosts |= {machine.name: machine.sighting.host for machine in machines}
     for machine in machines:
         yield from (f"{machine.sighting.host}: {text}" for text in _notices_of(machine))
-    for (node, netdev), (port, (owner, other)) in settle(machines, _rails(machines, existing), existing).lost.items():
+    yield from notices_of_rails(machines, existing)
+    rails, _ = rails_of(machines, existing)
+    for (node, netdev), (port, (owner, other)) in settle(machines, rails, existing).lost.items():
         question = "do two interfaces have one address" if owner == node else "is it the same machine twice"
         yield f"{hosts[node]}: {netdev} was left out: {port.address} is on {other} of {hosts[owner]}; {question}?"
 
@@ -69,33 +66,6 @@ def _notices_of(machine: Machine) -> Iterator[str]:
     for port in machine.kept:
         if PORTS not in sighting.unknown and port.netdev not in sighting.addresses:
             yield f"{port.netdev} is gone; the file keeps it, as the cable {port.rail} has two ends"
-
-
-def _rails(machines: Sequence[Machine], existing: Cluster | None) -> dict[str, Rail]:
-    """Return the file's rails, and one for every other subnet with RDMA on it.
-
-    Where there is no RDMA, it is one for every subnet with several ports on it; but not in a file with rails and a
-    lossless policy: there the RDMA went away.
-    """
-    rails = dict(existing.rails) if existing else {}
-    seen = [port for machine in machines for port in machine.ports]
-    ports: dict[IPv4Network, list[SeenPort]] = {}
-    for port in seen:
-        if rail_of(port, rails) is None:
-            ports.setdefault(port.interface.network, []).append(port)
-    if any(port.rdma for port in seen):
-        chosen = [subnet for subnet, group in ports.items() if any(port.rdma for port in group)]
-    elif existing and rails and (existing.policy.pfc or existing.policy.ecn):
-        chosen = []
-    else:
-        chosen = [subnet for subnet, group in ports.items() if len(group) > 1]
-    names = (name for name in (f"rail{number}" for number in count()) if name not in rails)
-    return rails | {name: _rail(subnet, ports[subnet]) for subnet, name in zip(sorted(chosen), names, strict=False)}
-
-
-def _rail(subnet: IPv4Network, ports: Sequence[SeenPort]) -> Rail:
-    speed = _common([port.speed_gbps for port in ports])
-    return Rail(subnet=subnet, point_to_point=subnet.prefixlen >= POINT_TO_POINT_PREFIX, speed=speed)
 
 
 def _still_a_cable(name: str, rail: Rail, ports: Mapping[End, Port]) -> Rail:
@@ -136,31 +106,14 @@ def _heard(machines: Sequence[Machine], ports: Mapping[End, Port]) -> dict[End, 
     return heard
 
 
-def _new_cluster(
-    name: str, nodes: Mapping[str, Node], machines: Sequence[Machine], rails: Mapping[str, Rail]
-) -> Cluster:
+def _new_cluster(name: str, nodes: Mapping[str, Node], machines: Sequence[Machine], policy: Policy) -> Cluster:
     """Return a cluster of bare nodes; the user that all logins name moves up to the cluster's login."""
     login = machines[0].sighting.common_login
-    user = _common([node.login.user for node in nodes.values()])
+    user = common([node.login.user for node in nodes.values()])
     if user is not None:
         login = login.model_copy(update={"user": user})
         nodes = {
             name: node.model_copy(update={"login": node.login.model_copy(update={"user": None})})
             for name, node in nodes.items()
         }
-    return Cluster(name=name, login=login, policy=_policy(machines, rails), nodes=nodes)
-
-
-def _policy(machines: Sequence[Machine], rails: Mapping[str, Rail]) -> Policy:
-    """Return the default policy; without RDMA there is nothing to keep lossless and the MTU is what it is."""
-    ports = [port for machine in machines for port in machine.ports]
-    if any(port.rdma for port in ports):
-        return Policy()
-    sizes = Counter(port.mtu for port in ports if rail_of(port, rails))
-    mtu = sizes.most_common(1)[0][0] if sizes else 1500
-    return Policy(pfc=False, ecn=False, host_mtu=min(max(mtu, 1280), 9600))
-
-
-def _common(values: Sequence[T | None]) -> T | None:
-    """Return the one value that all have, or None."""
-    return values[0] if values and all(value == values[0] for value in values) else None
+    return Cluster(name=name, login=login, policy=policy, nodes=nodes)

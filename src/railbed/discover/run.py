@@ -15,9 +15,18 @@ from railbed.model.record import Event, Record
 
 
 async def discover(
-    machines: Cluster, fleet: Fleet, *, name: str, existing: Cluster | None = None, switches: Sequence[str] = ()
+    machines: Cluster,
+    fleet: Fleet,
+    *,
+    name: str,
+    existing: Cluster | None = None,
+    before: Cluster | None = None,
+    switches: Sequence[str] = (),
 ) -> AsyncGenerator[Record, None]:
-    """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself."""
+    """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself.
+
+    `before` is the file as it stands, where `existing` already has changes that the user asked for.
+    """
     seen: dict[str, Sighting] = {}
     yield Event(name="reading", message=f"reading {len(fleet.targets)} machines", data={"devices": len(fleet.targets)})
     async with aclosing(survey(fleet, machines, PROBES)) as answers:
@@ -36,7 +45,8 @@ async def discover(
     for notice in notices(sightings, existing):
         yield Event(name="notice", message=notice)
     found = build(name, sightings, existing=existing, switches=switches)
-    for change in clusterfile.difference(existing, found) if existing else ():
+    before = before or existing
+    for change in clusterfile.difference(before, found) if before else ():
         yield change
     yield Event(name="cluster", subject=name, data=found.model_dump(mode="json", exclude_defaults=True))
 

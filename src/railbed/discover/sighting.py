@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_address
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from railbed.model.cluster import Gpu, Login, Port, Text
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
-from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link
+from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link, ssh_session
 
 PROBES: tuple[Probe[object], ...] = (
     hostname.PROBE,
@@ -23,6 +23,7 @@ PROBES: tuple[Probe[object], ...] = (
     ethtool.PROBE,
     gpu.PROBE,
     lldp.PROBE,
+    ssh_session.PROBE,
 )
 NOT_A_RAIL = ("bridge", "tun", "wireguard", "vxlan", "ipip", "sit", "gre", "dummy")
 CONTAINER_NAMES = ("docker", "virbr", "cni", "flannel", "cali", "br-")
@@ -50,6 +51,8 @@ class SeenPort:
     rdma: str | None = None
     rdma_port: int = 1
     speed_gbps: float | None = None
+    carries_ssh: bool = False
+    """Whether we reach the machine over it."""
     rail: str | None = None
     """Its rail, where the file says so."""
 
@@ -104,7 +107,8 @@ def sighting_of(host: str, login: Login, facts: DeviceFacts, *, common_login: Lo
     unknown = dict(_unknown(facts))
     devices = _rdma_devices(facts)
     left_out: list[str] = []
-    ports = tuple(_ports(facts, devices, left_out))
+    ssh = frozenset(_ssh_netdevs(host, facts))
+    ports = tuple(replace(port, carries_ssh=port.netdev in ssh) for port in _ports(facts, devices, left_out))
     name = _facts(facts, hostname.PROBE)
     return Sighting(
         host=host,
@@ -140,6 +144,21 @@ def _addresses(facts: DeviceFacts) -> dict[str, tuple[IPv4Interface | IPv6Interf
     found, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
     netdevs = {**dict.fromkeys(links.links if links else (), ()), **(found.interfaces if found else {})}
     return {netdev: tuple(one.interface for one in addresses) for netdev, addresses in netdevs.items()}
+
+
+def _ssh_netdevs(host: str, facts: DeviceFacts) -> Iterator[str]:
+    """Yield the interfaces that SSH comes in on: as the machine says, else by the address that we connect to."""
+    session = _facts(facts, ssh_session.PROBE)
+    if session and session.netdev:
+        yield session.netdev
+        return
+    try:
+        address = ip_address((session and session.address) or host.partition("%")[0])
+    except ValueError:
+        return
+    for netdev, found in _addresses(facts).items():
+        if any(one.ip == address for one in found):
+            yield netdev
 
 
 def _facts(facts: DeviceFacts, probe: Probe[F]) -> F | None:

@@ -78,7 +78,8 @@ def _check(lab: Lab, fault: Fault) -> None:
     if fault.fault in ("slow", "mark") and fault.value is not None and value < SLOWEST:
         raise UsageError("a rate is at least 100k bit/s")
     if fault.fault in ("freeze", "mtu", "cut") and lab.of("kill", fault.target):
-        raise UsageError(f"{fault.target} was killed", hint=f"`railbed lab fault heal {fault.target}` starts it again")
+        heal_it = f"railbed lab fault heal {fault.target}{folder.name_option(lab.spec.name)}"
+        raise UsageError(f"{fault.target} was killed", hint=f"`{heal_it}` starts it again")
 
 
 def _check_target(lab: Lab, target: str, *, nodes: bool, rails: bool) -> None:

@@ -24,6 +24,7 @@ from railbed.lab.model import Fault, Lab, Spec
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 ABOUT = "lab.json"
+DEFAULT_NAME = "lab"
 NUMBERS = range(1, 255)
 LOCK_SECONDS = 5.0
 
@@ -82,6 +83,12 @@ def remove_empty() -> Iterator[str]:
                         yield path.name
 
 
+def name_option(name: str) -> str:
+    """Return the option that names a lab in a command; empty where the command finds it without."""
+    alone = name == DEFAULT_NAME and all(lab.spec.name == name for lab in load_labs())
+    return "" if alone else f" --name {name}"
+
+
 def chosen_lab(name: str | None) -> Lab:
     """Return the lab of that name; without one, the only lab there is."""
     if name is not None:
@@ -123,7 +130,9 @@ def _free_number(taken: set[int]) -> int:
     used = {lab.number for lab in load_labs()} | taken
     number = next((number for number in NUMBERS if number not in used), None)
     if number is None:
-        raise UsageError("no addresses are left for another lab", hint="`railbed lab down` a lab first")
+        raise UsageError(
+            "no addresses are left for another lab", hint="`railbed lab down --name NAME` ends one that is not needed"
+        )
     return number
 
 

@@ -78,6 +78,8 @@ TcpPort = Annotated[Whole, Field(ge=1, le=65535)]
 Priority = Annotated[Whole, Field(ge=0, le=7)]
 Dscp = Annotated[Whole, Field(ge=0, le=63)]
 Mtu = Annotated[Whole, Field(ge=1280, le=9600)]
+RailMtu = Annotated[Whole, Field(ge=1280, le=65535)]
+"""Wider than Ethernet allows: IP over InfiniBand has 65520."""
 
 
 class Part(BaseModel):
@@ -154,7 +156,7 @@ class Policy(Part):
     cnp_dscp: Dscp = 48
     """DSCP of congestion notification packets."""
     host_mtu: Mtu = 9000
-    """MTU of the rail interfaces of the nodes."""
+    """MTU of the nodes' interfaces on every rail that has no `mtu` of its own."""
     switch_mtu: Mtu = 9216
     """MTU of the switch ports."""
 
@@ -173,6 +175,8 @@ class Rail(Part):
     """A cable between exactly two ports, no switch between."""
     speed: Annotated[Number, Field(gt=0)] | None = None
     """Speed of every link in Gb/s; when not given, all links of the rail must be equal."""
+    mtu: RailMtu | None = None
+    """MTU of the nodes' interfaces on this rail; when not given, the policy's `host_mtu`."""
 
     @model_validator(mode="after")
     def _has_a_form(self) -> Rail:
@@ -278,6 +282,10 @@ class Cluster(Part):
         for name, node in self.nodes.items():
             for port in node.ports:
                 yield name, port
+
+    def mtu_of(self, rail: str) -> int:
+        """Return the MTU of the nodes' interfaces on a rail."""
+        return self.rails[rail].mtu or self.policy.host_mtu
 
     def peers(self, node: str, port: Port) -> Iterator[tuple[str, Port]]:
         """Yield the ports of other nodes on the same rail."""

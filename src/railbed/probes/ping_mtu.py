@@ -61,7 +61,7 @@ class Pings:
 def command(cluster: Cluster, node: str) -> str:
     """Return two pings to each peer on each rail, small before full: the first one also finds the neighbour."""
     calls = [
-        f"both {quote(port.netdev)} {quote(str(peer.address))} {_sizes(peer.address, cluster.policy.host_mtu)}"
+        f"both {quote(port.netdev)} {quote(str(peer.address))} {_sizes(peer.address, cluster.mtu_of(port.rail))}"
         for port in cluster.nodes[node].ports
         for _, peer in peers_to_ask(cluster, node, port)
     ]

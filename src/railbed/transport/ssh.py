@@ -14,11 +14,13 @@ from typing import Any, Self
 
 import asyncssh
 
-from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, Unreachable
+from railbed.errors import DeviceError, LoginRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
+from railbed.transport.credentials import Agent, ask_agent, expanded, key_files
+from railbed.transport.loginerrors import Attempt, explain
 from railbed.transport.secret import resolve
 
 CONNECT_SECONDS = 10.0
@@ -39,6 +41,7 @@ class SshReach:
 
     def __init__(self) -> None:
         self._jumps: dict[Login, asyncio.Task[asyncssh.SSHClientConnection]] = {}
+        self._agents: dict[str, asyncio.Task[Agent]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -54,7 +57,8 @@ class SshReach:
         async with AsyncExitStack() as stack:
 
             async def connect() -> asyncssh.SSHClientConnection:
-                connection = await _connect(target.host, target.login, tunnel)
+                agent = await self._agent(target.host, target.login)
+                connection = await _connect(target.host, target.login, tunnel, agent)
                 stack.push_async_callback(_close, connection)
                 return connection
 
@@ -77,9 +81,21 @@ class SshReach:
         return await asyncio.shield(self._jumps[through])
 
     async def _open_jump(self, host: str, login: Login) -> asyncssh.SSHClientConnection:
-        connection = await _connect(host, login, None)
+        try:
+            connection = await _connect(host, login, None, await self._agent(host, login))
+        except DeviceError as error:
+            raise type(error)(f"jump host: {error.message}", hint=error.hint) from error
         self._stack.push_async_callback(_close, connection)
         return connection
+
+    async def _agent(self, host: str, login: Login) -> Agent | None:
+        """Return the agent, asked once for all machines; None where there is none."""
+        path = _agent_path(host, login)
+        if not path:
+            return None
+        if path not in self._agents:
+            self._agents[path] = asyncio.create_task(ask_agent(path))
+        return await asyncio.shield(self._agents[path])
 
 
 class SshTransport:
@@ -159,60 +175,42 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
         connection.abort()
 
 
-class _Client(asyncssh.SSHClient):
-    """Remembers a host key that was not accepted, so that it can be told to the user."""
-
-    def __init__(self) -> None:
-        self.refused: asyncssh.SSHKey | None = None
-
-    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002
-        """Accept no key that is not known; keep it for the message."""
-        self.refused = key
-        return False
-
-
 async def _connect(
-    host: str, login: Login, tunnel: asyncssh.SSHClientConnection | None
+    host: str, login: Login, tunnel: asyncssh.SSHClientConnection | None, agent: Agent | None
 ) -> asyncssh.SSHClientConnection:
-    client = _Client()
+    arguments: dict[str, Any] = {}
+    attempt = Attempt(host=host, login=login, seconds=CONNECT_SECONDS, agent=agent, arguments=arguments)
     try:
+        arguments |= _arguments(host, login, agent)
         async with asyncio.timeout(CONNECT_SECONDS):
             return await asyncssh.connect(
                 host,
                 tunnel=tunnel or (),
-                client_factory=lambda: client,
+                client_factory=lambda: attempt.client,
                 keepalive_interval=KEEPALIVE_SECONDS,
                 login_timeout=CONNECT_SECONDS,
-                **_arguments(host, login),
+                **arguments,
             )
-    except TimeoutError as error:
-        raise Unreachable(f"no answer from {host} within {CONNECT_SECONDS:g} s", hint=_look_at(host)) from error
-    except asyncssh.HostKeyNotVerifiable as error:
-        raise _host_key_error(host, login, client.refused) from error
-    except asyncssh.PermissionDenied as error:
-        raise LoginRefused(f"{host} refused the login: {error.reason}", hint=_try_by_hand(host, login)) from error
-    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, asyncssh.ConfigParseError) as error:
-        raise LoginRefused(f"the key or configuration for {host} cannot be used: {error}") from error
-    except OSError as error:
-        raise _os_error(host, login, error) from error
-    except (ValueError, OverflowError, RuntimeError) as error:
-        raise LoginRefused(f"the login to {host} cannot be used: {error}", hint=_try_by_hand(host, login)) from error
-    except asyncssh.Error as error:
-        raise Unreachable(f"{host} broke off the connection: {error.reason}", hint=_look_at(host)) from error
+    except DeviceError:
+        raise
+    except (asyncssh.Error, OSError, ValueError, OverflowError, RuntimeError) as error:
+        raise explain(error, attempt) from error
 
 
-def _arguments(host: str, login: Login) -> dict[str, Any]:
+def _arguments(host: str, login: Login, agent: Agent | None) -> dict[str, Any]:
     """Return what the cluster file gives; the rest comes from the user's OpenSSH configuration."""
     wanted: dict[str, Any] = {
         "username": login.user,
         "port": login.port,
-        "client_keys": _client_keys(login),
-        "known_hosts": str(Path(login.known_hosts).expanduser()) if login.known_hosts else None,
+        "client_keys": key_files(login, agent),
+        "known_hosts": str(expanded(login.known_hosts)) if login.known_hosts else None,
         "password": resolve(login.password),
         "passphrase": resolve(login.passphrase),
     }
     given = {key: value for key, value in wanted.items() if value is not None}
-    if not Path("~/.ssh/config").expanduser().exists():
+    if agent and agent.problem:
+        given["agent_path"] = None
+    if not _has_configuration():
         return {"encryption_algs": FAST_CIPHERS, **given}
     # `UserKnownHostsFile none` would let asyncssh accept any key; here the user's own file counts then.
     if asyncssh.SSHClientConnectionOptions(host=host, config=(), **given).known_hosts is None:
@@ -220,50 +218,19 @@ def _arguments(host: str, login: Login) -> dict[str, Any]:
     return given
 
 
-def _client_keys(login: Login) -> list[str] | None:
-    """Return the key of the cluster file; one that needs a passphrase we do not have is left to the agent."""
-    if not login.key:
-        return None
-    path = str(Path(login.key).expanduser())
-    if login.passphrase is None and "SSH_AUTH_SOCK" in os.environ:
-        try:
-            asyncssh.read_private_key(path)
-        except asyncssh.KeyImportError:
-            return None
-    return [path]
-
-
-def _host_key_error(host: str, login: Login, key: asyncssh.SSHKey | None) -> DeviceError:
-    where = login.known_hosts or "~/.ssh/known_hosts"
-    shown = f"{key.get_algorithm()} {key.get_fingerprint()}" if key else "a certificate"
-    return HostKeyUnknown(
-        f"the host key of {host} is not in {where}: it shows {shown}",
-        hint=f"on that machine, compare with `ssh-keygen -lf` of its /etc/ssh/ssh_host_*_key.pub; if they are equal, "
-        f"{_try_by_hand(host, login)} once and accept it. If it was known before, the machine was reinstalled or is "
-        f"another one: `ssh-keygen -R {host}` forgets the old key",
-    )
-
-
-def _os_error(host: str, login: Login, error: OSError) -> DeviceError:
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) and error.filename:
-        return LoginRefused(
-            f"{error.filename} cannot be read: {error.strerror}", hint="correct `login:` in the cluster file"
+def _agent_path(host: str, login: Login) -> str:
+    """Return where the agent is: the user's configuration may name one for this host."""
+    if not _has_configuration():
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    try:
+        # Without keys none is read; the agent that would be forwarded is the one that would be asked.
+        options = asyncssh.SSHClientConnectionOptions(
+            host=host, config=(), username=login.user or (), client_keys=None, agent_forwarding=True
         )
-    port = f" port {login.port}" if login.port else ""
-    return Unreachable(f"{host}{port} cannot be reached: {_reason(error)}", hint=_look_at(host))
+    except (asyncssh.Error, OSError, ValueError):
+        return os.environ.get("SSH_AUTH_SOCK", "")
+    return options.agent_forward_path or ""
 
 
-def _reason(error: OSError) -> str:
-    """Return the system's words; asyncio wraps them in its own where it tried several addresses."""
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
-
-
-def _try_by_hand(host: str, login: Login) -> str:
-    port = f" -p {login.port}" if login.port else ""
-    jump = f" -J {login.jump}" if login.jump else ""
-    user = f"{login.user}@" if login.user else ""
-    return f"run `ssh{port}{jump} {user}{host}`"
-
-
-def _look_at(host: str) -> str:
-    return f"is it on, is {host} its address, does its SSH server run?"
+def _has_configuration() -> bool:
+    return Path("~/.ssh/config").expanduser().exists()

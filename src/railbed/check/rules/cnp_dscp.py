@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.shared.agree import agreed, write_in_policy
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
@@ -50,10 +51,23 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if shown is None or shown.cnp_dscp is None:
         yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
     elif shown.cnp_dscp != wanted:
-        remedy = f"echo {wanted} > {_file(shown)}"
-        yield fail(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", remedy=remedy)
+        yield fail(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", remedy=_remedy(port, shown))
     else:
         yield ok(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}")
+
+
+def _remedy(port: PortView, shown: Congestion) -> str:
+    """Set the DSCP; where the whole rail has another one, the policy may be what is wrong."""
+    change = f"echo {port.policy.cnp_dscp} > {_file(shown)}"
+    if shown.cnp_dscp and agreed(port, _cnp_dscp) == shown.cnp_dscp:
+        edit = write_in_policy("cnp_dscp", shown.cnp_dscp)
+        return f"all ports of the rail have it: if the switch does, too, {edit}; else {change}"
+    return change
+
+
+def _cnp_dscp(port: PortView) -> int | None:
+    shown = congestion_of(port)
+    return shown.cnp_dscp if shown else None
 
 
 def _file(shown: Congestion) -> str:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.agree import agreed, write_in_policy
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos import dscp_priorities
 from railbed.check.shared.rdma import on_rdma_ports
@@ -49,7 +50,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield unknown(expected=expected, observed=priorities)
         return
     seen = sorted(set(priorities.get(dscp, ())))
-    remedy = f"dcb app replace dev {port.port.netdev} dscp-prio {dscp}:{priority}"
+    remedy = _remedy(port, seen)
     if seen == [priority]:
         yield ok(expected=expected, observed=f"DSCP {dscp} to priority {priority}")
     elif seen:
@@ -57,6 +58,22 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", remedy=remedy)
     else:
         yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", remedy=remedy)
+
+
+def _remedy(port: PortView, seen: list[int]) -> str:
+    """Map the DSCP; where the whole rail maps it to another priority, the policy may be what is wrong."""
+    change = f"dcb app replace dev {port.port.netdev} dscp-prio {port.policy.dscp}:{port.policy.priority}"
+    if len(seen) == 1 and seen[0] and agreed(port, _priority) == seen[0]:
+        edit = write_in_policy("priority", seen[0])
+        return f"all ports of the rail have it: if the switch does, too, {edit}; else {change}"
+    return change
+
+
+def _priority(port: PortView) -> int | None:
+    """Return the one priority that a port maps the policy's DSCP to."""
+    priorities = dscp_priorities(port)
+    seen = set() if isinstance(priorities, str) else {*priorities.get(port.policy.dscp, ())}
+    return seen.pop() if len(seen) == 1 else None
 
 
 CHECK = Check(

@@ -2,7 +2,8 @@
 
 What
 ----
-`ethtool -a` shows rx and tx pause off on every rail interface. Skipped where the policy has no PFC.
+`ethtool -a` shows rx and tx pause off on every rail interface. Skipped where the policy has no PFC, or the card cannot
+do it.
 
 Why
 ---
@@ -25,9 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip
+from railbed.check.shared.card import CARD_PROBES, Ability, card_of
+from railbed.check.shared.qos import pfc_priorities
 from railbed.check.shared.wording import no_interface
-from railbed.check.site import PortView
-from railbed.probes import ethtool_driver, ethtool_pause
+from railbed.check.site import PortView, Unread
+from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
 
 EXPECTED = "rx off, tx off"
 
@@ -37,6 +40,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     netdev = port.port.netdev
     if not port.policy.pfc:
         yield skip("the policy does not use PFC")
+        return
+    if port.port.rdma and (lacking := card_of(port).lacks(Ability.PFC)):
+        yield skip(f"{lacking}; global pause is all that there is", expected=EXPECTED)
         return
     pause = port.read(ethtool_pause.PROBE).interfaces.get(netdev)
     if pause is None:
@@ -56,14 +62,23 @@ def _remedy(port: PortView) -> str:
     driver = drivers.interfaces.get(netdev) if drivers else None
     if driver and driver.driver and driver.driver.startswith("mlx4"):
         return f"dcb pfc set dev {netdev} prio-pfc {port.policy.priority}:on (turns global pause off on this card)"
-    return f"ethtool -A {netdev} autoneg off rx off tx off"
+    change = f"ethtool -A {netdev} autoneg off rx off tx off"
+    # Without either kind of pause a rail that works would begin to drop packets.
+    return f"turn PFC on first (see pfc), then {change}" if _pfc_is_off(port) else change
+
+
+def _pfc_is_off(port: PortView) -> bool:
+    try:
+        return pfc_priorities(port) == ()
+    except Unread:
+        return False
 
 
 CHECK = Check(
     name="global_pause",
     title="global pause off",
     scope="port",
-    needs=(ethtool_pause.PROBE, ethtool_driver.PROBE),
+    needs=(ethtool_pause.PROBE, ethtool_driver.PROBE, dcb_pfc.PROBE, mlnx_qos.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
 )

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
+from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
 from railbed.probes import ethtool, ethtool_driver, ip_link
@@ -45,20 +46,25 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif settings.speed_mbps is None:
         yield _without_speed(port, expected)
     else:
-        yield _compared(netdev, wanted, settings.speed_mbps / 1000, expected)
+        yield _compared(port, wanted, settings.speed_mbps / 1000, expected)
 
 
-def _compared(netdev: str, wanted: float, speed: float, expected: str) -> Judgement:
+def _compared(port: PortView, wanted: float, speed: float, expected: str) -> Judgement:
     observed = f"{speed:g} Gb/s"
+    edit = f"if that is right, {write_at_rail(port, 'speed', f'{speed:g}')}"
     if speed < wanted:
-        return fail(
-            expected=expected, observed=observed, remedy=f"compare the link modes of both ends: `ethtool {netdev}`"
-        )
+        compare = f"compare the link modes of both ends: `ethtool {port.port.netdev}`"
+        remedy = f"all ports run at this speed: {edit}; else {compare}" if agreed(port, _speed) else compare
+        return fail(expected=expected, observed=observed, remedy=remedy)
     if speed > wanted:
-        return warn(
-            expected=expected, observed=observed, remedy=f"if that is right, set `speed: {speed:g}` for the rail"
-        )
+        return warn(expected=expected, observed=observed, remedy=edit)
     return ok(expected=expected, observed=observed)
+
+
+def _speed(port: PortView) -> int | None:
+    found = port.node.try_read(ethtool.PROBE)
+    settings = found.interfaces.get(port.port.netdev) if found else None
+    return settings.speed_mbps if settings else None
 
 
 def _without_speed(port: PortView, expected: str) -> Judgement:

@@ -1,8 +1,8 @@
-"""The MTU of every rail interface is the policy's.
+"""The MTU of every rail interface is the one of its rail.
 
 What
 ----
-`ip link` shows the policy's host MTU on every interface that is on a rail.
+`ip link` shows, on every interface that is on a rail, the rail's `mtu`, or the policy's `host_mtu` where it has none.
 
 Why
 ---
@@ -12,7 +12,8 @@ per gradient bucket. Two ends that differ drop what is too long, and training ha
 Fix
 ---
 Set the MTU of the interface (`ip link set dev IF mtu 9000`) and keep it in netplan or the network configuration, so
-that it survives a reboot.
+that it survives a reboot. Where the whole rail has another MTU than the cluster file, the file is the likelier mistake:
+a rail has its own `mtu`. Before a whole rail is raised, every switch port on it must pass packets of that size.
 
 Source
 ------
@@ -24,13 +25,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.site import PortView
 from railbed.probes import ip_link
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Compare the interface's MTU with the policy."""
-    netdev, wanted = port.port.netdev, port.policy.host_mtu
+    """Compare the interface's MTU with its rail's."""
+    netdev, wanted = port.port.netdev, port.mtu
     link = port.read(ip_link.PROBE).links.get(netdev)
     expected = f"MTU {wanted}"
     if link is None:
@@ -40,9 +42,31 @@ def judge(port: PortView) -> Iterator[Judgement]:
             remedy=f"correct `netdev: {netdev}` in the cluster file",
         )
     elif link.mtu != wanted:
-        yield fail(expected=expected, observed=f"MTU {link.mtu}", remedy=f"ip link set dev {netdev} mtu {wanted}")
+        yield fail(expected=expected, observed=f"MTU {link.mtu}", remedy=_remedy(port, link.mtu))
     else:
         yield ok(expected=expected, observed=f"MTU {link.mtu}")
 
 
-CHECK = Check(name="mtu", title="MTU as in the policy", scope="port", needs=(ip_link.PROBE,), judge=judge, doc=__doc__)
+def _remedy(port: PortView, mtu: int) -> str:
+    """Set the interface where it is the odd one out; where the whole rail differs, nothing that works is lowered."""
+    netdev, rail, wanted = port.port.netdev, port.port.rail, port.mtu
+    change = f"ip link set dev {netdev} mtu {wanted}"
+    whole_rail = agreed(port, _mtu) == mtu
+    if mtu < wanted:
+        return f"{change}, once every switch port on {rail} passes {wanted} bytes" if whole_rail else change
+    others = [_mtu(peer) for peer in port.rail_ports if peer.subject != port.subject]
+    if others and all(other == wanted for other in others):
+        return change
+    known = "all ports have it" if whole_rail else "if the whole rail is meant to have it"
+    return f"{write_at_rail(port, 'mtu', mtu)}: {known}"
+
+
+def _mtu(port: PortView) -> int | None:
+    links = port.node.try_read(ip_link.PROBE)
+    link = links.links.get(port.port.netdev) if links else None
+    return link.mtu if link else None
+
+
+CHECK = Check(
+    name="mtu", title="MTU as in the cluster file", scope="port", needs=(ip_link.PROBE,), judge=judge, doc=__doc__
+)

@@ -2,8 +2,8 @@
 
 What
 ----
-`ping` with don't-fragment and the policy's host MTU is answered by every peer on the rail; a small one tells a path
-with a lower MTU from no path at all.
+`ping` with don't-fragment and the rail's MTU (its `mtu`, else the policy's `host_mtu`) is answered by every peer on the
+rail; a small one tells a path with a lower MTU from no path at all.
 
 Why
 ---
@@ -41,7 +41,7 @@ NO_PATH = "look at link_up and rail_address of both ends, then at the switch por
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Gather what became of the pings to each peer; one finding names all that fail."""
-    cluster, mtu = port.node.site.cluster, port.policy.host_mtu
+    cluster, mtu = port.node.site.cluster, port.mtu
     peers = list(peers_to_ask(cluster, port.node.name, port.port))
     if not peers:
         yield skip("no peer on this rail")

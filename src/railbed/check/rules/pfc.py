@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.agree import agreed, write_in_policy
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.qos import pfc_priorities
 from railbed.check.shared.rdma import on_rdma_ports
@@ -53,8 +54,27 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(
             expected=expected,
             observed=f"PFC on {named}" if seen else "PFC off",
-            remedy=f"dcb pfc set dev {port.port.netdev} prio-pfc all:off {port.policy.priority}:on",
+            remedy=_remedy(port, seen),
         )
+
+
+def _remedy(port: PortView, seen: tuple[int, ...]) -> str:
+    """Set the policy's priority; one that the whole rail uses in its place, or beside it, is not just turned off."""
+    netdev, wanted = port.port.netdev, port.policy.priority
+    change = f"dcb pfc set dev {netdev} prio-pfc all:off {wanted}:on"
+    others = [priority for priority in seen if priority != wanted]
+    if wanted in seen:
+        named = " ".join(f"{priority}:off" for priority in others)
+        return f"dcb pfc set dev {netdev} prio-pfc {named}, if no other lossless traffic needs it"
+    if len(others) == 1 and agreed(port, _known_priorities) == seen:
+        edit = write_in_policy("priority", others[0])
+        return f"all ports of the rail have it: if the switch does, too, {edit}; else {change}"
+    return change
+
+
+def _known_priorities(port: PortView) -> tuple[int, ...] | None:
+    seen = pfc_priorities(port)
+    return None if isinstance(seen, str) else seen
 
 
 CHECK = Check(

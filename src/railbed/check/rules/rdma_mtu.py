@@ -1,9 +1,8 @@
-"""RDMA packets are as large as the policy's MTU allows.
+"""RDMA packets are as large as the rail's MTU allows.
 
 What
 ----
-`ibv_devinfo` shows as `active_mtu` the largest RDMA packet that fits the policy's host MTU: 4096 from about 4200 bytes
-on.
+`ibv_devinfo` shows as `active_mtu` the largest RDMA packet that fits the rail's MTU: 4096 from about 4200 bytes on.
 
 Why
 ---
@@ -28,7 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.rdma import not_there, on_rdma_ports
 from railbed.check.site import PortView
-from railbed.probes import ibv_devinfo
+from railbed.probes import ibv_devinfo, ip_link
 
 SIZES = (4096, 2048, 1024, 512, 256)
 HEADERS = 96
@@ -37,8 +36,8 @@ HEADERS = 96
 
 @on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Compare the MTU in use with what the policy allows."""
-    fitting = next(size for size in SIZES if size + HEADERS <= port.policy.host_mtu)
+    """Compare the MTU in use with what the rail's MTU allows."""
+    fitting = next(size for size in SIZES if size + HEADERS <= port.mtu)
     device = port.read(ibv_devinfo.PROBE).devices.get(port.port.rdma or "")
     own = device.ports.get(str(port.port.rdma_port)) if device else None
     if device is None or own is None:
@@ -53,17 +52,26 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif own.active_mtu is None:
         yield unknown(expected=expected, observed="ibv_devinfo gives no active_mtu")
     elif own.active_mtu < wanted:
-        remedy = f"ip link set dev {port.port.netdev} mtu {port.policy.host_mtu}"
-        yield fail(expected=expected, observed=f"active_mtu {own.active_mtu}", remedy=remedy)
+        yield fail(expected=expected, observed=f"active_mtu {own.active_mtu}", remedy=_remedy(port))
     else:
         yield ok(expected=expected, observed=f"active_mtu {own.active_mtu}")
+
+
+def _remedy(port: PortView) -> str:
+    """Raise the interface's MTU; one that is large enough already is not touched."""
+    netdev = port.port.netdev
+    links = port.node.try_read(ip_link.PROBE)
+    link = links.links.get(netdev) if links else None
+    if link and link.mtu >= port.mtu:
+        return f"{netdev} has MTU {link.mtu} already: look for messages of the card's driver with `dmesg`"
+    return f"ip link set dev {netdev} mtu {port.mtu}"
 
 
 CHECK = Check(
     name="rdma_mtu",
     title="RDMA packet size as the MTU allows",
     scope="port",
-    needs=(ibv_devinfo.PROBE,),
+    needs=(ibv_devinfo.PROBE, ip_link.PROBE),
     judge=judge,
     doc=__doc__,
 )

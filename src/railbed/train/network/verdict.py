@@ -83,7 +83,7 @@ def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, Node
         if node and node.obstacle:
             return Cause(f"{one.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` says more")
     if transport == "gloo":
-        return Cause("gloo speaks TCP only", "railbed train --transport mpi, or nccl for GPUs")
+        return Cause("gloo speaks TCP only", "`railbed train --transport mpi`, or nccl for GPUs")
     away = next((one for one in bad if one.road == "elsewhere"), None)
     if away:
         because = f"{transport} used {away.other_interface} of {away.node}, which is on no rail"

@@ -1,0 +1,36 @@
+"""Where every port of a rail has the same value and the cluster file another: then the file is the likelier mistake.
+
+A remedy must not take from a rail what works there, so it asks for the file to be corrected, or for the switch first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from railbed.check.site import PortView, Unread
+
+V = TypeVar("V", bound=Hashable)
+
+
+def agreed(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
+    """Return the value that two or more ports of a rail all have; None where one differs or is not known."""
+    values = {_value(peer, value_of) for peer in port.rail_ports}
+    return values.pop() if len(values) == 1 and len(port.rail_ports) > 1 else None
+
+
+def _value(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
+    try:
+        return value_of(port)
+    except Unread:
+        return None
+
+
+def write_at_rail(port: PortView, key: str, value: object) -> str:
+    """Return the edit that gives the rail of a port a value of its own."""
+    return f"write `{key}: {value}` at {port.port.rail} in the cluster file"
+
+
+def write_in_policy(key: str, value: object) -> str:
+    """Return the edit that changes the policy."""
+    return f"write `{key}: {value}` into `policy:` of the cluster file"

@@ -1,0 +1,51 @@
+"""Commands that hints and remedies name, so that they can be pasted as they are: with the cluster file in use.
+
+What lies below the command line does not know the file it was given, and ranks on nodes even less. So the file is put
+into the commands where texts reach the user: in records on their way to the run and the screen, and in complaints.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+
+from railbed.cli.options import DEFAULT_CLUSTER
+from railbed.model.record import Event, Finding, Record
+
+COMMAND = re.compile(r"`(railbed (?:discover|check|bench|train)(?: [^`\n]*)?)`")
+"""A command of a verb that takes a cluster file."""
+WITHOUT_CLUSTER = re.compile(r" (?:-c|--cluster|--explain|--list|--attach|--stop|--resume|--second-visit|--help)\b")
+"""Options with which a command has its cluster already, or needs none."""
+
+_in_use: ContextVar[Path | None] = ContextVar("cluster_file_in_use", default=None)
+
+
+def use_cluster_file(file: Path | None) -> None:
+    """Note the cluster file that the user gave, for all commands that are named from now on."""
+    _in_use.set(file)
+
+
+def cluster_option(file: Path | str | None) -> str:
+    """Return the option for a cluster file, quoted for a shell; empty for the one that is used without it."""
+    return f" -c {shlex.quote(str(file))}" if file is not None and Path(file) != DEFAULT_CLUSTER else ""
+
+
+def with_cluster(text: str) -> str:
+    """Return a text with the cluster file in use put into the commands that it names."""
+    option = cluster_option(_in_use.get())
+    if not option or "`railbed " not in text:
+        return text
+    return COMMAND.sub(lambda match: f"`{match[1]}{'' if WITHOUT_CLUSTER.search(match[1]) else option}`", text)
+
+
+def advised(record: Record) -> Record:
+    """Return a record with the cluster file in the commands of its remedy or message."""
+    match record:
+        case Finding(remedy=text) if text and (complete := with_cluster(text)) != text:
+            return replace(record, remedy=complete)
+        case Event(message=text) if text and (complete := with_cluster(text)) != text:
+            return replace(record, message=complete)
+    return record

@@ -1,0 +1,28 @@
+"""Arguments that a command does not take: what is wrong, what was probably meant, and where to read about it."""
+
+from __future__ import annotations
+
+import difflib
+
+import typer
+
+
+def complaint(error: typer.TyperException) -> tuple[str, str]:
+    """Return the sentence and the hint for arguments that cannot be used."""
+    message = error.format_message().rstrip(".")
+    option, possible = getattr(error, "option_name", ""), getattr(error, "possibilities", None)
+    if option:
+        near = difflib.get_close_matches(option, possible or (), n=1)
+        message = f"No such option: {option}" + (f"; did you mean {near[0]}?" if near else "")
+    command = _command(error)
+    return message, f"`{command} --help` shows {'how it is used' if ' ' in command else 'what there is'}"
+
+
+def _command(error: typer.TyperException) -> str:
+    """Return the command that was called, as far as it was understood."""
+    words: list[str] = []
+    context = getattr(error, "ctx", None)
+    while context is not None and context.parent is not None:
+        words.insert(0, str(context.info_name))
+        context = context.parent
+    return " ".join(["railbed", *words])

@@ -1,0 +1,51 @@
+"""The address that this SSH session came in on (`SSH_CONNECTION`): it tells which network carries SSH.
+
+The machine itself says so; from outside, a jump host, a name or a translated address hides it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+
+WORDS = 4
+"""The client's address and port, then the server's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSession:
+    """The machine's own end of the session; all None where there is no session."""
+
+    address: str | None = None
+    """As Python's `ipaddress` writes it, without the interface."""
+    netdev: str | None = None
+    """The interface, which a link-local address names."""
+    port: int | None = None
+
+
+def parse(text: str) -> SshSession:
+    """Read the variable's value; nothing is no session."""
+    words = text.split()
+    if not words:
+        return SshSession()
+    if len(words) != WORDS or not (words[3].isascii() and words[3].isdigit()) or len(words[3]) > 5:
+        raise ParseError("expected two addresses with their ports", line=text.strip())
+    address, _, netdev = words[2].partition("%")
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        raise ParseError("expected an address", line=words[2]) from None
+    mapped = parsed.ipv4_mapped if parsed.version == 6 else None
+    return SshSession(address=str(mapped or parsed), netdev=netdev or None, port=int(words[3]))
+
+
+PROBE = Probe(
+    name="ssh_session",
+    title="address that the SSH session came in on",
+    command="printf '%s\\n' \"${SSH_CONNECTION-}\"",
+    parse=parse,
+    facts=SshSession,
+)

@@ -1,0 +1,142 @@
+"""What a login can offer a machine: a key file, the agent's keys, a password; and why one of them cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import shlex
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from railbed.errors import LoginRefused
+from railbed.model.cluster import Login, Secret
+
+AGENT_SECONDS = 3.0
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+SHOWN_KEYS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The user's SSH agent, as it answered when it was asked for its keys."""
+
+    path: str
+    keys: int = 0
+    problem: str = ""
+    """Why it cannot be used."""
+
+    @property
+    def shown(self) -> str:
+        """Return it in words, for a sentence about what was tried."""
+        if self.problem:
+            return f"not the agent at {self.path}, which {self.problem}"
+        return f"{self.keys} {'key' if self.keys == 1 else 'keys'} of the agent at {self.path}"
+
+
+async def ask_agent(path: str) -> Agent:
+    """Ask the agent for its keys; who waits for a login must not wait for an agent that answers nobody."""
+    try:
+        async with asyncio.timeout(AGENT_SECONDS), await asyncssh.connect_agent(path) as agent:
+            keys = list(await agent.get_keys())
+    except TimeoutError:
+        return Agent(path=path, problem=f"did not answer within {AGENT_SECONDS:g} s")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return Agent(path=path, problem=f"cannot be used: {reason}")
+    return Agent(path=path, keys=len(keys))
+
+
+def expanded(path: str) -> Path:
+    """Return a path with `~` replaced; one of a user that does not exist stays as it is, and cannot be read."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def key_files(login: Login, agent: Agent | None) -> list[str] | None:
+    """Return the key of the cluster file; one that needs a passphrase we do not have is left to the agent."""
+    if not login.key:
+        return None
+    path = expanded(login.key)
+    _refuse_unprotected(path)
+    if login.passphrase is None:
+        try:
+            asyncssh.read_private_key(path)
+        except asyncssh.KeyImportError as error:
+            if agent and agent.keys:
+                return None
+            raise key_error(error, login, agent) from error
+    return [str(path)]
+
+
+def _refuse_unprotected(path: Path) -> None:
+    """Refuse a key of ours that others can read, as OpenSSH does; what cannot be looked at fails where it is read."""
+    try:
+        about = path.stat()
+    except OSError:
+        return
+    if stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid() and about.st_mode & OTHERS:
+        raise LoginRefused(
+            f"others may read the key file {path} (mode {stat.S_IMODE(about.st_mode):04o}), so it is not used",
+            hint=f"`chmod 600 {shlex.quote(str(path))}` protects it; OpenSSH refuses such a key, too",
+        )
+
+
+def key_error(error: Exception, login: Login, agent: Agent | None) -> LoginRefused:
+    """Return why a key file cannot be used: a passphrase that is missing or wrong, or no private key at all."""
+    path = expanded(login.key) if login.key else None
+    named = f"the key file {path}" if path else "a key file of your SSH configuration"
+    quoted = shlex.quote(str(path)) if path else "FILE"
+    if "must be specified" in str(error):
+        beside = f", and {agent.shown.removeprefix('not ')}" if agent and agent.problem else ""
+        return LoginRefused(
+            f"{named} needs a passphrase, and none is configured{beside}",
+            hint=f"`ssh-add {quoted}` gives it to your agent; or name an environment variable in the cluster file: "
+            "`passphrase: {env: NAME}` under `login:`",
+        )
+    if login.passphrase and ("Incorrect passphrase" in str(error) or "decrypt" in str(error)):
+        return LoginRefused(
+            f"the passphrase from {secret_place(login.passphrase)} does not open {named}",
+            hint=f"`ssh-keygen -y -f {quoted}` asks for it and shows whether it is right",
+        )
+    public = path is not None and path.suffix == ".pub"
+    hint = f"give the private key, {path.with_suffix('')}" if path and public else "correct `key:` in the cluster file"
+    return LoginRefused(f"{named} cannot be used: {error}", hint=hint)
+
+
+def secret_place(secret: Secret) -> str:
+    """Return where a secret is found, never the secret."""
+    return f"the environment variable {secret.env}" if secret.env else f"the keyring entry {secret.keyring}"
+
+
+def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: Agent | None) -> str:
+    """Return what was tried to log in, in words: each key with its fingerprint, the agent, the password's place."""
+    pairs = list(options.client_keys or ())
+    tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]
+    if len(pairs) > SHOWN_KEYS:
+        tried.append(f"{len(pairs) - SHOWN_KEYS} more keys")
+    if login.key and not any(_file_of(pair) == str(expanded(login.key)) for pair in pairs):
+        tried.append(f"not the key file {login.key}, which needs a passphrase")
+    if agent:
+        tried.append(agent.shown)
+    if login.password:
+        tried.append(f"the password from {secret_place(login.password)}")
+    return ", ".join(tried)
+
+
+def _shown_key(pair: asyncssh.SSHKeyPair) -> str:
+    digest = base64.b64encode(hashlib.sha256(pair.key_public_data).digest()).decode().rstrip("=")
+    name = _file_of(pair) or pair.get_comment(errors="replace") or "a key"
+    return f"{name} (SHA256:{digest})"
+
+
+def _file_of(pair: asyncssh.SSHKeyPair) -> str:
+    """Return a key's file; asyncssh keeps it without telling."""
+    name = vars(pair).get("_filename")
+    return os.fsdecode(name) if name else ""

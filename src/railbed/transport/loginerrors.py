@@ -1,0 +1,246 @@
+"""Why no connection came about, each cause in a sentence of its own, with what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncssh
+
+from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, Unreachable
+from railbed.model.cluster import Login
+from railbed.transport.credentials import Agent, expanded, key_error, offered
+
+SSH_PORT = 22
+OWN_KNOWN_HOSTS = "~/.ssh/known_hosts"
+NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+
+
+class Client(asyncssh.SSHClient):
+    """Remembers how far a connection came, and a host key that was not accepted."""
+
+    def __init__(self) -> None:
+        self.connection: asyncssh.SSHClientConnection | None = None
+        self.refused: asyncssh.SSHKey | None = None
+        self.known_as: tuple[str, str, int] = ("", "", SSH_PORT)
+        """Name, address and port that the host key was looked up by."""
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """Note that the port answers."""
+        self.connection = conn
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Accept no key that is not known; keep it for the message."""
+        self.known_as = (host, addr, port)
+        self.refused = key
+        return False
+
+    def detail(self, name: str) -> str:
+        """Return what is known of the connection: `username`, `server_version`."""
+        return str(self.connection.get_extra_info(name) or "") if self.connection else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One try to log in."""
+
+    host: str
+    login: Login
+    seconds: float
+    agent: Agent | None = None
+    tunnelled: bool = False
+    arguments: dict[str, object] = field(default_factory=dict)
+    client: Client = field(default_factory=Client)
+
+    @property
+    def place(self) -> str:
+        """Return the host, with its port where that is said."""
+        return f"{self.host} port {self.login.port}" if self.login.port else self.host
+
+    @property
+    def by_hand(self) -> str:
+        """Return the command that tries the same login."""
+        login = self.login
+        words = ["ssh"]
+        words += ["-p", str(login.port)] if login.port else []
+        words += ["-J", login.jump] if login.jump else []
+        words += ["-i", str(expanded(login.key))] if login.key else []
+        known = expanded(login.known_hosts) if login.known_hosts else None
+        words += ["-o", f"UserKnownHostsFile={known}"] if known else []
+        return shlex.join([*words, f"{login.user}@{self.host}" if login.user else self.host])
+
+    def options(self) -> asyncssh.SSHClientConnectionOptions:
+        """Return what asyncssh makes of the login and the user's configuration."""
+        return asyncssh.SSHClientConnectionOptions(host=self.host, config=(), **self.arguments)
+
+
+def explain(error: Exception, attempt: Attempt) -> DeviceError:  # noqa: PLR0911  (one for each cause)
+    """Return the error that tells the user what happened."""
+    match error:
+        case TimeoutError():
+            return _timed_out(attempt)
+        case asyncssh.HostKeyNotVerifiable():
+            return _host_key(error, attempt)
+        case asyncssh.PermissionDenied():
+            return _refused(attempt)
+        case asyncssh.KeyImportError() | asyncssh.KeyEncryptionError():
+            return key_error(error, attempt.login, attempt.agent)
+        case asyncssh.ConfigParseError():
+            return LoginRefused(f"your SSH configuration cannot be used: {error}", hint="correct ~/.ssh/config")
+        case asyncssh.ChannelOpenError():
+            return _beyond_jump(error, attempt)
+        case OSError():
+            return _os_error(error, attempt)
+        case asyncssh.Error():
+            return _broken_off(attempt, error.reason, hung_up=isinstance(error, asyncssh.ConnectionLost))
+        case _:
+            hint = f"try `{attempt.by_hand}`"
+            return LoginRefused(f"the login to {attempt.host} cannot be used: {error}", hint=hint)
+
+
+def _timed_out(attempt: Attempt) -> DeviceError:
+    if attempt.client.detail("username") and attempt.client.detail("server_version"):
+        waiting = f"; does the agent at {attempt.agent.path} ask you something?" if attempt.agent else ""
+        return Unreachable(
+            f"{attempt.place} did not finish the login within {attempt.seconds:g} s",
+            hint=f"try `{attempt.by_hand}`{waiting}",
+        )
+    if attempt.client.connection:
+        return _no_ssh(attempt, f"said nothing within {attempt.seconds:g} s")
+    return Unreachable(
+        f"no answer from {attempt.place} within {attempt.seconds:g} s",
+        hint=f"is it on, is {attempt.host} its address, does a firewall drop the packets?",
+    )
+
+
+def _no_ssh(attempt: Attempt, did: str) -> DeviceError:
+    port = attempt.login.port or SSH_PORT
+    return Unreachable(
+        f"port {port} of {attempt.host} accepts connections and is no SSH server: it {did}",
+        hint=f"is {port} its SSH port? An SSH server that has too many logins at once (MaxStartups) or blocks this "
+        "address also hangs up before it says a word",
+    )
+
+
+def _os_error(error: OSError, attempt: Attempt) -> DeviceError:
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) and error.filename:
+        return LoginRefused(
+            f"{error.filename} cannot be read: {error.strerror}", hint="correct `login:` in the cluster file"
+        )
+    if isinstance(error, socket.gaierror):
+        return Unreachable(
+            f"the name {attempt.host} does not resolve: {error.strerror}",
+            hint=f"`getent hosts {shlex.quote(attempt.host)}` must find it: correct the name, add it to /etc/hosts, or "
+            "give the address",
+        )
+    if attempt.client.connection:
+        return _broken_off(attempt, _reason(error), hung_up=True)
+    return Unreachable(f"{attempt.place} cannot be reached: {_reason(error)}", hint=_network_hint(error, attempt))
+
+
+def _network_hint(error: OSError, attempt: Attempt) -> str:
+    port = attempt.login.port or SSH_PORT
+    if isinstance(error, ConnectionRefusedError):
+        return f"nothing listens on port {port} there: does its SSH server run (`systemctl status ssh`), on this port?"
+    if error.errno in NO_ROUTE:
+        route = f"`ip route get {shlex.quote(attempt.host)}`"
+        return f"there is no way to it from here: {route} shows which is taken; is it on and cabled?"
+    return f"is it on, is {attempt.host} its address, does its SSH server run?"
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's words; asyncio wraps them in its own where it tried several addresses."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+
+
+def _beyond_jump(error: asyncssh.ChannelOpenError, attempt: Attempt) -> DeviceError:
+    hint = f"is it on, and is {attempt.place} what the jump host {attempt.login.jump} knows it by?"
+    return Unreachable(f"{attempt.place} cannot be reached from the jump host: {error.reason}", hint=hint)
+
+
+def _broken_off(attempt: Attempt, reason: str, *, hung_up: bool) -> DeviceError:
+    if not attempt.client.detail("server_version"):
+        return _no_ssh(attempt, "hung up" if hung_up else f"said something else ({reason})")
+    # Only keys of known kinds are asked for, and a server without one hangs up before anything is encrypted.
+    if not attempt.client.detail("send_cipher") and (known := list(_known(attempt))):
+        return _changed(attempt, known, "may have one of another kind only, since it broke off", seems="seems to have")
+    if "oo many authentication failures" in reason:
+        return _refused(attempt, because=" after too many keys")
+    return Unreachable(f"{attempt.place} broke off the connection: {reason}", hint=f"try `{attempt.by_hand}`")
+
+
+def _refused(attempt: Attempt, because: str = "") -> DeviceError:
+    user = attempt.client.detail("username") or attempt.login.user or "this account's name"
+    tried = offered(attempt.options(), attempt.login, attempt.agent)
+    account = user if attempt.login.user else f"{user} (no `user:` is given)"
+    if not tried:
+        return LoginRefused(
+            f"{attempt.host} refused the login of {account}: no key in ~/.ssh, no agent and no password to try",
+            hint="make a key with `ssh-keygen` and bring it there with `ssh-copy-id`, or give one as `key:`",
+        )
+    few = "; give the right one as `key:`, so that it is tried first" if because else ""
+    return LoginRefused(
+        f"{attempt.host} refused the login of {account}{because}; tried {tried}",
+        hint=f"is the public key in that account's authorized_keys there? `{attempt.by_hand}` tries the same{few}",
+    )
+
+
+def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: Attempt) -> DeviceError:
+    key = attempt.client.refused
+    if key is None:
+        return HostKeyUnknown(
+            f"the host key of {attempt.place} cannot be trusted: {error.reason}", hint=f"try `{attempt.by_hand}`"
+        )
+    shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
+    known = list(_known(attempt))
+    if known:
+        return _changed(attempt, known, f"now shows {shown}")
+    where = ", ".join(map(str, _known_hosts_files(attempt)))
+    return HostKeyUnknown(
+        f"the host key of {attempt.place} is not in {where}: it shows {shown}",
+        hint="on that machine, compare with `ssh-keygen -lf` of its /etc/ssh/ssh_host_*_key.pub; if they are equal, "
+        f"run `{attempt.by_hand}` once and accept it",
+    )
+
+
+def _changed(attempt: Attempt, known: list[tuple[Path, str]], now: str, seems: str = "has") -> DeviceError:
+    forget = "; ".join(f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(file))}" for file, name in known)
+    files = ", ".join(dict.fromkeys(str(file) for file, _ in known))
+    return HostKeyChanged(
+        f"the host key of {attempt.place} {seems} changed: {files} has another one, and it {now}",
+        hint="if the machine was reinstalled or replaced, and a comparison on it (`ssh-keygen -lf` of its "
+        f"/etc/ssh/ssh_host_*_key.pub) agrees, `{forget}` forgets the old key; if not, somebody may be in between",
+    )
+
+
+def _known(attempt: Attempt) -> Iterator[tuple[Path, str]]:
+    """Yield each file that knows the machine by some key, with the name it knows it by."""
+    host, address, port = attempt.client.known_as
+    host = host or attempt.host
+    port = port if attempt.client.refused else attempt.login.port or SSH_PORT
+    for file in _known_hosts_files(attempt):
+        for name in dict.fromkeys(one for one in (host, address) if one):
+            for form in dict.fromkeys((name if port == SSH_PORT else f"[{name}]:{port}", name)):
+                if _has_key(file, form):
+                    yield file, form
+
+
+def _has_key(file: Path, name: str) -> bool:
+    try:
+        return bool(asyncssh.read_known_hosts(str(file)).match(name, "", None)[0])
+    except (OSError, ValueError):
+        return False
+
+
+def _known_hosts_files(attempt: Attempt) -> list[Path]:
+    """Return the files that were looked at: the cluster file's, or those of the user's configuration."""
+    if attempt.login.known_hosts:
+        return [expanded(attempt.login.known_hosts)]
+    configured = attempt.options().known_hosts
+    names = [name for name in configured if isinstance(name, str)] if isinstance(configured, list | tuple) else []
+    return [expanded(name) for name in names or [OWN_KNOWN_HOSTS]]

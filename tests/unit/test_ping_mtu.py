@@ -1,0 +1,21 @@
+"""The pings of a node: as large as the MTU of the rail they go over."""
+
+from __future__ import annotations
+
+from railbed.clusterfile import loads
+from railbed.probes.ping_mtu import command
+
+TEXT = """
+name: x
+policy: {host_mtu: 1500}
+rails: {slow: {subnet: 10.0.0.0/24}, fast: {subnet: 10.1.0.0/24, mtu: 9000}}
+nodes:
+  a: {host: a, ports: [{netdev: e0, rail: slow, address: 10.0.0.1}, {netdev: e1, rail: fast, address: 10.1.0.1}]}
+  b: {host: b, ports: [{netdev: e0, rail: slow, address: 10.0.0.2}, {netdev: e1, rail: fast, address: 10.1.0.2}]}
+"""
+
+
+def test_each_rail_is_pinged_with_its_own_mtu() -> None:
+    script = command(loads(TEXT, name="x.yaml"), "a")
+    assert "both e0 10.0.0.2 84 56 1500 1472" in script
+    assert "both e1 10.1.0.2 84 56 9000 8972" in script
