@@ -367,7 +367,8 @@ class TestLedger:
         if counted:
             assert {one.data["verdict"] for one in paths} == {"ok"}
             assert "97.0 % of 29.8 MB of gradients crossed RoCE on both nodes" in paths[-1].message
-            rail = paths[-1].data["nodes"][0]["rails"][0]
+            nodes: Any = paths[-1].data["nodes"]
+            rail = nodes[0]["rails"][0]
             assert rail["tcp_bytes"] == [12_000, 12_000 + 4 * 12 * 9018]
             assert rail["other_tcp_bytes"] == 200_000
         else:
