@@ -12,7 +12,6 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
 
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -35,6 +34,8 @@ ATTRIBUTE = struct.Struct("=HH")
 SEGMENTS_AT, SENT_AT, SENT_END = 136, 200, 216
 """Offsets in `struct tcp_info`: tcpi_segs_out, tcpi_bytes_sent and what follows tcpi_bytes_retrans."""
 BYTES_SENT, SEGMENTS_SENT = struct.Struct("=QQ"), struct.Struct("=I")
+MAPPED = bytes(10) + b"\xff\xff"
+"""How an IPv4 address begins in a socket of IPv6."""
 RECEIVE_BYTES = 1 << 18
 ANSWER_SECONDS = 2.0
 MOST_ANSWERS = 100_000
@@ -173,9 +174,10 @@ def _attributes(rest: bytes) -> dict[int, bytes]:
 def _address(family: int, packed: bytes) -> str:
     """Return an address as text; an IPv4 address in a socket of IPv6 is that IPv4 address."""
     if family == socket.AF_INET:
-        return str(IPv4Address(packed[:4]))
-    address = IPv6Address(packed)
-    return str(address.ipv4_mapped or address)
+        return socket.inet_ntop(family, packed[:4])
+    if packed.startswith(MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[len(MAPPED) :])
+    return socket.inet_ntop(socket.AF_INET6, packed)
 
 
 def _aligned(length: int) -> int:

@@ -171,14 +171,14 @@ def sockets_of(processes: Iterable[int], proc: Path = PROC) -> frozenset[int] | 
     inodes: set[int] = set()
     for process in processes:
         try:
-            names = list((proc / str(process) / "fd").iterdir())
+            links = [one.path for one in os.scandir(proc / str(process) / "fd")]
         except FileNotFoundError:
             continue  # it ended, and its sockets with it
         except OSError:
             return None
-        for name in names:
+        for link in links:
             with contextlib.suppress(OSError):
-                kind, _, number = str(name.readlink()).partition(":")
+                kind, _, number = os.readlink(link).partition(":")  # noqa: PTH115  (there may be thousands)
                 if kind == "socket":
                     inodes.add(int(number.strip("[]")))
     return frozenset(inodes)
