@@ -39,7 +39,7 @@ def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
     (changed,) = [one for one in told if one["name"] == "finding"]
     assert (changed["before"][:2], changed["after"][:4]) == ("ok", "fail")
     shown = railbed(tmp_path, "compare", before.name, after.name)
-    assert "1 number changed, 0 did not, of 1 the samples do not tell before is" in shown.out.replace("\n", " ")
+    assert "1 number changed, 0 did not, 1 has samples too far apart to tell before is" in shown.out.replace("\n", " ")
     assert shown.out.startswith("changed:\n")
     assert "may have changed, but the samples are too few or too far apart:\n" in shown.out
     assert shown.out.count("−20 %") == 2
@@ -112,6 +112,8 @@ def test_once_is_not_enough(tmp_path: Path) -> None:
     told = railbed(tmp_path, "compare", before, after, "--json").records
     outcomes = {one["before"]: (one["outcome"], one["why"], one["noise"]) for one in told if "outcome" in one}
     assert outcomes == {10: ("unclear", "not enough samples to tell", None), 7: ("unchanged", "", 0)}
+    shown = railbed(tmp_path, "compare", before, after).out
+    assert "0 numbers changed, 1 did not, 1 has not enough samples to tell\n" in shown
 
 
 def test_settings_that_differ_are_listed(tmp_path: Path) -> None:
@@ -134,6 +136,13 @@ def test_settings_that_differ_are_listed(tmp_path: Path) -> None:
     assert "recipe steps: 20 → 30" in shown
     assert f"only in {after.name}: events " in shown
     assert "restart" in shown
+
+
+def test_runs_of_different_verbs_are_not_compared_setting_by_setting(tmp_path: Path) -> None:
+    told = railbed(tmp_path, "compare", run_of([1], [1], Verdict.OK), training_run(steps=20, fails_at=None), "--json")
+    settings = {one["of"]: (one["before"], one["after"]) for one in told.records if one["name"] == "setting"}
+    assert sorted(settings) == ["choices of ranks", "command", "settings of a recipe"]
+    assert settings["choices of ranks"][0] is None
 
 
 def test_steps_are_compared_with_the_same_steps(tmp_path: Path) -> None:

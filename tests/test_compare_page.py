@@ -69,7 +69,7 @@ def test_the_page_says_what_changed_and_by_how_much() -> None:
     document = described(*pair())
     assert document.sections == ["short", "numbers", "unclear", "findings", "cluster", "runs", "method"]
     assert document.sentence.startswith(
-        "3 numbers changed, 0 did not, of 1 the samples do not tell; 1 finding differs; 1 key of"
+        "3 numbers changed, 0 did not, 1 has samples too far apart to tell; 1 finding differs; 1 key of"
     )
     assert (document.verdict.tone, document.tone_word) == ("bad", "Worse")
     (table,) = tables(document, "numbers")

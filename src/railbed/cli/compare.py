@@ -120,7 +120,7 @@ def _as_json(found: Compared) -> None:
 def _show(first: RunData, second: RunData, found: Compared, *, everything: bool) -> None:
     console = Console(highlight=False)
     names = {"before": first.summary.id, "after": second.summary.id}
-    most = len(found.numbers) if everything else MOST_ROWS
+    most = sys.maxsize if everything else MOST_ROWS
     _show_numbers(console, "changed:", found.changed, found, most)
     may = [one for one in found.unclear if everything or distance(one.before, one.after) > log(1 + LEAST)]
     _show_numbers(console, "may have changed, but the samples are too few or too far apart:", may, found, most)
@@ -131,6 +131,8 @@ def _show(first: RunData, second: RunData, found: Compared, *, everything: bool)
         console.print(Text("measures over steps: the median of the second half of the steps in both runs"))
     for setting in found.settings[:most]:
         console.print(_setting(setting))
+    if (left := len(found.settings) - most) > 0:
+        console.print(Text(f"{left:,} more settings: --all shows them", style="dim"))
     for where, name in names.items():
         _show_lone(console, f"only in {name}", [one for one in found.lone if one.where == where], everything=everything)
     for one, other in found.findings:
@@ -172,7 +174,7 @@ def _show_lone(console: Console, title: str, alone: Sequence[Lone], *, everythin
 
 def _how_much(one: Lone) -> str:
     if one.kind == "measure":
-        return f" ({one.count:,} of it)" if one.count > 1 else f" ({one.of[0]})" if one.of and one.of[0] else ""
+        return f" ({one.count:,} numbers)" if one.count > 1 else f" ({one.of[0]})" if one.of and one.of[0] else ""
     return f" ({lone_in_words(one)})" if one.kind == "event" and one.count > 1 else ""
 
 

@@ -12,7 +12,18 @@ from railbed.errors import ClusterFileError
 from railbed.model.record import Change, Finding
 from railbed.report.data import RunData
 from railbed.report.differing import Lone, Setting, lone, settings, sides
-from railbed.report.judging import LEAST_SAMPLES, MOST_LOG, Judged, Outcome, blocks, distance, factor, judge
+from railbed.report.judging import (
+    FEW,
+    LEAST_SAMPLES,
+    MOST_LOG,
+    SCATTERED,
+    Judged,
+    Outcome,
+    blocks,
+    distance,
+    factor,
+    judge,
+)
 from railbed.report.measured import Labels, what
 from railbed.report.series import Points, median
 from railbed.report.words import plural
@@ -109,8 +120,9 @@ class Compared:
     def in_short(self) -> str:
         """Say how many numbers changed."""
         words = [f"{plural(len(self.changed), 'number')} changed", f"{len(self.unchanged):,} did not"]
-        if self.unclear:
-            words.append(f"of {len(self.unclear):,} the samples do not tell")
+        for why, has in ((FEW, "not enough samples to tell"), (SCATTERED, "samples too far apart to tell")):
+            if several := sum(one.judged.why == why for one in self.unclear):
+                words.append(f"{several:,} {'has' if several == 1 else 'have'} {has}")
         return ", ".join(words) if self.numbers else "the runs have no number in common"
 
 

@@ -18,6 +18,7 @@ PER_RANK = ("peak_flops", "sequences", "micro_batches", "rank", "time", "kind", 
 MOST_VALUES = 4
 T = TypeVar("T")
 LONGEST = 200
+GROUPS = {"recipe": "settings of a recipe", "chosen": "choices of ranks", "version of": "versions of tools"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +43,21 @@ class Lone:
 
 
 def settings(before: RunData, after: RunData) -> list[Setting]:
-    """Return the settings, arguments and versions in which two runs differ."""
-    first, second = dict(_settings(before)), dict(_settings(after))
-    return [
-        Setting(key=key, before=first.get(key), after=second.get(key))
-        for key in dict.fromkeys([*first, *second])
-        if first.get(key) != second.get(key)
-    ]
+    """Return the settings, arguments and versions that differ; where a run has none of a kind, only that."""
+    found: list[Setting] = []
+    first, second = _settings(before), _settings(after)
+    for group in dict.fromkeys([*first, *second]):
+        ours, theirs = first.get(group, {}), second.get(group, {})
+        if group and not (ours and theirs):
+            words = [f"{len(values)} of them" if values else None for values in (ours, theirs)]
+            found.append(Setting(key=GROUPS[group], before=words[0], after=words[1]))
+            continue
+        found += [
+            Setting(key=f"{group} {key}".strip(), before=ours.get(key), after=theirs.get(key))
+            for key in dict.fromkeys([*ours, *theirs])
+            if ours.get(key) != theirs.get(key)
+        ]
+    return found
 
 
 def lone(before: RunData, after: RunData) -> Iterator[Lone]:
@@ -67,26 +76,25 @@ def sides(first: T, second: T) -> tuple[tuple[Where, T, T], tuple[Where, T, T]]:
     return ("before", first, second), ("after", second, first)
 
 
-def _settings(run: RunData) -> Iterator[tuple[str, str]]:
-    summary = run.summary
-    yield "command", command(run)
-    yield "railbed version", summary.version
-    yield "cluster", summary.cluster
-    for key, value in _flat("", recipe(run)):
-        yield f"recipe {key}", value
+def _settings(run: RunData) -> dict[str, dict[str, str]]:
+    """Return the settings of a run by group; those without a group are of the run itself."""
+    own = {"command": command(run), "railbed version": run.summary.version, "cluster": run.summary.cluster}
     chosen: dict[str, dict[str, None]] = {}
     for event in run.told("chosen"):
         for key, value in _flat("", event.data):
             if key.split(".")[0] not in PER_RANK:
                 chosen.setdefault(key, {})[value] = None
-    for key, values in chosen.items():
-        yield f"chosen {key}", _several(values)
     tools: dict[str, dict[str, None]] = {}
     for one in run.measurements:
         if "version" in one.labels:
             tools.setdefault(str(one.labels.get("tool", one.name)), {})[str(one.labels["version"])] = None
-    for tool, versions in tools.items():
-        yield f"version of {tool}", _several(versions)
+    groups = {
+        "": own,
+        "recipe": dict(_flat("", recipe(run))),
+        "chosen": {key: _several(values) for key, values in chosen.items()},
+        "version of": {tool: _several(versions) for tool, versions in tools.items()},
+    }
+    return {group: found for group, found in groups.items() if found}
 
 
 def command(run: RunData) -> str:
