@@ -20,7 +20,7 @@ from railbed.train.network import netlink
 from railbed.train.network.netlink import Connection, Unreadable, addresses, connection, connections, dumped
 from railbed.train.network.tcp import TcpMoved, TcpReading, tcp_moved
 from railbed.train.worker.connections import Books, Look, Watch, siblings, sockets_of
-from railbed.train.worker.counters import tcp_segments
+from railbed.train.worker.counters import data_segments
 
 RECORDED = [
     bytes.fromhex(block)
@@ -156,7 +156,7 @@ def look(processes: list[int]) -> Look:
 
 
 def watch(processes: list[int]) -> Watch:
-    return Watch(lambda: look(processes), tcp_segments)
+    return Watch(lambda: look(processes), data_segments)
 
 
 def moved(before: dict[str, Any], after: dict[str, Any]) -> TcpMoved:
@@ -222,12 +222,12 @@ class TestWatch:
         def refuse() -> Look:
             raise Unreadable("no such kernel")
 
-        refused = Watch(refuse, tcp_segments)
+        refused = Watch(refuse, data_segments)
         refused.open()
         assert refused.read() == {"reason": "no such kernel"}
         refused.close()
         silent = Watch(lambda: look([]), lambda: None)
-        assert silent.read() == {"reason": "the kernel does not count its TCP segments"}
+        assert silent.read() == {"reason": "the kernel does not count TCP's segments with data"}
 
     def test_ranks_are_the_processes_of_one_parent(self) -> None:
         assert os.getpid() in siblings()
@@ -240,8 +240,9 @@ class TestWatch:
         assert sockets_of([8], tmp_path) is None
 
 
-def one(cookie: int, sent: int, *, segments: int = 0, inode: int = 5, remote: str = "10.1.0.2") -> Connection:
-    return Connection(cookie=cookie, inode=inode, local="10.1.0.1", remote=remote, sent=sent, segments=segments)
+def one(cookie: int, sent: int, **changes: Any) -> Connection:
+    usual = {"inode": 5, "local": "10.1.0.1", "remote": "10.1.0.2", "segments": 0, "again": 0}
+    return Connection(cookie=cookie, sent=sent, **{**usual, **changes})
 
 
 def seen(*found: Connection, sockets: frozenset[int] | None = frozenset({5})) -> Look:
@@ -268,6 +269,8 @@ class TestBooks:
         books.enter(seen(one(1, 0, segments=2**32 - 3)), begin=True)
         books.enter(seen(one(1, 0, segments=4)))
         assert books.sums.segments == 7
+        books.enter(seen(one(1, 0, segments=9, again=2)))
+        assert books.sums.segments == 10
 
     def test_what_stays_on_the_machine_does_not_count_but_its_segments_do(self) -> None:
         books = Books()
@@ -286,6 +289,25 @@ class TestBooks:
         books = Books()
         books.enter(seen(one(1, 40), sockets=None))
         assert (books.sums.ranks, books.sums.others, books.sums.unclear) == ({}, {}, 40)
+
+
+def test_segments_with_data_are_those_of_the_kernel(tmp_path: Path) -> None:
+    """At least as many as ours, and no acknowledgement is among them."""
+    before = data_segments()
+    with pair() as (client, server):
+        watched = Books()
+        watched.enter(look([os.getpid()]), begin=True)
+        for _ in range(400):
+            send(client, server, 10)
+        watched.enter(look([os.getpid()]))
+    after = data_segments()
+    assert before is not None
+    assert after is not None
+    assert after - before >= 400
+    assert watched.sums.segments >= 400
+    assert data_segments(tmp_path / "none") is None
+    (tmp_path / "netstat").write_text("TcpExt: A TCPOrigDataSent\nTcpExt: 1 7\nIpExt: B\nIpExt: 2\n")
+    assert data_segments(tmp_path / "netstat") == 7
 
 
 def test_what_no_connection_accounts_for() -> None:

@@ -95,7 +95,7 @@ SECTION = Section(
         "ten seconds and after the last: bytes, words of 4 bytes, or packets (Soft-RoCE), which are bytes between "
         "nothing and the path MTU each",
         "tcp_bytes": "what the ranks' TCP connections on the rail sent over the same time, as the kernel counts it; at "
-        "most with those segments of the node, at their longest, that belong to no connection that was seen. Where the "
+        "most with those segments with data, at their longest, that belong to no connection that was seen. Where the "
         "kernel does not count by connection: the counter of the interface, for Soft-RoCE without its own frames, and "
         "never more than all TCP segments of the node at their longest",
     },

@@ -31,8 +31,9 @@ SOCKET = struct.Struct("=BBxxHH16s16sIQIIIII")
 INTERFACE_ADDRESS = struct.Struct("=BxxxI")
 """Family and number of the interface."""
 ATTRIBUTE = struct.Struct("=HH")
-SEGMENTS_AT, SENT_AT, SENT_END = 136, 200, 216
-"""Offsets in `struct tcp_info`: tcpi_segs_out, tcpi_bytes_sent and what follows tcpi_bytes_retrans."""
+AGAIN_AT, SEGMENTS_AT, SENT_AT, SENT_END = 100, 156, 200, 216
+"""Offsets in `struct tcp_info`: tcpi_total_retrans, tcpi_data_segs_out, tcpi_bytes_sent, and the end of
+tcpi_bytes_retrans behind it."""
 BYTES_SENT, SEGMENTS_SENT = struct.Struct("=QQ"), struct.Struct("=I")
 MAPPED = bytes(10) + b"\xff\xff"
 """How an IPv4 address begins in a socket of IPv6."""
@@ -58,7 +59,9 @@ class Connection:
     sent: int
     """Bytes of data that left, each counted once however often it was sent again."""
     segments: int
-    """All that it sent, modulo 2**32."""
+    """Those with data, each time that it was sent, modulo 2**32."""
+    again: int
+    """Those that were sent again, with data or not, modulo 2**32."""
 
 
 def connections() -> list[Connection]:
@@ -136,14 +139,15 @@ def connection(body: bytes) -> Connection | None:
         return None
     if len(info) < SENT_END:
         raise Unreadable("this kernel does not count the bytes of a TCP connection (Linux 4.19 and later do)")
-    sent, again = BYTES_SENT.unpack_from(info, SENT_AT)
+    sent, repeated = BYTES_SENT.unpack_from(info, SENT_AT)
     return Connection(
         cookie=cookie,
         inode=inode,
         local=_address(family, local),
         remote=_address(family, remote),
-        sent=max(0, sent - again),
+        sent=max(0, sent - repeated),
         segments=SEGMENTS_SENT.unpack_from(info, SEGMENTS_AT)[0],
+        again=SEGMENTS_SENT.unpack_from(info, AGAIN_AT)[0],
     )
 
 

@@ -15,9 +15,9 @@ class TcpReading:
     """What the connections of a node have sent since its ranks began to look, in bytes."""
 
     node_segments: tuple[int, int]
-    """All that the node has sent, right before and right after the look."""
+    """Those with data that the node has sent, right before and right after the look."""
     segments: int
-    """Those of them that the connections account for."""
+    """Those of them that the connections account for; fewer where some were sent again."""
     ranks: Mapping[str, int]
     """By the ranks, to other machines, by interface."""
     others: Mapping[str, int]

@@ -1,7 +1,7 @@
 """What TCP carried for the ranks of this node and for other programs, counted by the kernel for each connection.
 
-A connection may come and go between two looks. So the node's segments are read around every look: those that no
-connection accounts for bound what was missed. Looks come often, from a thread, to keep that small.
+A connection may come and go between two looks. So the node's segments with data are read around every look: those that
+no connection accounts for bound what was missed. Looks come often, from a thread, to keep that small.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class _Known:
 
     sent: int = 0
     segments: int = 0
+    again: int = 0
     of_ranks: bool | None = None
     """None where no process holds its socket."""
     look: int = 0
@@ -49,7 +50,7 @@ class Sums:
     unclear: int = 0
     """Those that nobody can be found to own."""
     segments: int = 0
-    """Of all connections, those that stay on this machine included."""
+    """With data, each counted once, of all connections: those that stay on this machine included."""
 
     def add(self, interface: str, of_ranks: bool | None, sent: int) -> None:
         """Add what one connection sent."""
@@ -91,14 +92,15 @@ class Books:
         for one in seen.connections:
             known = self._known.get(one.cookie)
             if known is None:
-                known = _Known(one.sent, one.segments) if begin else _Known()
+                known = _Known(one.sent, one.segments, one.again) if begin else _Known()
                 self._known[one.cookie] = known
             known.of_ranks, known.look = self._owner(one, known, seen.sockets), self._look
             interface = seen.addresses.get(one.local, "")
             if interface != "lo" and one.remote not in seen.addresses:
                 self.sums.add(interface, known.of_ranks, max(0, one.sent - known.sent))
             self.sums.segments += (one.segments - known.segments) % SEGMENTS_WRAP
-            known.sent, known.segments = max(one.sent, known.sent), one.segments
+            self.sums.segments -= (one.again - known.again) % SEGMENTS_WRAP
+            known.sent, known.segments, known.again = max(one.sent, known.sent), one.segments, one.again
         self._sockets = seen.sockets or frozenset()
         # A list may lack a connection by chance: the kernel does not stand still while it answers.
         self._known = {cookie: one for cookie, one in self._known.items() if self._look - one.look < FORGET_LOOKS}
@@ -139,7 +141,7 @@ class Watch:
             self._enter()
             late = self._segments()
             if self._reason or early is None or late is None:
-                return {"reason": self._reason or "the kernel does not count its TCP segments"}
+                return {"reason": self._reason or "the kernel does not count TCP's segments with data"}
             sums = self._books.sums
             return {
                 "node_segments": [early, late],

@@ -38,7 +38,7 @@ class Counting:
         if job.local_rank or job.world < 2:
             return cls(messages, collective.name, None)
         ranks = siblings() if job.local_world > 1 else [os.getpid()]
-        return cls(messages, collective.name, Watch(lambda: look(ranks), tcp_segments))
+        return cls(messages, collective.name, Watch(lambda: look(ranks), data_segments))
 
     def begin(self, step: int) -> None:
         """Tell where the counters stand before the first step."""
@@ -77,7 +77,7 @@ def read_counters(sys: Path = SYS, proc: Path = PROC) -> dict[str, object]:
             for folder in sorted(sys.glob("net/*"))
             if len(found := dict(_numbers(folder, ("statistics/tx_bytes", "mtu")))) == 2
         },
-        "tcp_segments": tcp_segments(proc / "snmp"),
+        "tcp_segments": _tcp_segments(proc / "snmp"),
     }
 
 
@@ -88,11 +88,21 @@ def _numbers(folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
             yield name, int((folder / name).read_text())
 
 
-def tcp_segments(path: Path = PROC / "snmp") -> int | None:
+def _tcp_segments(path: Path) -> int | None:
     """Return how many segments TCP has sent, those that it sent again included."""
+    counted = _named_numbers(path, "Tcp:")
+    return counted["OutSegs"] + counted["RetransSegs"] if {"OutSegs", "RetransSegs"} <= counted.keys() else None
+
+
+def data_segments(path: Path = PROC / "netstat") -> int | None:
+    """Return how many segments with data TCP has sent, each counted once; no acknowledgement is among them."""
+    return _named_numbers(path, "TcpExt:").get("TCPOrigDataSent")
+
+
+def _named_numbers(path: Path, title: str) -> dict[str, int]:
+    """Return the numbers of a file that has a line of names and a line of numbers for each title."""
     try:
-        names, values = (line.split() for line in path.read_text().splitlines() if line.startswith("Tcp:"))
-        counted = dict(zip(names, values, strict=True))
-        return int(counted["OutSegs"]) + int(counted["RetransSegs"])
-    except (OSError, ValueError, KeyError):
-        return None
+        names, values = (line.split()[1:] for line in path.read_text().splitlines() if line.startswith(title))
+        return dict(zip(names, map(int, values), strict=True))
+    except (OSError, ValueError):
+        return {}
