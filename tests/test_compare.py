@@ -1,4 +1,4 @@
-"""`railbed compare A B`: what changed beyond noise, and what did not."""
+"""`railbed compare A B`: what changed, what did not, what cannot be told, and what else is different."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
     (changed,) = [one for one in told if one["name"] == "finding"]
     assert (changed["before"][:2], changed["after"][:4]) == ("ok", "fail")
     shown = railbed(tmp_path, "compare", before.name, after.name)
-    assert "1 number changed beyond noise, 1 did not; 1 only in" in shown.out.replace("\n", " ")
-    assert "−20 %" in shown.out
+    assert "1 number changed, 0 did not, 1 has samples too far apart to tell before is" in shown.out.replace("\n", " ")
+    assert shown.out.startswith("changed:\n")
+    assert "may have changed, but the samples are too few or too far apart:\n" in shown.out
+    assert shown.out.count("−20 %") == 2
+    assert f"only in {after.name}: measure bandwidth (test new)" in shown.out
     assert "the cluster files are equal" in shown.out
 
 
@@ -74,8 +77,107 @@ def test_many_changes_are_not_all_listed_and_each_is_told_in_short(tmp_path: Pat
 
     before, after = (plain_run(counts(value), verb="bench").name for value in (10.0, 1234.0))
     shown = railbed(tmp_path, "compare", before, after).out.splitlines()
-    assert shown[1].split() == ["retransmits", "n0", ">", "b", "10", "1,234", "+12,240", "%"]
+    assert shown[0].startswith("may have changed, but the samples are too few")
+    assert shown[2].split() == ["retransmits", "n0", ">", "b", "10", "1,234", "+12,240", "%", "(×", "123)"]
     assert len([line for line in shown if line.startswith("retransmits")]) == 40
     assert "10 more that changed less: --all shows them" in shown
     everything = railbed(tmp_path, "compare", before, after, "--all").out.splitlines()
     assert len([line for line in everything if line.startswith("retransmits")]) == 50
+
+
+def test_a_large_change_is_never_called_unchanged(tmp_path: Path) -> None:
+    """Three times as much in noise, and a sixth in quiet: the one may have changed, the other has."""
+    before = run_of([60, 61, 59], [1.0, 1.1, 3.2], Verdict.OK)
+    after = run_of([10.2, 10.3, 10.1], [2.88, 1.2, 9.4], Verdict.OK)
+    told = railbed(tmp_path, "compare", before, after, "--json").records
+    numbers = {one["of"].split(",")[1]: one for one in told if "outcome" in one}
+    assert {name: one["outcome"] for name, one in numbers.items()} == {
+        " test fast": "changed",
+        " test noisy": "unclear",
+    }
+    assert numbers[" test noisy"]["why"] == "its samples lie too far apart to tell"
+    assert numbers[" test fast"]["samples"] == [3, 3]
+    shown = railbed(tmp_path, "compare", before, after).out
+    assert "−83 % (÷ 5.88)" in shown
+    assert "+162 % (× 2.62)" in shown
+    everything = railbed(tmp_path, "compare", before, after, "--all").out
+    assert "did not change:" not in everything
+    backwards = railbed(tmp_path, "compare", after, before).out
+    assert "+488 % (× 5.88)" in backwards
+    assert all(len(line) <= 80 for line in (shown + backwards).splitlines())
+
+
+def test_once_is_not_enough(tmp_path: Path) -> None:
+    before, after = run_of([10], [7], Verdict.OK), run_of([20], [7], Verdict.OK)
+    told = railbed(tmp_path, "compare", before, after, "--json").records
+    outcomes = {one["before"]: (one["outcome"], one["why"], one["noise"]) for one in told if "outcome" in one}
+    assert outcomes == {10: ("unclear", "not enough samples to tell", None), 7: ("unchanged", "", 0)}
+    shown = railbed(tmp_path, "compare", before, after).out
+    assert "0 numbers changed, 1 did not, 1 has not enough samples to tell\n" in shown
+
+
+def test_settings_that_differ_are_listed(tmp_path: Path) -> None:
+    """The recipe, the arguments, what ranks chose, and versions; and what only one run has."""
+    before = training_run(steps=20, fails_at=None)
+    after = training_run(steps=30, fails_at=12)
+    records = (after / "records.jsonl").read_text()
+    (after / "records.jsonl").write_text(records.replace('"precision":"fp32"', '"precision":"bf16"'))
+    summary = (after / "run.json").read_text()
+    (after / "run.json").write_text(summary.replace('"lab.yaml"', '"lab.yaml","--set","steps=30"'))
+    told = railbed(tmp_path, "compare", before, after, "--json").records
+    settings = {one["of"]: (one["before"], one["after"]) for one in told if one["name"] == "setting"}
+    assert settings["recipe steps"] == ("20", "30")
+    assert settings["chosen precision"] == ("fp32", "bf16")
+    assert settings["command"][1].endswith("--set steps=30")
+    assert not [key for key in settings if "peak_flops" in key]
+    alone = {(one["name"], one["of"]): one["only_in"] for one in told if one["name"].startswith("only_")}
+    assert alone["only_event", "restart"] == "after"
+    shown = railbed(tmp_path, "compare", before, after).out
+    assert "recipe steps: 20 → 30" in shown
+    assert f"only in {after.name}: events " in shown
+    assert "restart" in shown
+
+
+def test_runs_of_different_verbs_are_not_compared_setting_by_setting(tmp_path: Path) -> None:
+    told = railbed(tmp_path, "compare", run_of([1], [1], Verdict.OK), training_run(steps=20, fails_at=None), "--json")
+    settings = {one["of"]: (one["before"], one["after"]) for one in told.records if one["name"] == "setting"}
+    assert sorted(settings) == ["choices of ranks", "command", "settings of a recipe"]
+    assert settings["choices of ranks"][0] is None
+
+
+def test_steps_are_compared_with_the_same_steps(tmp_path: Path) -> None:
+    """A loss that falls is lower in a longer run; at the same steps it is the same."""
+
+    def falling(steps: int) -> Path:
+        return plain_run(
+            [Measurement(name="loss", value=50 / step, unit="1", labels={"step": step}) for step in range(1, steps + 1)]
+        )
+
+    told = railbed(tmp_path, "compare", falling(20), falling(60), "--json").records
+    (loss,) = [one for one in told if one["name"] == "loss"]
+    assert (loss["outcome"], loss["samples"]) == ("unchanged", [10, 10])
+    assert loss["before"] == loss["after"]
+
+
+def test_nodes_and_ranks_of_one_run_only_are_named(tmp_path: Path) -> None:
+    def steps(*ranks: int) -> list[Record]:
+        return [
+            Measurement(name="loss", value=1.0, unit="1", labels={"step": 1, "rank": rank, "node": f"node{rank + 1}"})
+            for rank in ranks
+        ]
+
+    before, after = plain_run(steps(0, 1)), plain_run(steps(0))
+    told = railbed(tmp_path, "compare", before, after, "--json").records
+    alone = {(one["name"], one["of"], one["only_in"]) for one in told if one["name"].startswith("only_")}
+    assert alone == {("only_node", "node2", "before"), ("only_rank", "rank 1", "before")}
+    shown = railbed(tmp_path, "compare", before, after).out
+    assert f"only in {before.name}: node node2" in shown
+
+
+def test_numbers_that_no_quotient_reaches(tmp_path: Path) -> None:
+    """The logarithm of their quotient would be that of zero."""
+    for first, second in ((1e-300, 1e300), (1e300, 1e-300), (5e-324, 1.0), (1e308, -1e308), (0.0, 1e308)):
+        before, after = run_of([first] * 3, [first], Verdict.OK), run_of([second] * 3, [second], Verdict.OK)
+        for options in (["--json"], ["--all"], ["-o", "c.html"]):
+            result = railbed(tmp_path, "compare", before, after, *options)
+            assert result.code == 0, result

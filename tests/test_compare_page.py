@@ -67,14 +67,16 @@ def tables(document: Document, section: str) -> list[Table]:
 
 def test_the_page_says_what_changed_and_by_how_much() -> None:
     document = described(*pair())
-    assert document.sections == ["short", "numbers", "findings", "cluster", "unchanged", "runs", "method"]
-    assert document.sentence.startswith("3 numbers changed beyond noise, 1 did not; 1 finding differs; 1 key of")
+    assert document.sections == ["short", "numbers", "unclear", "findings", "cluster", "runs", "method"]
+    assert document.sentence.startswith(
+        "3 numbers changed, 0 did not, 1 has samples too far apart to tell; 1 finding differs; 1 key of"
+    )
     assert (document.verdict.tone, document.tone_word) == ("bad", "Worse")
     (table,) = tables(document, "numbers")
     assert [(row[1], str(row[4]).replace("\N{NO-BREAK SPACE}", " ")) for row in table.rows] == [
         ("none", "from zero"),
-        ("slow", "+200 %"),
-        ("fast", "−50 %"),
+        ("slow", "+200 % (× 3.00)"),
+        ("fast", "−50 % (÷ 2.00)"),
     ]
     change = table.rows[1][4]
     assert isinstance(change, Value)
@@ -87,10 +89,14 @@ def test_the_page_says_what_changed_and_by_how_much() -> None:
 def test_the_plot_has_the_change_and_the_noise_of_every_number() -> None:
     document = described(*pair())
     (figure,) = [block for part in document.parts for block in part.blocks if isinstance(block, Figure)]
-    noise, changed, not_changed = figure.traces
+    noise, changed, unclear = figure.traces
     assert changed["x"] == [3.0, 0.5]
-    assert not_changed["x"] == [0.9]
-    assert noise["error_x"]["array"][:2] == [0.0, pytest.approx(3 * 1.4826 * 0.1 / 10)]
+    assert unclear["x"] == [0.9]
+    # A change is as far beyond chance on the left as on the right.
+    right, left = noise["error_x"]["array"], noise["error_x"]["arrayminus"]
+    assert [1 / (1 - far) for far in left] == pytest.approx([1 + far for far in right])
+    assert right[0] == 0.0
+    assert 0.02 < right[1] < 0.06
     assert "1 number is not drawn" in figure.note.replace("\N{NO-BREAK SPACE}", " ")
     names = [f"t{number}" for number in range(40)]
     blocks = described(*(bench_run({name: [value] for name in names}) for value in (1.0, 1.01))).parts[1].blocks
@@ -100,7 +106,7 @@ def test_the_plot_has_the_change_and_the_noise_of_every_number() -> None:
 def test_nothing_changed_is_an_answer() -> None:
     document = described(*(bench_run({"fast": [10, 10.1]}) for _ in range(2)))
     assert (document.verdict.tone, document.tone_word) == ("good", "As it was")
-    assert "None changed by more than its noise." in [
+    assert "There are none of which the samples say so." in [
         block.text for part in document.parts for block in part.blocks if isinstance(block, Text)
     ]
 
@@ -114,9 +120,23 @@ def test_zero_that_stays_zero_is_no_change() -> None:
 
 def test_noise_that_nobody_knows_is_said_so() -> None:
     document = described(bench_run({"fast": [10]}), bench_run({"fast": [20]}))
-    (table,) = tables(document, "numbers")
-    assert table.rows[0][5] == "not known"
-    assert "1\N{NO-BREAK SPACE}number was measured once in each run" in as_html(document)
+    (table,) = tables(document, "unclear")
+    assert table.rows[0][5:] == ("not known", "1 and 1")
+    assert "1\N{NO-BREAK SPACE}number has fewer than 3 in one of the runs: not enough samples to tell" in as_html(
+        document
+    )
+    assert (document.verdict.tone, document.tone_word) == ("quiet", "Not clear")
+
+
+def test_settings_and_what_only_one_run_has_are_on_the_page() -> None:
+    document = described(training_run(steps=20, fails_at=None), training_run(steps=30, fails_at=12))
+    assert "1 setting differs" in document.sentence
+    (settings,) = tables(document, "settings")
+    assert [str(getattr(cell, "text", cell)) for cell in settings.rows[0]] == ["recipe steps", "20", "30"]
+    (alone,) = tables(document, "lone")
+    assert ["event", "restart", "after", "once"] in [
+        [str(getattr(cell, "text", cell)) for cell in row] for row in alone.rows
+    ]
 
 
 def test_labels_that_all_share_are_told_once() -> None:

@@ -143,6 +143,12 @@ def test_gradients_cross_roce_and_the_loss_is_that_of_tcp(lab: RunningLab, over_
         assert (packets(lab, node) - count) * 4096 >= gradients, node
     assert done.proof["verdict"] == "ok", done.proof
     assert "of gradients crossed RoCE on both nodes" in done.proof["observed"]
+    live = done.events("gradient_path")
+    assert {one["data"]["verdict"] for one in live} == {"ok"}, [one["message"] for one in live]
+    for node in live[-1]["data"]["nodes"]:
+        # What the ranks said over TCP, counted by connection: how they meet, and nothing of the size of gradients.
+        assert node["tcp_not_counted"] == ""
+        assert node["rails"][0]["tcp_bytes"][1] < gradients / 20
 
 
 def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> None:

@@ -237,9 +237,12 @@ def path(clock: Clock) -> Iterator[Record]:
         for begin, packets, sent in ((True, 0, 0), (False, 470_000, 1_960_000_000)):
             said = {"kind": "counters", "begin": begin, "transport": "mpi", "tcp_segments": packets // 5000}
             net = {"rail0": {"tx_bytes": sent, "mtu": 4200}}
+            tcp = {"ranks": {"rail0": sent // 10**6}, "others": {"rail0": sent // 10**4}, "unclear": 0}
+            segments = said["tcp_segments"]
+            connections = {"node_segments": [segments, segments], "segments": segments, **tcp}
             rdma = {"rxe0/1": {"hw_counters/sent_pkts": packets}}
             ledger.hear(node, rank, {"kind": "progress", "bytes_sent": 1_904_000_000, "bytes_reduced": 1_904_000_000})
-            for record in ledger.hear(node, rank, {**said, "rdma": rdma, "net": net}):
+            for record in ledger.hear(node, rank, {**said, "rdma": rdma, "net": net, "connections": connections}):
                 object.__setattr__(record, "time", clock.now)
                 yield record
     yield from ledger.closing()

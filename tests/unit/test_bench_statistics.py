@@ -18,7 +18,9 @@ from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
 from railbed.bench.limits import Limit, judge_bandwidth, latency_limit, slowest
 from railbed.bench.outliers import Outlier, Sample, find_outliers
 from railbed.bench.script import unwrapped
-from railbed.bench.statistics import (
+from railbed.errors import UsageError
+from railbed.model.record import Measurement, Verdict
+from railbed.model.statistics import (
     distribution,
     median,
     paired_difference,
@@ -28,8 +30,6 @@ from railbed.bench.statistics import (
     t_probability,
     t_quantile,
 )
-from railbed.errors import UsageError
-from railbed.model.record import Measurement, Verdict
 
 VALUES = st.lists(st.floats(0.001, 1e6), min_size=1, max_size=300)
 

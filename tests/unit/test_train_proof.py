@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from railbed.model.span import STUCK, WRAP, Span, grown
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.network.moved import ETHERNET_BYTES, Interface, Moved, PortMoved, Reading, moved, path_mtu
 from railbed.train.network.proof import NodeTraffic, RailTraffic, node_traffic
+from railbed.train.network.tcp import TcpReading
 from railbed.train.network.verdict import finding, in_short
 from railbed.train.worker.counters import read_counters
 
@@ -60,8 +62,21 @@ class TestCounters:
         assert path_mtu(mtu) == payload
 
 
-def reading(rdma: dict[str, dict[str, int]], tx_bytes: int = 0, segments: int | None = 0, mtu: int = 4200) -> Reading:
-    return Reading(rdma=rdma, net={"rail0": Interface(tx_bytes=tx_bytes, mtu=mtu)}, tcp_segments=segments)
+def reading(
+    rdma: dict[str, dict[str, int]],
+    tx_bytes: int = 0,
+    segments: int | None = 0,
+    mtu: int = 4200,
+    tcp: TcpReading | None = None,
+) -> Reading:
+    net = {"rail0": Interface(tx_bytes=tx_bytes, mtu=mtu)}
+    return Reading(rdma=rdma, net=net, tcp_segments=segments, tcp=tcp)
+
+
+def connections(segments: int, seen: int, ranks: dict[str, int], others: int = 0, unclear: int = 0) -> TcpReading:
+    return TcpReading(
+        node_segments=(segments, segments), segments=seen, ranks=ranks, others={"rail0": others}, unclear=unclear
+    )
 
 
 def ports_moved(before: dict[str, int], after: dict[str, int]) -> PortMoved | None:
@@ -120,7 +135,9 @@ def truths(draw: st.DrawFn) -> tuple[float, NodeTraffic]:
     share = draw(st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]) | st.floats(0, 1)) if card != "none" else 0.0
     mtu = draw(st.sampled_from([1500, 4200, 9000]))
     over_rdma = int(gradients * share)
-    over_tcp = gradients - over_rdma + draw(st.integers(0, gradients * 3))
+    own_tcp = gradients - over_rdma + draw(st.integers(0, gradients // 20))
+    other_tcp = draw(st.integers(0, gradients * 3))
+    over_tcp = own_tcp + other_tcp
     other_rdma = 0 if card == "none" else draw(st.integers(0, gradients * 3))
     segments = over_tcp // mtu + 1 + draw(st.integers(0, 1000))
     payload = over_rdma + other_rdma
@@ -137,7 +154,17 @@ def truths(draw: st.DrawFn) -> tuple[float, NodeTraffic]:
     before = {"rxe0/1": {name: first}} if name else {}
     after = {"rxe0/1": {name: last}} if name else {}
     sent = start + over_tcp + segments * ETHERNET_BYTES + frames
-    stretch = moved(reading(before, start, 0, mtu), reading(after, sent, segments, mtu), {"rxe0/1": "rail0"})
+    nothing = counted = None
+    if draw(st.booleans()):
+        # By connection: on the rail or elsewhere, some of it hidden, and some in connections that no look met.
+        at = draw(st.sampled_from(["rail0", "eth0"]))
+        hidden, missed = (draw(st.integers(0, own_tcp // 10)) for _ in range(2))
+        nothing = connections(0, 0, {})
+        seen = segments - -(-missed // mtu)
+        counted = connections(segments, seen, {at: own_tcp - hidden - missed}, other_tcp, hidden)
+    stretch = moved(
+        reading(before, start, 0, mtu, nothing), reading(after, sent, segments, mtu, counted), {"rxe0/1": "rail0"}
+    )
     return share, node_traffic("a", ports, stretch, gradients=gradients, hook=gradients)
 
 
@@ -155,6 +182,25 @@ def test_what_is_claimed_is_true(truth: tuple[float, NodeTraffic]) -> None:
             assert share < 0.11
         case "both":
             assert share < 0.91
+        case "elsewhere":
+            assert node.other_interface == "eth0"
+            assert share < 0.11
+
+
+@given(st.sampled_from([0.0, 1.0]), st.integers(0, 10**12), st.booleans())
+def test_other_programs_do_not_blur_it(share: float, others: int, soft: bool) -> None:
+    """Where connections are counted, what other programs send over the rail changes nothing."""
+    gradients = 10**9
+    over_rdma, mtu = int(gradients * share), 9000
+    packets = over_rdma // 4096 + 1
+    name, count = ("hw_counters/sent_pkts", packets) if soft else ("counters/port_xmit_data", over_rdma // 4 + 1)
+    segments = (others + gradients - over_rdma) // 1400 + 1
+    sent = others + gradients + segments * 70 + packets * 70
+    before = reading({"rxe0/1": {name: 0}}, 0, 0, mtu, connections(0, 0, {}))
+    counted = connections(segments, segments, {"rail0": gradients - over_rdma, "eth0": 4000}, others)
+    stretch = moved(before, reading({"rxe0/1": {name: count}}, sent, segments, mtu, counted), {"rxe0/1": "rail0"})
+    node = node_traffic("a", pair().nodes["a"].ports, stretch, gradients=gradients, hook=gradients)
+    assert node.road == ("rdma" if share else "tcp")
 
 
 def traffic(node: str, *, rdma: Span | None, tcp: Span, gradients: int = 31 * GB, **changes: Any) -> NodeTraffic:
@@ -198,6 +244,28 @@ class TestWords:
         assert said.observed.endswith("because b has no RDMA: no GID")
         assert said.remedy == "mend it"
 
+    def test_tcp_of_the_ranks_is_announced_whatever_else_uses_rdma(self) -> None:
+        node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(32 * GB), away={})
+        assert judged(node).observed.startswith("gradients went partly over TCP: 31.0 GB on a")
+
+    def test_management_traffic_is_no_sign_of_another_way(self) -> None:
+        """Another interface sent as much, but not for the ranks."""
+        node = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(40 * GB)})
+        assert node.road == "elsewhere"
+        assert replace(node, away={"eth9": 2000}).road == "unknown"
+
+    def test_the_ranks_on_another_interface_are_not_rdma(self) -> None:
+        """Others use RDMA at the same time, and the ranks another interface."""
+        node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(0), away={"eth9": 32 * GB})
+        assert node.road == "unknown"
+        assert replace(node, away={}).road == "rdma"
+
+    def test_why_tcp_is_not_counted_by_connection(self) -> None:
+        node = traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB), unread="the kernel is too old")
+        found = judged(node)
+        assert found.observed.endswith("on a at the same time, and the kernel is too old")
+        assert "a: TCP is not counted by connection: the kernel is too old" in found.evidence
+
     def test_over_an_interface_that_is_no_rail(self) -> None:
         away = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(32 * GB)})
         assert judged(away).observed.endswith("because mpi used eth9 of a, which is on no rail")
@@ -239,6 +307,9 @@ def counters(segments: int, tx_bytes: int, packets: int, *, begin: bool = False)
     }
 
 
+MANAGEMENT = {"tx_bytes": 0, "mtu": 1500}
+
+
 def progress(size: int) -> dict[str, Any]:
     return {"kind": "progress", "bytes_sent": size, "bytes_reduced": size}
 
@@ -271,6 +342,39 @@ class TestLedger:
             if isinstance(one, Measurement) and one.name == "rdma_bytes" and one.labels["bound"] == "most"
         ]
         assert most == [4_300_000, 4_300_000]  # 1100 packets of 4096 bytes would be more than the interface sent
+
+    @pytest.mark.parametrize("counted", [True, False], ids=["by connection", "by segments"])
+    def test_steps_of_two_minutes(self, *, counted: bool) -> None:
+        """The words of the ranks over SSH are 450 segments in a step, as long as 4 MB of gradients at their longest."""
+        ledger = self.ledger()
+        records = []
+        for step in range(5):
+            message = counters(900 + 450 * step, 4_060_000 * step, 1275 * step, begin=step == 0)
+            message["net"] = {"rail0": {"tx_bytes": 4_060_000 * step, "mtu": 9000}, "mgmt0": MANAGEMENT}
+            message["connections"] = {"reason": "the kernel does not count"}
+            if counted:
+                # Over two minutes one connection came and went: 12 segments that no look met.
+                message["connections"] = {
+                    "node_segments": [900 + 450 * step] * 2,
+                    "segments": 438 * step,
+                    "ranks": {"rail0": 3000 * step},
+                    "others": {"mgmt0": 60_000 * step, "rail0": 50_000 * step},
+                    "unclear": 0,
+                }
+            records += self.tell(ledger, *([progress(3_727_360)] if step else []), message)
+        paths = [one for one in records if isinstance(one, Event) and one.name == "gradient_path"]
+        assert len(paths) == 4
+        if counted:
+            assert {one.data["verdict"] for one in paths} == {"ok"}
+            assert "97.0 % of 29.8 MB of gradients crossed RoCE on both nodes" in paths[-1].message
+            nodes: Any = paths[-1].data["nodes"]
+            rail = nodes[0]["rails"][0]
+            assert rail["tcp_bytes"] == [12_000, 12_000 + 4 * 12 * 9018]
+            assert rail["other_tcp_bytes"] == 200_000
+        else:
+            assert {one.data["verdict"] for one in paths} == {"unknown"}
+            assert "RDMA moved 0 B to 16.2 MB and TCP 0 B to 15.9 MB" in paths[-1].message
+            assert paths[-1].message.endswith("and the kernel does not count")
 
     def test_a_generation_that_was_killed_costs_its_open_stretch(self) -> None:
         """The steps after the last reading count on neither side, and counters that begin anew do no harm."""

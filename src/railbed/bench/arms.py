@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from railbed.bench.baseline import higher_is_better
 from railbed.bench.experiment import Arm, Comparison
 from railbed.bench.plan import Plan, Trial
-from railbed.bench.statistics import Difference, paired_difference, separate_difference
 from railbed.bench.suite import Step
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Record, Verdict
+from railbed.model.statistics import Difference, paired_difference, separate_difference
 
 DIFFERENCE, ARM_VALUE = "bench_difference", "arm_value"
 WHY = "A setting is worth what it changes: measured in turns, so that a busy minute meets both arms."

@@ -9,9 +9,9 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from railbed.bench.statistics import median, spread
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
+from railbed.model.statistics import median, spread
 from railbed.store import write_atomically
 
 WARN_WORSE, FAIL_WORSE = 0.05, 0.10

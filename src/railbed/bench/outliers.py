@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from railbed.bench.statistics import median
+from railbed.model.statistics import median
 
 SLOW = 0.85
 """Below this share of the last of the good ones, a measurement lags behind."""

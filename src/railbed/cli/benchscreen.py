@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.bench.arms import DIFFERENCE
-from railbed.bench.statistics import median
 from railbed.cli.bar import BarScreen
 from railbed.cli.tables import STYLES, WIDE, TextScreen, printable
 from railbed.model.amount import number
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.model.statistics import median
 
 UNITS = {
     "bandwidth": "{unit}",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from math import log
 from pathlib import Path
 from typing import Annotated
 
@@ -19,11 +21,13 @@ from railbed.cli.tables import change_line, printable
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding
 from railbed.report import Document
-from railbed.report.changes import own_labels, signed
+from railbed.report.changes import change_in_words, own_labels
 from railbed.report.comparing import Changed, Compared, compared
 from railbed.report.data import RunData, read
+from railbed.report.differing import Lone, Setting
+from railbed.report.judging import LEAST, distance
 from railbed.report.page import as_html
-from railbed.report.sidebyside import describe_both
+from railbed.report.sidebyside import describe_both, lone_in_words
 from railbed.report.words import JOIN, with_unit
 from railbed.store import find_run
 
@@ -35,6 +39,7 @@ OutputOption = Annotated[
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Show all numbers, also those that did not change.")]
 MOST_ROWS = 40
+MOST_NAMED = 8
 
 
 def compare_command(
@@ -44,7 +49,7 @@ def compare_command(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Set two runs side by side: what changed in the numbers beyond noise, in the findings, and in the cluster.
+    """Set two runs side by side: which numbers changed, which settings differ, and what only one of them has.
 
     Example: railbed compare 20260101-120000-bench 20260102-120000-bench --output compared.html
     """
@@ -86,10 +91,23 @@ def _as_json(found: Compared) -> None:
             "before": one.before,
             "after": one.after,
             "share": one.share,
+            "factor": one.factor,
             "noise": one.noise,
             "beyond_noise": one.is_beyond_noise,
+            "outcome": one.judged.outcome,
+            "why": one.judged.why,
+            "samples": one.samples,
         }
         for one in found.numbers
+    ]
+    lines += [
+        {"kind": "comparison", "name": "setting", "of": one.key, "before": one.before, "after": one.after}
+        for one in found.settings
+    ]
+    lines += [
+        {"kind": "comparison", "name": f"only_{one.kind}", "of": one.name, "only_in": one.where}
+        | {"count": one.count, "labels": list(one.of)}
+        for one in found.lone
     ]
     lines += [
         {"kind": "comparison", "name": "finding", "of": _of(one or other), "before": _told(one), "after": _told(other)}
@@ -101,12 +119,22 @@ def _as_json(found: Compared) -> None:
 
 def _show(first: RunData, second: RunData, found: Compared, *, everything: bool) -> None:
     console = Console(highlight=False)
-    most = len(found.numbers) if everything else MOST_ROWS
-    if told := [*found.changed[:most], *(found.unchanged if everything else ())]:
-        console.print(_numbers(told, found.shared))
-    if (left := len(found.changed) - most) > 0:
-        console.print(Text(f"{left:,} more that changed less: --all shows them", style="dim"))
-    console.print(Text(found.in_short(first.summary.id, second.summary.id).replace(JOIN, " ")))
+    names = {"before": first.summary.id, "after": second.summary.id}
+    most = sys.maxsize if everything else MOST_ROWS
+    _show_numbers(console, "changed:", found.changed, found, most)
+    may = [one for one in found.unclear if everything or distance(one.before, one.after) > log(1 + LEAST)]
+    _show_numbers(console, "may have changed, but the samples are too few or too far apart:", may, found, most)
+    _show_numbers(console, "did not change:", found.unchanged if everything else [], found, most)
+    console.print(Text(found.in_short().replace(JOIN, " ")))
+    console.print(Text(f"before is {names['before']}, after is {names['after']}"))
+    if any(one.over_steps for one in found.numbers):
+        console.print(Text("measures over steps: the median of the second half of the steps in both runs"))
+    for setting in found.settings[:most]:
+        console.print(_setting(setting))
+    if (left := len(found.settings) - most) > 0:
+        console.print(Text(f"{left:,} more settings: --all shows them", style="dim"))
+    for where, name in names.items():
+        _show_lone(console, f"only in {name}", [one for one in found.lone if one.where == where], everything=everything)
     for one, other in found.findings:
         console.print(Text(f"{_of(one or other)}: {_told(one) or 'not there'} → {_told(other) or 'not there'}"))
     for change in found.cluster:
@@ -117,19 +145,51 @@ def _show(first: RunData, second: RunData, found: Compared, *, everything: bool)
         console.print("the cluster files are equal")
 
 
-def _numbers(told: list[Changed], shared: frozenset[tuple[str, str]]) -> Table:
+def _show_numbers(console: Console, title: str, numbers: Sequence[Changed], found: Compared, most: int) -> None:
+    if not numbers:
+        return
+    console.print(Text(title, style="bold"))
+    console.print(_numbers(numbers[:most], found.shared))
+    if (left := len(numbers) - most) > 0:
+        console.print(Text(f"{left:,} more that changed less: --all shows them", style="dim"))
+
+
+def _setting(one: Setting) -> Text:
+    before, after = (printable(value) if value is not None else "not there" for value in (one.before, one.after))
+    return Text.assemble((printable(one.key), "bold"), f": {before} → {after}")
+
+
+def _show_lone(console: Console, title: str, alone: Sequence[Lone], *, everything: bool) -> None:
+    """Name what only one run has; of measures, only how many of them, for there may be hundreds."""
+    for kind in ("measure", "node", "rank", "event"):
+        several = [one for one in alone if one.kind == kind]
+        shown = several if everything else several[:MOST_NAMED]
+        if not shown:
+            continue
+        words = [printable(f"{one.name}{_how_much(one)}") for one in shown]
+        left = len(several) - len(shown)
+        more = [f"{left:,} more"] if left else []
+        console.print(Text(f"{title}: {kind if len(several) == 1 else kind + 's'} {', '.join([*words, *more])}"))
+
+
+def _how_much(one: Lone) -> str:
+    if one.kind == "measure":
+        return f" ({one.count:,} numbers)" if one.count > 1 else f" ({one.of[0]})" if one.of and one.of[0] else ""
+    return f" ({lone_in_words(one)})" if one.kind == "event" and one.count > 1 else ""
+
+
+def _numbers(told: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("measure", "of", "before", "after", "change"):
         is_number = column in ("before", "after", "change")
         table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number)
     for one in told:
-        style = "bold" if one.is_beyond_noise else "dim"
-        change = "from zero" if one.share is None else signed(1 + one.share).replace(JOIN, " ")
+        style = "bold" if one.is_beyond_noise else ""
         table.add_row(
             printable(one.name),
             printable(own_labels(one, shared)),
             *(printable(with_unit(value, one.unit).replace(JOIN, " ")) for value in (one.before, one.after)),
-            Text(change, style=style),
+            Text(change_in_words(one).replace(JOIN, " "), style=style),
         )
     return table
 

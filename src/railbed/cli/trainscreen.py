@@ -13,6 +13,7 @@ from rich.text import Text
 from railbed.cli.bar import BarScreen
 from railbed.cli.pathline import PathLine
 from railbed.cli.tables import TextScreen, printable
+from railbed.cli.trainsummary import TrainSummary
 from railbed.model.record import Event, Finding, Measurement, Record
 
 NODES = ("node_up", "node_lost", "node_cut", "node_out")
@@ -33,7 +34,7 @@ class TrainScreen(BarScreen):
         self._out = Console(highlight=False)
         self._err = Console(stderr=True, highlight=False)
         self._latest: dict[str, float] = {}
-        self._first_loss: float | None = None
+        self._summary = TrainSummary()
         self._step, self._steps, self._restarts = 0, steps, 0
         self._sample = ""
         self._export = ""
@@ -55,13 +56,12 @@ class TrainScreen(BarScreen):
 
     def show(self, record: Record) -> None:
         """Move the bar, or tell what happened."""
+        self._summary.add(record)
         match record:
             case Finding():
                 self._findings.show(record)
             case Measurement(name=name, value=value, labels={"rank": 0, "step": int(step)}):
                 self._latest[name] = value
-                if name == "loss" and self._first_loss is None:
-                    self._first_loss = value
                 if name == "tokens_per_second":
                     self._clock = record.time
                     self._move(step)
@@ -87,12 +87,10 @@ class TrainScreen(BarScreen):
     def finish(self, run: Path) -> None:
         """Say how it went."""
         self._progress.stop()
-        if self._first_loss is None:
+        if not (numbers := self._summary.numbers):
             return
         restarts = f", {self._restarts} restarts" if self._restarts else ""
-        self._out.print(
-            f"trained {self._step} of {self._steps} steps{restarts}: loss {self._first_loss:.3f} → {self._now()}"
-        )
+        self._out.print(f"trained {self._step} of {self._steps} steps{restarts}: {numbers}{self._path.short}")
         self._path.finish(self._out)
         if self._sample:
             self._out.print(Text(f"a sample: {printable(self._sample)}"))

@@ -1,26 +1,32 @@
-"""Two runs side by side: what changed in the numbers beyond noise, in the findings, and in the cluster between them."""
+"""Two runs side by side: the numbers that changed, the settings that differ, and what only one of them has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log
+from math import expm1, inf, isfinite
 from pathlib import Path
 
 from railbed import clusterfile
 from railbed.errors import ClusterFileError
 from railbed.model.record import Change, Finding
 from railbed.report.data import RunData
-from railbed.report.series import median
+from railbed.report.differing import Lone, Setting, lone, settings, sides
+from railbed.report.judging import (
+    FEW,
+    LEAST_SAMPLES,
+    MOST_LOG,
+    SCATTERED,
+    Judged,
+    Outcome,
+    blocks,
+    distance,
+    factor,
+    judge,
+)
+from railbed.report.measured import Labels, what
+from railbed.report.series import Points, median
 from railbed.report.words import plural
-
-WHEN = ("trial", "repeat", "iterations", "version", "step", "rank", "node_pid")
-"""Labels that tell when and by what something was measured, not what."""
-NORMAL_MAD = 1.4826
-SIGMAS = 3.0
-Labels = tuple[tuple[str, str], ...]
-LEAST = 0.05
-"""A change of less is not worth telling, however quiet the numbers are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +38,11 @@ class Changed:
     unit: str
     before: float
     after: float
-    noise: float
-    """How far repeats lie apart in the noisier of the two runs."""
-    repeats: int = 1
-    """In the run that has more of them; what was measured once tells nothing of its noise."""
+    judged: Judged
+    samples: tuple[int, int]
+    """How many of each run the number is the median of."""
+    over_steps: bool = False
+    """Whether these are steps, those of the second half of both runs, or repeats."""
 
     @property
     def of(self) -> str:
@@ -44,16 +51,30 @@ class Changed:
 
     @property
     def share(self) -> float | None:
-        """The change, as a share of what it was; None where that was zero."""
+        """The change, as a share of what it was; None where that was zero, or as good as zero."""
         if self.before == self.after:
             return 0.0
-        return (self.after - self.before) / abs(self.before) if self.before else None
+        share = (self.after - self.before) / abs(self.before) if self.before else inf
+        return share if isfinite(share) else None
+
+    @property
+    def factor(self) -> float | None:
+        """After over before; None where one of them is zero or their signs differ."""
+        return factor(self.before, self.after)
+
+    @property
+    def noise(self) -> float | None:
+        """How far chance alone may move it, in its unit; None where that is not known."""
+        reach = self.judged.reach
+        if reach is None or not self.judged.by_factor:
+            return reach
+        noise = abs(self.before) * expm1(min(reach, MOST_LOG))
+        return noise if isfinite(noise) else None
 
     @property
     def is_beyond_noise(self) -> bool:
-        """Whether it is a change at all."""
-        moved = abs(self.after - self.before)
-        return moved > self.noise and (self.share is None or abs(self.share) > LEAST)
+        """Whether it changed."""
+        return self.judged.outcome == "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +82,10 @@ class Compared:
     """What lies between two runs."""
 
     numbers: Sequence[Changed]
-    only_before: int
-    only_after: int
-    """Numbers that one run has and the other has not."""
+    lone: Sequence[Lone]
+    """What only one of the runs has."""
+    settings: Sequence[Setting]
+    """What was asked for, or used, in one run and not in the other."""
     findings: Sequence[tuple[Finding | None, Finding | None]]
     """Findings with another verdict, or that only one run has."""
     cluster: Sequence[Change]
@@ -72,13 +94,22 @@ class Compared:
 
     @property
     def changed(self) -> list[Changed]:
-        """The numbers that changed beyond noise, what changed most first."""
-        return sorted(filter(lambda one: one.is_beyond_noise, self.numbers), key=_most_first)
+        """The numbers that changed, what changed most first."""
+        return self._of("changed")
 
     @property
     def unchanged(self) -> list[Changed]:
         """The numbers that did not."""
-        return sorted((one for one in self.numbers if not one.is_beyond_noise), key=_most_first)
+        return self._of("unchanged")
+
+    @property
+    def unclear(self) -> list[Changed]:
+        """The numbers of which their samples do not tell."""
+        return self._of("unclear")
+
+    def _of(self, outcome: Outcome) -> list[Changed]:
+        found = [one for one in self.numbers if one.judged.outcome == outcome]
+        return sorted(found, key=lambda one: -distance(one.before, one.after))
 
     @property
     def shared(self) -> frozenset[tuple[str, str]]:
@@ -86,31 +117,24 @@ class Compared:
         labels = [frozenset(one.labels) for one in self.numbers]
         return frozenset.intersection(*labels) if len(labels) > 1 else frozenset()
 
-    def in_short(self, before: str, after: str) -> str:
-        """Say how many numbers changed; `before` and `after` are the names of the runs."""
-        told = f"{plural(len(self.changed), 'number')} changed beyond noise, {len(self.unchanged):,} did not"
-        words = [told if self.changed else f"none of {plural(len(self.numbers), 'number')} changed beyond noise"]
-        words += [f"{self.only_before:,} only in {before}"] if self.only_before else []
-        words += [f"{self.only_after:,} only in {after}"] if self.only_after else []
-        return "; ".join(words)
-
-
-def _most_first(one: Changed) -> float:
-    """Order by the factor of a change, so that a tenth is as much as tenfold; from zero is the most."""
-    if not one.before or not one.after or (one.before < 0) != (one.after < 0):
-        return 0.0 if one.before == one.after else -inf
-    return -abs(log(one.after / one.before))
+    def in_short(self) -> str:
+        """Say how many numbers changed."""
+        words = [f"{plural(len(self.changed), 'number')} changed", f"{len(self.unchanged):,} did not"]
+        for why, has in ((FEW, "not enough samples to tell"), (SCATTERED, "samples too far apart to tell")):
+            if several := sum(one.judged.why == why for one in self.unclear):
+                words.append(f"{several:,} {'has' if several == 1 else 'have'} {has}")
+        return ", ".join(words) if self.numbers else "the runs have no number in common"
 
 
 def compared(before: RunData, after: RunData) -> Compared:
     """Compare two runs."""
-    first, second = dict(_numbers(before)), dict(_numbers(after))
+    first, second = _numbers(before), _numbers(after)
     both = [key for key in first if key in second]
     changes, unread = _cluster(before, after)
     return Compared(
         numbers=[_changed(key, first[key], second[key]) for key in both],
-        only_before=len(first) - len(both),
-        only_after=len(second) - len(both),
+        lone=[*_lone_numbers(first, second), *lone(before, after)],
+        settings=settings(before, after),
         findings=list(_findings(before, after)),
         cluster=changes,
         cluster_unread=unread,
@@ -121,38 +145,67 @@ Key = tuple[str, Labels, str]
 """Name, labels and unit."""
 
 
-def _numbers(run: RunData) -> Iterator[tuple[Key, Sequence[float]]]:
-    """Yield the repeats of everything measured; of a measure over steps, its second half, when it has settled."""
+Samples = Sequence[float] | Points
+"""The repeats of a number, or its values over steps."""
+
+
+def _numbers(run: RunData) -> dict[Key, Samples]:
+    """Return the samples of everything measured."""
     groups: dict[Key, list[float]] = {}
     for one in run.measurements:
-        groups.setdefault((one.name, _labels(one.labels), one.unit), []).append(one.value)
-    yield from groups.items()
+        if isfinite(one.value):
+            groups.setdefault((one.name, what(one.labels), one.unit), []).append(one.value)
+    found: dict[Key, Samples] = {**groups}
     for name, series in run.series.items():
-        values = series.mean().values
-        yield (name, (), series.unit), values[len(values) // 2 :]
+        known = {step: value for step, value in zip(*series.mean(), strict=True) if isfinite(value)}
+        if known:
+            found[name, (), series.unit] = Points(list(known), list(known.values()))
+    return found
 
 
-def _labels(labels: Mapping[str, str | int]) -> Labels:
-    return tuple((name, str(value)) for name, value in sorted(labels.items()) if name not in WHEN)
+def _settled(before: Points, after: Points) -> tuple[list[float], list[float], bool]:
+    """Return the values of the second half of the steps, and whether they are of the same steps."""
+    common = sorted({*before.steps} & {*after.steps})
+    half = common[len(common) // 2 :]
+    if len(half) < LEAST_SAMPLES:
+        first, second = (list(one.values[len(one.values) // 2 :]) for one in (before, after))
+        return first, second, False
+    first, second = (
+        [known[step] for step in half] for known in (dict(zip(*one, strict=True)) for one in (before, after))
+    )
+    return first, second, True
 
 
-def _changed(key: Key, before: Sequence[float], after: Sequence[float]) -> Changed:
-    noise = SIGMAS * max(_spread(before), _spread(after))
+def _lone_numbers(first: Mapping[Key, Samples], second: Mapping[Key, Samples]) -> Iterator[Lone]:
+    for where, ours, others in sides(first, second):
+        names: dict[str, list[str]] = {}
+        known = {name for name, _, _ in others}
+        for name, labels, unit in ours:
+            if (name, labels, unit) not in others:
+                names.setdefault(name, []).append(", ".join(f"{label} {value}" for label, value in labels))
+        for name, of in names.items():
+            yield Lone(kind="measure", name=name, where=where, of=of if name in known else (), count=len(of))
+
+
+def _changed(key: Key, before: Samples, after: Samples) -> Changed:
     name, labels, unit = key
+    over_steps = isinstance(before, Points) and isinstance(after, Points)
+    if isinstance(before, Points) and isinstance(after, Points):
+        first, second, paired = _settled(before, after)
+        judged = judge(blocks(first), blocks(second), paired=paired)
+    else:
+        first, second = (list(one.values if isinstance(one, Points) else one) for one in (before, after))
+        judged = judge(first, second)
     return Changed(
         name=name,
         labels=labels,
         unit=unit,
-        before=median(before),
-        after=median(after),
-        noise=noise,
-        repeats=max(len(before), len(after)),
+        before=median(first),
+        after=median(second),
+        judged=judged,
+        samples=(len(first), len(second)),
+        over_steps=over_steps,
     )
-
-
-def _spread(values: Sequence[float]) -> float:
-    middle = median(values)
-    return NORMAL_MAD * median([abs(value - middle) for value in values])
 
 
 def _findings(before: RunData, after: RunData) -> Iterator[tuple[Finding | None, Finding | None]]:

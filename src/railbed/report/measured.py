@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from railbed.model.record import Measurement
@@ -19,6 +19,16 @@ SHOWN = {
     "algorithm_bandwidth": "algorithm bandwidth",
 }
 MIDDLE = (None, "p50")
+
+
+WHEN = ("trial", "repeat", "iterations", "version", "step", "rank", "node_pid")
+"""Labels that tell when and by what something was measured, not what."""
+Labels = tuple[tuple[str, str], ...]
+
+
+def what(labels: Mapping[str, str | int]) -> Labels:
+    """Return the labels that tell what was measured."""
+    return tuple((name, str(value)) for name, value in sorted(labels.items()) if name not in WHEN)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ which `total_seconds` has and `useful_seconds` has not. What was not measured is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +15,7 @@ from pydantic_core import to_json
 from railbed.report.data import RunData
 from railbed.report.history import generations, memory, recipe, restarts
 from railbed.report.sections.time import PARTS
-from railbed.report.series import Source, ends, median
+from railbed.report.series import Source, Typical, ends
 
 FILE = "training_metrics.json"
 OF_STEP = (
@@ -80,25 +79,25 @@ def _of_run(run: RunData, kept: Kept, steps: Sequence[int]) -> dict[str, Any]:
         "useful_seconds": sum(_means(kept, "step_seconds")),
         "loss": {"begin": begin, "end": end},
         "validation_loss": next(reversed(_means(kept, "validation_loss")), None),
-        "tokens_per_second": _middle(kept, "tokens_per_second"),
-        "mfu": _middle(kept, "mfu"),
+        "tokens_per_second": _middle(run, "tokens_per_second"),
+        "mfu": _middle(run, "mfu"),
         "time": {name: sum(_means(kept, name)) if name in kept else None for name in PARTS},
-        "ranks": list(_of_ranks(run, kept)),
+        "ranks": list(_of_ranks(run)),
         "memory": memory(run),
     }
 
 
-def _of_ranks(run: RunData, kept: Kept) -> Iterator[dict[str, Any]]:
+def _of_ranks(run: RunData) -> Iterator[dict[str, Any]]:
     """Yield what each rank did; the same number on another node, after a restart, is another row."""
-    names = {name: _by_rank(kept.get(name, {})) for name in ("step_seconds", *OF_RANK)}
+    names = {name: run.series[name].kept_by_source() for name in ("step_seconds", *OF_RANK) if name in run.series}
     peaks = run.series["peak_memory_bytes"].by_source() if "peak_memory_bytes" in run.series else {}
-    for source in sorted({source for by in (*names.values(), peaks) for source in by}):
-        times, sent, idle = (names[name].get(source) for name in ("step_seconds", *OF_RANK))
+    for source in sorted({source for by in (*names.values(), peaks) for source, values in by.items() if values}):
+        times, sent, idle = (names.get(name, {}).get(source) for name in ("step_seconds", *OF_RANK))
         yield {
             "rank": source.rank,
             "node": source.node,
             "steps": len(times or sent or idle or ()),
-            "step_seconds": median(times) if times else None,
+            "step_seconds": Typical.of(times).middle if times else None,
             "bytes_sent": sum(sent) if sent else None,
             "idle_seconds": sum(idle) if idle else None,
             "peak_memory_bytes": max(peaks[source]) if source in peaks else None,
@@ -121,17 +120,9 @@ def _means(kept: Kept, name: str) -> list[float]:
     return [fmean(told.values()) for told in kept.get(name, {}).values()]
 
 
-def _middle(kept: Kept, name: str) -> float | None:
-    values = [value for value in _means(kept, name) if isfinite(value)]
-    return median(values) if values else None
-
-
-def _by_rank(measure: Mapping[int, Mapping[Source, float]]) -> dict[Source, list[float]]:
-    found: dict[Source, list[float]] = {}
-    for told in measure.values():
-        for source, value in told.items():
-            found.setdefault(source, []).append(value)
-    return found
+def _middle(run: RunData, name: str) -> float | None:
+    of = run.series[name].typical() if name in run.series else None
+    return of.middle if of and of.count else None
 
 
 def _tokens(asked: Mapping[str, Any], steps: int) -> int | None:

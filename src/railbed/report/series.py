@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from statistics import fmean
 from typing import NamedTuple
 
@@ -18,6 +18,26 @@ class Source(NamedTuple):
 
     rank: int
     node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """A measure in a few numbers. Every page, screen and file takes its median from here."""
+
+    count: int
+    least: float
+    low: float
+    middle: float
+    high: float
+    most: float
+    """Nine of ten values lie from `low` to `high`."""
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Typical:
+        """Return the numbers of those values that are finite; NaN where there are none."""
+        known = sorted(value for value in values if isfinite(value))
+        least, most = (known[0], known[-1]) if known else (nan, nan)
+        return cls(len(known), least, quantile(known, 0.05), median(known), quantile(known, 0.95), most)
 
 
 class Points(NamedTuple):
@@ -82,8 +102,20 @@ class Series:
         rows = self.kept()
         return Points(list(rows), [fmean(by.values()) for by in rows.values()])
 
+    def typical(self) -> Typical:
+        """Return the numbers of the steps: of each the mean over its ranks, and of one that was done again the last."""
+        return Typical.of(self.mean().values)
+
+    def kept_by_source(self) -> dict[Source, list[float]]:
+        """Return the values of each rank that stand; none for a rank of which nothing stands."""
+        found: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
+        for by in self.kept().values():
+            for source, value in by.items():
+                found[source].append(value)
+        return found
+
     def by_source(self) -> dict[Source, list[float]]:
-        """Return all values of each rank, also those of steps that were done again: the time was spent."""
+        """Return all values of each rank, also those of steps that were done again."""
         found: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
         for value, number in zip(self._values, self._from, strict=True):
             found[self.sources[number]].append(value)
@@ -96,10 +128,6 @@ class Series:
             first, last = found.get(generation, (step, step))
             found[generation] = min(first, step), max(last, step)
         return found
-
-    def values(self) -> list[float]:
-        """Return every value that is a number."""
-        return [value for value in self._values if isfinite(value)]
 
 
 def quantile(values: Iterable[float], share: float) -> float:

@@ -14,7 +14,8 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
                         step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …;
                         peak_memory_bytes where it has grown
-    counters            step, begin, transport, rdma, net, tcp_segments: those of the node, from its first rank
+    counters            step, begin, transport, rdma, net, tcp_segments, connections: those of the node, from its first
+                        rank
     evaluation          step, validation_loss
     memory              step, peak_memory_bytes: where it has grown after the last step
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified

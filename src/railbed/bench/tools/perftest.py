@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from railbed.bench.statistics import distribution
 from railbed.bench.tool import Call, End, Reading, Test, Tool, Value
 from railbed.errors import ParseError
+from railbed.model.statistics import distribution
 from railbed.probes.text import number
 
 BANDWIDTH_SIZE, LATENCY_SIZE = 65536, 2

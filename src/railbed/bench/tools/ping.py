@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from railbed.bench.statistics import distribution
 from railbed.bench.tool import Call, Reading, Test, Tool, Value
 from railbed.errors import ParseError
+from railbed.model.statistics import distribution
 from railbed.probes.text import number
 
 REPLY = re.compile(r"icmp_seq=\d+ .*\btime=(?P<ms>[\d.]+) ms", re.MULTILINE)

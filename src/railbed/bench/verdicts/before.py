@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from railbed.bench import baseline as before
-from railbed.bench.statistics import median
 from railbed.bench.verdicts.finding import finding
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.statistics import median
 
 CHECK = "bench_baseline"
 WHY = "Hardware that got slower says so here first."

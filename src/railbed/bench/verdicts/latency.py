@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from railbed.bench import baseline as before
 from railbed.bench.limits import YOUNG, latency_limit
 from railbed.bench.site import BenchSite
-from railbed.bench.statistics import median
 from railbed.bench.verdicts.finding import finding
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.statistics import median
 
 CHECK = "bench_latency"
 WHY = "Small messages, as at the start of every collective, take as long as the wire and the cards."

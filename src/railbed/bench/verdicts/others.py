@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from railbed.bench import baseline as before
 from railbed.bench.outliers import Outlier, Sample, find_outliers
 from railbed.bench.site import BenchSite
-from railbed.bench.statistics import median
 from railbed.bench.verdicts.finding import finding
 from railbed.bench.verdicts.ways import both_added_up, how, is_both
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.statistics import median
 
 CHECK = "bench_outlier"
 WHY = "One slow port slows every collective that passes it, and nothing but a comparison shows it."

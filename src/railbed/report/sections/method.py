@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from railbed.model.record import Measurement
 from railbed.report.blocks import Block, Cell, Code, Facts, Table, Text
 from railbed.report.catalogue import all_sections
 from railbed.report.data import RunData
+from railbed.report.measured import what
 from railbed.report.section import Section
-from railbed.report.series import ENDS, MOST_AT_ENDS, median, quantile
+from railbed.report.series import ENDS, MOST_AT_ENDS, Typical
 from railbed.report.values import count, measured
 from railbed.report.words import JOIN, plural
 
@@ -22,16 +25,18 @@ def show(run: RunData) -> Sequence[Block] | None:
     methods = {name: how for section in all_sections() for name, how in section.methods.items()}
     rows: list[tuple[Cell, ...]] = []
     for name, series in sorted(run.series.items()):
-        rows.append(_row(name, series.simulated, series.values(), series.unit))
-    grouped: dict[tuple[str, str, bool], list[float]] = {}
+        rows.append(_row(name, series.simulated, series.typical(), series.unit))
+    grouped: dict[tuple[str, str, bool], list[Measurement]] = {}
     for one in run.measurements:
-        grouped.setdefault((one.name, one.unit, one.source == "simulated"), []).append(one.value)
-    rows += [_row(name, simulated, values, unit) for (name, unit, simulated), values in grouped.items()]
+        grouped.setdefault((one.name, one.unit, one.source == "simulated"), []).append(one)
+    rows += [_measured_row(name, simulated, found, unit) for (name, unit, simulated), found in grouped.items()]
     words = (
-        "Every number comes from the records of this run (records.jsonl in its folder) and from nothing else. Values "
-        "of steps that were done again after a restart count here. The loss at the beginning and at the end is the "
-        f"median over {ENDS * 100:g}{JOIN}% of the steps, {MOST_AT_ENDS} at most. Plots of many steps draw "
-        "the lowest and the highest point of each stretch."
+        "Every number comes from the records of this run (records.jsonl in its folder) and from nothing else. The "
+        "value of a step is the mean over the ranks that took it; of a step that was done again after a restart, the "
+        "last one counts. Medians and ranges on this page are over these values of steps, and those of a rank over its "
+        "own values of the same steps. The loss at the beginning and at the end is the median over "
+        f"{ENDS * 100:g}{JOIN}% of the steps, {MOST_AT_ENDS} at most. Plots of many steps draw the lowest and the "
+        "highest point of each stretch."
     )
     names = sorted({*run.series, *(one.name for one in run.measurements)})
     how = [(name, methods[name]) for name in names if name in methods]
@@ -41,12 +46,19 @@ def show(run: RunData) -> Sequence[Block] | None:
     return blocks
 
 
-def _row(name: str, simulated: bool, values: Sequence[float], unit: str) -> tuple[Cell, ...]:
-    spread = (min(values), median(values), quantile(values, 0.95), max(values)) if values else ()
+def _measured_row(name: str, simulated: bool, found: Sequence[Measurement], unit: str) -> tuple[Cell, ...]:
+    """Return the row of a measure without steps; what was measured of different things has no median in common."""
+    of = Typical.of(one.value for one in found)
+    alike = len({what(one.labels) for one in found}) == 1
+    return _row(name, simulated, of if alike else replace(of, count=0), unit, len(found))
+
+
+def _row(name: str, simulated: bool, of: Typical, unit: str, values: int | None = None) -> tuple[Cell, ...]:
+    spread = (of.least, of.middle, of.high, of.most) if of.count else ()
     return (
         Code(name),
         "simulated" if simulated else "measured",
-        count(len(values)),
+        count(of.count if values is None else values),
         *(measured(value, unit) for value in spread),
         *("" for _ in range(4 - len(spread))),
     )

@@ -11,7 +11,7 @@ from railbed.report.section import Headline, Section
 from railbed.report.values import byte_count
 from railbed.report.words import NOT_KNOWN, size
 
-COLUMNS = ("node", "gradients", "rail", "interface", "RDMA device", "sent over RDMA", "sent over TCP")
+COLUMNS = ("node", "gradients", "rail", "interface", "RDMA device", "sent over RDMA", "sent over TCP", "TCP of others")
 TONES: dict[str, Tone] = {Verdict.OK: "good", Verdict.WARN: "notice", Verdict.UNKNOWN: "notice", Verdict.FAIL: "bad"}
 
 
@@ -58,6 +58,7 @@ def _rows(node: Mapping[str, object]) -> Iterator[tuple[Cell, ...]]:
             Code(str(device)) if device else "none",
             _span(rail.get("rdma_bytes")),
             _span(rail.get("tcp_bytes"), node.get("tcp_bytes_at_most")),
+            size(others) if isinstance(others := rail.get("other_tcp_bytes"), int) else "not counted",
         )
 
 
@@ -93,7 +94,9 @@ SECTION = Section(
         "rdma_bytes": "moved by the card's own counters while the steps ran, read on the node at the first step, every "
         "ten seconds and after the last: bytes, words of 4 bytes, or packets (Soft-RoCE), which are bytes between "
         "nothing and the path MTU each",
-        "tcp_bytes": "moved by the counter of the interface over the same time; for Soft-RoCE without its own frames; "
+        "tcp_bytes": "what the ranks' TCP connections on the rail sent over the same time, as the kernel counts it; at "
+        "most with those segments with data, at their longest, that belong to no connection that was seen. Where the "
+        "kernel does not count by connection: the counter of the interface, for Soft-RoCE without its own frames, and "
         "never more than all TCP segments of the node at their longest",
     },
 )

@@ -8,7 +8,7 @@ from railbed.report.blocks import Block, Cell, Table, Text
 from railbed.report.data import RunData
 from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
 from railbed.report.section import Section
-from railbed.report.series import Source, empty, median, quantile
+from railbed.report.series import Source, Typical, empty
 from railbed.report.values import byte_count, count, duration
 from railbed.report.words import NOT_KNOWN, plural
 
@@ -32,13 +32,15 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show step time, idle time and bytes by rank."""
     if empty(run.series, "step_seconds", "bytes_sent"):
         return None
-    told = {name: run.series[name].by_source() if name in run.series else {} for name in TOLD}
+    told = {name: run.series[name].kept_by_source() if name in run.series else {} for name in TOLD}
     times, sent, idle = told["step_seconds"], told["bytes_sent"], told["idle_seconds"]
     ranks = sorted({*times, *sent})
     blocks: list[Block] = []
     if times and len(times) > 1:
         values = [
-            Bar(name=_named(source), value=median(one), upper=quantile(one, 0.95)) for source, one in times.items()
+            Bar(name=_named(source), value=of.middle, upper=of.high)
+            for source, one in times.items()
+            if (of := Typical.of(one)).count
         ]
         note = "The bar is the median; 19 of 20 steps end below the whisker."
         blocks.append(bars("Step time by rank", values, scales=SECONDS, note=note))
@@ -60,16 +62,17 @@ def show(run: RunData) -> Sequence[Block] | None:
 def _row(
     source: Source, times: Sequence[float], exposed: Sequence[float], idle: Sequence[float], sent: Sequence[float]
 ) -> tuple[Cell, ...]:
+    step = Typical.of(times)
     return (
         str(source.rank),
         source.node,
         count(len(times or sent)),
-        duration(median(times)),
-        duration(quantile(times, 0.95)),
-        duration(median(exposed)),
-        duration(median(idle)),
+        duration(step.middle),
+        duration(step.high),
+        duration(Typical.of(exposed).middle),
+        duration(Typical.of(idle).middle),
         duration(sum(idle)) if idle else NOT_KNOWN,
-        byte_count(median(sent)),
+        byte_count(Typical.of(sent).middle),
         byte_count(sum(sent)) if sent else NOT_KNOWN,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from railbed.model.amount import number
 from railbed.report.blocks import Block, Cell, Facts
@@ -10,7 +10,7 @@ from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.history import restarts
 from railbed.report.section import Section
-from railbed.report.series import empty, median, quantile
+from railbed.report.series import Typical, empty
 from railbed.report.words import JOIN, NOT_KNOWN, percent
 
 
@@ -23,14 +23,12 @@ def show(run: RunData) -> Sequence[Block] | None:
     marks = [(one.before.steps[1], "restart") for one in restarts(run) if one.before.steps]
     if "tokens_per_second" in run.series:
         series = run.series["tokens_per_second"]
-        low, middle, high = _spread(series.values())
-        facts.append(("tokens/s", f"{number(middle)} in the median; {number(low)} to {number(high)} in 9 of 10 steps"))
+        facts.append(("tokens/s", _in_words(series.typical(), number)))
         line = Line(name="tokens/s", points=series.mean(), colour=COLOURS[0])
         figures.append(over_steps("Tokens per second", [line], half=True, from_zero=True, marks=marks))
     if "mfu" in run.series:
         series = run.series["mfu"]
-        low, middle, high = _spread(series.values())
-        facts.append(("MFU", f"{percent(middle)} in the median; {percent(low)} to {percent(high)} in 9 of 10 steps"))
+        facts.append(("MFU", _in_words(series.typical(), percent)))
         facts.append(("counted against", _peaks(run)))
         line = Line(name="MFU", points=series.mean(), colour=COLOURS[2])
         figures.append(
@@ -39,8 +37,8 @@ def show(run: RunData) -> Sequence[Block] | None:
     return [Facts(facts), *figures]
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float, float]:
-    return quantile(values, 0.05), median(values), quantile(values, 0.95)
+def _in_words(of: Typical, shown: Callable[[float], str]) -> str:
+    return f"{shown(of.middle)} in the median; {shown(of.low)} to {shown(of.high)} in 9 of 10 steps"
 
 
 def _peaks(run: RunData) -> str:

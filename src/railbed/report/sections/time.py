@@ -40,11 +40,13 @@ def show(run: RunData) -> Sequence[Block] | None:
     whole = sum(total.values)
     if whole and sum(rest.values) > 0.005 * whole:
         lines.append(Line(name=REST[0], colour=REST[1], points=rest))
+    middles = {title: run.series[name].typical().middle for name, (title, _) in parts.items()}
+    middles[REST[0]] = median(rest.values)
     rows = [
-        (line.name, duration(median(line.points.values)), share(sum(line.points.values) / whole if whole else 0.0))
+        (line.name, duration(middles[line.name]), share(sum(line.points.values) / whole if whole else 0.0))
         for line in lines
     ]
-    rows.append(("whole step", duration(median(total.values)), share(1.0)))
+    rows.append(("whole step", duration(run.series["step_seconds"].typical().middle), share(1.0)))
     columns = ("part", "median", "share")
     return [
         *_in_words(lines, whole),

@@ -9,7 +9,7 @@ from railbed.model.record import Verdict
 from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, Mark, Tone
 from railbed.report.data import RunData
 from railbed.report.section import Headline, Section
-from railbed.report.series import ends, median
+from railbed.report.series import ends
 from railbed.report.values import bare, count, duration, share
 from railbed.report.words import plural, seconds
 
@@ -55,9 +55,9 @@ def _numbers(run: RunData) -> list[tuple[str, Cell]]:
     if "validation_loss" in run.series and (values := run.series["validation_loss"].mean().values):
         items.append(("validation loss", bare(values[-1], run.series["validation_loss"].unit)))
     if "tokens_per_second" in run.series:
-        items.append(("tokens/s, median", bare(median(run.series["tokens_per_second"].mean().values), "token/s")))
+        items.append(("tokens/s, median", bare(run.series["tokens_per_second"].typical().middle, "token/s")))
     if "mfu" in run.series:
-        items.append(("MFU, median", share(median(run.series["mfu"].mean().values))))
+        items.append(("MFU, median", share(run.series["mfu"].typical().middle)))
     if not run.series:
         found = Counter(finding.verdict for finding in run.findings)
         items += [(COUNTED.get(verdict, verdict.value), count(found[verdict])) for verdict in Verdict if found[verdict]]

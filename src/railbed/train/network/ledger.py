@@ -137,12 +137,15 @@ def _as_data(one: NodeTraffic) -> dict[str, object]:
             "rdma_port": rail.rdma_port,
             "rdma_bytes": [rail.rdma.least, rail.rdma.most] if rail.rdma else None,
             "tcp_bytes": [rail.tcp.least, rail.tcp.most],
+            "other_tcp_bytes": rail.other_tcp,
         }
         for rail in one.rails
     ]
     elsewhere = {name: span.least for name, span in one.elsewhere.items()}
     head = {"node": one.node, "road": one.road, "gradient_bytes": one.gradients, "hook_bytes": one.hook}
-    return {**head, "tcp_bytes_at_most": one.tcp.most, "rails": rails, "elsewhere_bytes": elsewhere}
+    tcp = {"tcp_bytes_at_most": one.tcp.most, "tcp_not_counted": one.unread}
+    away = {"elsewhere_bytes": elsewhere, "elsewhere_tcp_bytes": one.away}
+    return {**head, **tcp, "rails": rails, **away}
 
 
 def _measurements(one: NodeTraffic) -> list[Measurement]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railbed.model.span import Span, grown
+from railbed.train.network.tcp import TcpMoved, TcpReading, tcp_moved
 
 BYTES = ("hw_counters/rdma_tx_bytes", "hw_counters/tx_rdma_ucast_bytes", "hw_counters/tx_bytes")
 """mlx5 where it is switched on, AMD Pensando, and Broadcom and EFA."""
@@ -44,14 +45,21 @@ class Reading:
     net: Mapping[str, Interface]
     tcp_segments: int | None = None
     """All that the node has sent, to whomever."""
+    tcp: TcpReading | None = None
+    """What its connections have sent; None where that is not known."""
+    tcp_unread: str = ""
+    """Why it is not."""
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Reading:
-        """Return the reading that a rank told."""
+    def of(cls, message: Mapping[str, Any]) -> Reading:
+        """Return the reading in a rank's message."""
+        connections = message.get("connections") or {}
         return cls(
-            rdma={str(port): dict(counters) for port, counters in said["rdma"].items()},
-            net={str(name): Interface(**one) for name, one in said["net"].items()},
-            tcp_segments=said.get("tcp_segments"),
+            rdma={str(port): dict(counters) for port, counters in message["rdma"].items()},
+            net={str(name): Interface(**one) for name, one in message["net"].items()},
+            tcp_segments=message.get("tcp_segments"),
+            tcp=TcpReading.of(connections),
+            tcp_unread=str(connections.get("reason", "")),
         )
 
 
@@ -77,6 +85,10 @@ class Moved:
     """All that each interface sent."""
     tcp: Span
     """TCP of the whole node, were all of its segments as long as the longest frame of its interfaces."""
+    connections: TcpMoved | None = None
+    """TCP of the whole node by connection, in bytes; None where that is not known for all of the time."""
+    unread: str = ""
+    """Why it is not."""
 
     def __add__(self, other: Moved) -> Moved:
         rdma: dict[str, PortMoved | None] = dict(self.rdma)
@@ -86,7 +98,13 @@ class Moved:
         nothing = Span.exactly(0)
         names = {*self.net, *other.net}
         net = {name: self.net.get(name, nothing) + other.net.get(name, nothing) for name in names}
-        return Moved(rdma=rdma, net=net, tcp=self.tcp + other.tcp)
+        return Moved(
+            rdma=rdma,
+            net=net,
+            tcp=self.tcp + other.tcp,
+            connections=self.connections + other.connections if self.connections and other.connections else None,
+            unread=self.unread or other.unread,
+        )
 
 
 def moved(before: Reading, after: Reading, netdevs: Mapping[str, str]) -> Moved:
@@ -98,11 +116,13 @@ def moved(before: Reading, after: Reading, netdevs: Mapping[str, str]) -> Moved:
     net = {
         name: grown(before.net[name].tx_bytes, one.tx_bytes) for name, one in after.net.items() if name in before.net
     }
-    longest = max((one.mtu for name, one in after.net.items() if name != "lo"), default=0)
+    longest = max((one.mtu for name, one in after.net.items() if name != "lo"), default=0) + ETHERNET_BYTES
     tcp = Span(0, None)
     if before.tcp_segments is not None and after.tcp_segments is not None:
-        tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest + ETHERNET_BYTES)
-    return Moved(rdma=rdma, net=net, tcp=tcp)
+        tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest)
+    connections = tcp_moved(before.tcp, after.tcp, longest) if before.tcp and after.tcp else None
+    unread = before.tcp_unread or after.tcp_unread
+    return Moved(rdma=rdma, net=net, tcp=tcp, connections=connections, unread=unread)
 
 
 def _port_moved(before: Mapping[str, int], after: Mapping[str, int], below: Interface | None) -> PortMoved | None:

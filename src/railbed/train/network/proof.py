@@ -1,19 +1,21 @@
 """How the gradients travelled, proven from the counters of cards and interfaces: over RDMA, over TCP, or it is unknown.
 
 What had to leave a node is bounded from both sides. RDMA carried no more of it than the RDMA counters moved, and TCP no
-more than TCP moved on the rails; what TCP cannot have carried was carried by RDMA. Where the two bounds lie far apart
-(others use the card at the same time, or it does not count), nothing is claimed.
+more than the connections of the ranks sent; what TCP cannot have carried was carried by RDMA. Where the kernel does not
+count by connection, TCP carried no more than the interfaces of the rails and all TCP segments of the node together
+allow. Where the two bounds lie far apart, nothing is claimed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from railbed.model.cluster import Port
 from railbed.model.span import Span
-from railbed.train.network.moved import Moved
+from railbed.train.network.moved import Moved, PortMoved
+from railbed.train.network.tcp import TcpMoved
 
 MOST_OF_IT, HARDLY_ANY = 0.9, 0.1
 """Shares from which on gradients count as carried by RDMA, and up to which they count as not."""
@@ -31,7 +33,9 @@ class RailTraffic:
     rdma: Span | None
     """None where the card does not count what it sends."""
     tcp: Span
-    """What the interface sent that was not RDMA."""
+    """What the ranks sent over TCP; all that the interface sent and was not RDMA where connections are not counted."""
+    other_tcp: int | None = None
+    """What other programs sent over TCP; None where connections are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,11 @@ class NodeTraffic:
     elsewhere: Mapping[str, Span]
     """All that interfaces sent which are on no rail."""
     tcp_most: int | None
-    """The most that TCP can have sent, over all interfaces, by the number of its segments."""
+    """The most that TCP can have sent on all rails together."""
+    away: Mapping[str, int] | None = None
+    """What the ranks sent over TCP by interfaces on no rail; None where connections are not counted."""
+    unread: str = ""
+    """Why connections are not counted."""
 
     @property
     def rdma(self) -> Span | None:
@@ -57,14 +65,15 @@ class NodeTraffic:
 
     @property
     def tcp(self) -> Span:
-        """Return what all rails sent that was not RDMA."""
+        """Return what the ranks sent over TCP on all rails; where connections are not counted, all but RDMA."""
         return sum((rail.tcp for rail in self.rails), Span.exactly(0)).at_most(self.tcp_most)
 
     @property
     def share(self) -> tuple[float, float]:
         """Return the least and the most of the gradients, as shares, that RDMA can have carried."""
         tcp, rdma = self.tcp.most, self.rdma
-        least = 0.0 if tcp is None else max(0.0, 1 - tcp / self.gradients)
+        away = sum((self.away or {}).values())
+        least = 0.0 if tcp is None else max(0.0, 1 - (tcp + away) / self.gradients)
         most = 1.0 if rdma is None or rdma.most is None else min(1.0, rdma.most / self.gradients)
         return least, most
 
@@ -78,41 +87,59 @@ class NodeTraffic:
             return "rdma"
         if most <= HARDLY_ANY:
             # The rails must have carried it then; if they did not, another interface did, or nobody knows.
-            if least <= HARDLY_ANY:
+            if self.tcp.most is None or self.tcp.most >= MOST_OF_IT * self.gradients:
                 return "tcp"
             return "elsewhere" if self.other_interface else "unknown"
-        moved_by_tcp = self.tcp.least >= HARDLY_ANY * self.gradients
-        return "both" if moved_by_tcp and least <= most and most < MOST_OF_IT else "unknown"
+        return "both" if self._partly_tcp(least, most) else "unknown"
+
+    def _partly_tcp(self, least: float, most: float) -> bool:
+        """Say whether TCP carried gradients, whatever RDMA did at the same time."""
+        if self.away is not None and self.tcp.least >= MOST_OF_IT * self.gradients:
+            return True  # the ranks have nothing else of that size to send
+        return self.tcp.least >= HARDLY_ANY * self.gradients and least <= most < MOST_OF_IT
 
     @property
     def other_interface(self) -> str:
         """Return an interface on no rail that sent as much as the gradients; the loopback is none."""
-        return next((name for name, span in self.elsewhere.items() if span.least >= MOST_OF_IT * self.gradients), "")
+        counted = self.away if self.away is not None else {name: span.least for name, span in self.elsewhere.items()}
+        return next((name for name, sent in counted.items() if sent >= MOST_OF_IT * self.gradients), "")
 
 
 def node_traffic(node: str, ports: Sequence[Port], moved: Moved, *, gradients: int, hook: int) -> NodeTraffic:
     """Sort what left a node by its rails."""
     on_rails = {port.netdev for port in ports}
+    counted = moved.connections
     return NodeTraffic(
         node=node,
         gradients=gradients,
         hook=hook,
         rails=tuple(_rail(port, moved) for port in ports),
         elsewhere={name: span for name, span in moved.net.items() if name not in on_rails and name != "lo"},
-        tcp_most=moved.tcp.most,
+        tcp_most=_tcp_of_ranks(counted, on_rails).most if counted else moved.tcp.most,
+        away={name: sent for name, sent in counted.ranks.items() if name not in on_rails} if counted else None,
+        unread=moved.unread,
     )
+
+
+def _tcp_of_ranks(counted: TcpMoved, interfaces: Collection[str]) -> Span:
+    """Return what the ranks sent over interfaces together; what is unclear counts once."""
+    return Span.exactly(sum(counted.ranks.get(name, 0) for name in interfaces)) + counted.unclear
 
 
 def _rail(port: Port, moved: Moved) -> RailTraffic:
     name = f"{port.rdma}/{port.rdma_port}" if port.rdma else ""
     sent = moved.net.get(port.netdev, Span(0, None))
-    if name not in moved.rdma:
-        # No RDMA device is no RDMA: that is known, and not a counter that is missing.
-        return RailTraffic(rail=port.rail, netdev=port.netdev, rdma_port=name, rdma=Span.exactly(0), tcp=sent)
-    own = moved.rdma[name]
-    if own is None:
-        return RailTraffic(rail=port.rail, netdev=port.netdev, rdma_port=name, rdma=None, tcp=sent)
-    least = 0 if own.frames.most is None else max(0, sent.least - own.frames.most)
-    tcp = Span(least, None if sent.most is None else max(0, sent.most - own.frames.least))
-    payload = own.payload.at_most(sent.most) if own.frames.least else own.payload
-    return RailTraffic(rail=port.rail, netdev=port.netdev, rdma_port=name, rdma=payload, tcp=tcp)
+    # No RDMA device is no RDMA: that is known, and not a counter that is missing.
+    own = moved.rdma[name] if name in moved.rdma else PortMoved(payload=Span.exactly(0))
+    rdma, tcp = None, sent
+    if own:
+        least = 0 if own.frames.most is None else max(0, sent.least - own.frames.most)
+        tcp = Span(least, None if sent.most is None else max(0, sent.most - own.frames.least))
+        rdma = own.payload.at_most(sent.most) if own.frames.least else own.payload
+    others = None
+    if moved.connections:
+        counted = _tcp_of_ranks(moved.connections, [port.netdev])
+        # What is unclear is no more than the interface sent; what the ranks sent is known without it.
+        tcp = counted.at_most(None if tcp.most is None else max(tcp.most, counted.least))
+        others = moved.connections.others.get(port.netdev, 0)
+    return RailTraffic(rail=port.rail, netdev=port.netdev, rdma_port=name, rdma=rdma, tcp=tcp, other_tcp=others)

@@ -102,7 +102,9 @@ def _not_known(traffic: Sequence[NodeTraffic]) -> tuple[str, str]:
     if least > most:
         why = f"neither RDMA nor TCP on the rails of {one.node} moved by {size(one.gradients)}"
         return f"it is unknown how the gradients went: {why}", "`railbed check rdma_device` looks for another device"
-    why = f"RDMA moved {told(one.rdma)} and TCP {told(one.tcp)} on {one.node} at the same time"
+    why = f"RDMA moved {bounds(one.rdma)} and TCP {bounds(one.tcp)} on {one.node} at the same time"
+    if one.unread:
+        why += f", and {one.unread}"
     return (
         f"it is unknown how {size(one.gradients)} of gradients went: {why}",
         "prove it while nothing else uses the rails",
@@ -113,12 +115,18 @@ def _evidence(one: NodeTraffic) -> list[str]:
     lines = [f"{one.node}: {size(one.gradients)} of gradients, {size(one.hook)} sent by the hook"]
     for rail in one.rails:
         device = f" {rail.rdma_port}" if rail.rdma_port else " no device"
-        lines.append(f"{one.node}/{rail.netdev} ({rail.rail}): RDMA{device} {told(rail.rdma)}, TCP {told(rail.tcp)}")
-    lines += [f"{one.node}/{name} (on no rail): {told(span)}" for name, span in one.elsewhere.items()]
+        line = f"{one.node}/{rail.netdev} ({rail.rail}): RDMA{device} {bounds(rail.rdma)}, TCP {bounds(rail.tcp)}"
+        others = f", other programs' TCP {size(rail.other_tcp)}" if rail.other_tcp else ""
+        lines.append(line + others)
+    for name, span in one.elsewhere.items():
+        ranks = f", TCP of the ranks {size(one.away.get(name, 0))}" if one.away is not None else ""
+        lines.append(f"{one.node}/{name} (on no rail): {bounds(span)}{ranks}")
+    if one.unread:
+        lines.append(f"{one.node}: TCP is not counted by connection: {one.unread}")
     return lines
 
 
-def told(span: Span | None) -> str:
+def bounds(span: Span | None) -> str:
     """Return a span of bytes in words."""
     if span is None:
         return "not counted"

@@ -1,12 +1,13 @@
 """What the counters of this node say, told by its first rank: when the steps begin, every few seconds, when they end.
 
 Read here and not from outside, because here is known which steps they stand for. Only files are read: a process that
-uses MPI must not fork.
+uses MPI must not fork. What TCP carried is counted by connection where the kernel does that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from railbed.collective.face import Collective
 from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
 from railbed.train.network.moved import RDMA_COUNTERS
+from railbed.train.worker.connections import Watch, look, siblings
 
 FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
 """How long until the counters are told for the first time again, and from then on."""
@@ -24,19 +26,24 @@ SYS, PROC = Path("/sys/class"), Path("/proc/net")
 class Counting:
     """Tells the counters of a node."""
 
-    def __init__(self, messages: Messages, transport: str, *, tells: bool) -> None:
+    def __init__(self, messages: Messages, transport: str, watch: Watch | None) -> None:
         self._messages = messages
         self._transport = transport
-        self._tells = tells
+        self._watch = watch
         self._due = 0.0
 
     @classmethod
     def of(cls, job: JobSpec, collective: Collective, messages: Messages) -> Counting:
         """Return that of a rank: the first of a node tells, where there are others to talk to."""
-        return cls(messages, collective.name, tells=job.local_rank == 0 and job.world > 1)
+        if job.local_rank or job.world < 2:
+            return cls(messages, collective.name, None)
+        ranks = siblings() if job.local_world > 1 else [os.getpid()]
+        return cls(messages, collective.name, Watch(lambda: look(ranks), data_segments))
 
     def begin(self, step: int) -> None:
         """Tell where the counters stand before the first step."""
+        if self._watch:
+            self._watch.open()
         self._tell(step, begin=True)
         self._due = time.monotonic() + FIRST_SECONDS
 
@@ -49,10 +56,13 @@ class Counting:
     def end(self, step: int) -> None:
         """Tell them after the last step."""
         self._tell(step)
+        if self._watch:
+            self._watch.close()
 
     def _tell(self, step: int, *, begin: bool = False) -> None:
-        if self._tells:
-            self._messages.send("counters", step=step, begin=begin, transport=self._transport, **read_counters())
+        if self._watch:
+            counted = {**read_counters(), "connections": self._watch.read()}
+            self._messages.send("counters", step=step, begin=begin, transport=self._transport, **counted)
 
 
 def read_counters(sys: Path = SYS, proc: Path = PROC) -> dict[str, object]:
@@ -80,9 +90,19 @@ def _numbers(folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
 
 def _tcp_segments(path: Path) -> int | None:
     """Return how many segments TCP has sent, those that it sent again included."""
+    counted = _named_numbers(path, "Tcp:")
+    return counted["OutSegs"] + counted["RetransSegs"] if {"OutSegs", "RetransSegs"} <= counted.keys() else None
+
+
+def data_segments(path: Path = PROC / "netstat") -> int | None:
+    """Return how many segments with data TCP has sent, each counted once; no acknowledgement is among them."""
+    return _named_numbers(path, "TcpExt:").get("TCPOrigDataSent")
+
+
+def _named_numbers(path: Path, title: str) -> dict[str, int]:
+    """Return the numbers of a file that has a line of names and a line of numbers for each title."""
     try:
-        names, values = (line.split() for line in path.read_text().splitlines() if line.startswith("Tcp:"))
-        counted = dict(zip(names, values, strict=True))
-        return int(counted["OutSegs"]) + int(counted["RetransSegs"])
-    except (OSError, ValueError, KeyError):
-        return None
+        names, values = (line.split()[1:] for line in path.read_text().splitlines() if line.startswith(title))
+        return dict(zip(names, map(int, values), strict=True))
+    except (OSError, ValueError):
+        return {}

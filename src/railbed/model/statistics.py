@@ -46,7 +46,7 @@ def spread(values: Sequence[float]) -> float:
 def t_quantile(probability: float, freedom: float) -> float:
     """Return the value that Student's t stays below with this probability, found by halving."""
     low, high = -1e4, 1e4
-    for _ in range(200):
+    for _ in range(64):  # to 1e-15
         middle = (low + high) / 2
         low, high = (middle, high) if t_probability(middle, freedom) < probability else (low, middle)
     return (low + high) / 2
