@@ -6,12 +6,12 @@ STAMP := $(VENV)/.installed
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
 APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables iperf3 sockperf fio \
-	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap e2fsprogs debian-archive-keyring chromium
+	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium
 
 # The tests start Python hundreds of times: what was compiled is kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-fast lint docs bench clean
+.PHONY: setup run test test-fast lint docs bench soak clean
 
 setup: $(STAMP)
 
