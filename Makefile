@@ -36,6 +36,7 @@ lint: setup
 
 docs: setup
 	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.pictures
 
 bench: setup
 	@$(BIN)/pip install --quiet --group bench
@@ -46,6 +47,11 @@ bench: setup
 	@$(BIN)/python -m tools.bench_train_step
 	@$(BIN)/python -m tools.bench_overhead
 	@$(BIN)/python -m tools.bench_failures
+
+# Hours, and only where asked for.
+soak: setup
+	@PYTHON="$(PYTHON)" APT_PACKAGES="$(QEMU_x86_64) $(QEMU_aarch64)" sh tools/setup.sh "$(VENV)"
+	@$(BIN)/python -m tools.soak_x86
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
