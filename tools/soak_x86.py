@@ -52,13 +52,18 @@ def lab(arch: str) -> Iterator[str]:
 
 def write() -> None:
     """Write from node2 into the memory of node1."""
-    waiting = f"{PERFTEST} >/dev/null & while ! ss -Hltn | grep -q ':18515 '; do kill -0 $! || exit; sleep 0.2; done"
-    step("perftest waits", "lab", "shell", "node1", "--name", NAME, "--", f"nohup sh -c '{waiting}' 2>/dev/null")
-    written = step("RDMA write", "lab", "shell", "node2", "--name", NAME, "--", f"{PERFTEST} node1")
+    listening = "while kill -0 $! && ! ss -Hltn | grep -q ':18515 '; do sleep 0.2; done 2>/dev/null; echo listening"
+    script = f"{PERFTEST} & {listening}; wait $!"
+    shell = [RAILBED, "lab", "shell", "node1", "--name", NAME, "--", script]
+    with subprocess.Popen(shell, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        if "listening\n" not in iter(server.stdout.readline, ""):
+            raise SystemExit("ib_write_bw on node1 does not listen")
+        written = step("RDMA write", "lab", "shell", "node2", "--name", NAME, "--", f"{PERFTEST} node1")
     match = WRITTEN.search(written)
     if match is None:
         raise SystemExit(f"ib_write_bw: no result in\n{written}")
-    print(f"  100 writes of 64 KiB, {match[1]} MB/s")
+    print(f"  100 writes of 64 KiB, {match[1]} MB/s", flush=True)
 
 
 def failures(cluster: str) -> set[tuple[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from railbed.cli.labscreen import show_status
 from railbed.errors import ToolMissing, UsageError
 from railbed.lab.model import Spec
 from railbed.lab.netns.kind import NetnsKind
@@ -17,6 +18,7 @@ from railbed.lab.vm import cache, foreign, kind, processor, recipe, rootfs
 from railbed.lab.vm.hardware import Hardware, Machine, command
 from railbed.lab.vm.image import image_folder
 from railbed.lab.vm.state import hardware_of, state_folder
+from railbed.model.record import Event
 
 ARM, X86 = recipe.ARCHITECTURES["aarch64"], recipe.ARCHITECTURES["x86_64"]
 NOTE_UNPACKED = recipe.HERE / "note-unpacked.sh"
@@ -175,6 +177,14 @@ def test_namespaces_cannot_emulate(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="aarch64") as caught:
         NetnsKind().admit(Spec(name="x", kind="netns", nodes=2, arch="x86_64"))
     assert caught.value.hint == "--kind vm emulates x86_64"
+
+
+def test_status_names_the_processor_where_it_was_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"kind": "vm", "arch": "x86_64", "nodes": 2, "rails": 1, "cluster": "c", "states": {}, "faults": []}
+    show_status([Event(name="lab", subject="a", message="up", data=data)])
+    show_status([Event(name="lab", subject="b", message="up", data={**data, "arch": None})])
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[0], lines[2]] == ["a  vm x86_64, 2 nodes, 1 rail, up", "b  vm, 2 nodes, 1 rail, up"]
 
 
 @pytest.mark.parametrize("arch", [ARM, X86], ids=lambda arch: arch.name)
