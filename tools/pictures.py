@@ -40,7 +40,7 @@ def check() -> str:
     """Return what `check` shows of a cluster with a badly set-up node."""
     with tempfile.TemporaryDirectory() as folder:
         recording = make_recording("two-roce-vms", Path(folder) / "recording")
-        text = _printed(RAILBED, "check", "--replay", str(recording), folder=folder)
+        text = _printed(RAILBED, "check", "--replay", str(recording), folder=folder, stderr=subprocess.DEVNULL)
     return _terminal("railbed check", [("railbed check", _shortened(text, 38))])
 
 
@@ -105,7 +105,7 @@ def _shown(screen: str, recording: str) -> str:
     return _printed(sys.executable, "-m", "tools.show_records", screen, str(RECORDINGS / recording), folder=str(ROOT))
 
 
-def _printed(*command: str, folder: str) -> str:
+def _printed(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:
     """Return what a program prints for people, with its colours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAILBED_") and name != "NO_COLOR"}
     colourful = {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm", "PYTHONUNBUFFERED": "1"}
@@ -115,7 +115,7 @@ def _printed(*command: str, folder: str) -> str:
         env={**kept, **colourful},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=stderr,
         timeout=SECONDS,
         check=False,
     )
