@@ -6,12 +6,12 @@ STAMP := $(VENV)/.installed
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
 APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables iperf3 sockperf fio \
-	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap e2fsprogs debian-archive-keyring chromium
+	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium
 
 # The tests start Python hundreds of times: what was compiled is kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-fast lint docs bench clean
+.PHONY: setup run test test-fast lint docs bench soak clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,7 @@ lint: setup
 
 docs: setup
 	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.pictures
 
 bench: setup
 	@$(BIN)/pip install --quiet --group bench
@@ -46,6 +47,11 @@ bench: setup
 	@$(BIN)/python -m tools.bench_train_step
 	@$(BIN)/python -m tools.bench_overhead
 	@$(BIN)/python -m tools.bench_failures
+
+# Hours, and only where asked for.
+soak: setup
+	@PYTHON="$(PYTHON)" APT_PACKAGES="$(QEMU_x86_64) $(QEMU_aarch64)" sh tools/setup.sh "$(VENV)"
+	@$(BIN)/python -m tools.soak_x86
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tools.pictures import IMAGES, PAGE, RECORDINGS, pictures
 from tools.reference import FOLDER, pages
 from typer.main import get_command
 
@@ -24,6 +25,31 @@ def test_the_reference_is_fresh(name: str) -> None:
 
 def test_the_reference_has_no_leftovers() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(pages())
+
+
+@pytest.mark.parametrize("name", sorted(pictures()))
+def test_pictures_are_fresh(name: str) -> None:
+    assert (IMAGES / name).read_text(encoding="utf-8") == pictures()[name](), "run `make docs`"
+
+
+def test_pictures_are_small_need_nothing_else_and_are_all_shown() -> None:
+    assert {path.name for path in IMAGES.iterdir()} == {*pictures(), PAGE}
+    shown = {
+        target for path in DOCUMENTS for target in re.findall(r"!\[[^]]{20,}\]\((?:[^)]*/)?(\S+?)\)", path.read_text())
+    }
+    assert shown >= {*pictures(), PAGE}, "every picture is shown somewhere, with words for who cannot see it"
+    for path in IMAGES.iterdir():
+        assert path.stat().st_size < 150_000, path.name
+    for name in pictures():
+        text = (IMAGES / name).read_text(encoding="utf-8")
+        assert not re.search(r"href|url\(|<image|<script|@import", text), name
+
+
+def test_recordings_hold_nothing_of_the_machine_they_come_from() -> None:
+    for path in [*RECORDINGS.rglob("*.*"), *IMAGES.glob("*.svg")]:
+        text = path.read_text(encoding="utf-8")
+        assert path.stat().st_size < 400_000, path.name
+        assert not re.search(r"/work\b|/root\b|/tmp\b|/home\b", text), path.name
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -25,6 +25,9 @@ from railbed.lab.vm.rootfs import complaint
 from railbed.lab.vm.state import hardware_of, qemu_version, state_folder
 from railbed.lab.vm.training import training_folder, unpack
 
+ARM = recipe.ARCHITECTURES["aarch64"]
+TCG = Hardware("aarch64", "tcg", 1536)
+
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
@@ -42,28 +45,17 @@ def options(arguments: list[str], name: str) -> list[str]:
 
 
 def machine(**changes: object) -> Machine:
-    given = {"name": "railbed-ab12-node1", "hardware": Hardware("tcg", 1536), "image": Path("/i"), "folder": "node1"}
+    given = {"name": "railbed-ab12-node1", "hardware": TCG, "image": Path("/i"), "folder": "node1"}
     return Machine(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def test_a_key_stays_and_changes_with_every_file(tmp_path: Path) -> None:
-    assert recipe.image_key() == recipe.image_key()
+    assert recipe.image_key(ARM) == recipe.image_key(ARM)
     copy = tmp_path / "guest"
     shutil.copytree(recipe.GUEST, copy)
-    assert recipe.image_key(copy) == recipe.image_key()
+    assert recipe.image_key(ARM, copy) == recipe.image_key(ARM)
     (copy / "etc/fstab").write_text("other\n")
-    assert recipe.image_key(copy) != recipe.image_key()
-
-
-@pytest.mark.parametrize("name", recipe.ARCHITECTURES)
-def test_the_command_line_of_both_processors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: name)
-    this = recipe.ARCHITECTURES[name]
-    arguments = command(machine())
-    assert arguments[0] == this.qemu
-    assert options(arguments, "-machine") == [f"{this.machine},memory-backend=ram"]
-    assert options(arguments, "-cpu") == [this.emulated]
-    assert options(arguments, "-append")[0].startswith(f"console={this.console} root=/dev/vda")
+    assert recipe.image_key(ARM, copy) != recipe.image_key(ARM)
 
 
 def test_a_machine_has_two_cards_whatever_is_cabled() -> None:
@@ -82,18 +74,13 @@ def test_nodes_never_write_into_the_saved_memory() -> None:
     assert memory == "memory-backend-file,id=ram,size=1536M,mem-path=/a,,b/ram,share=off"
 
 
-def test_kvm_takes_the_processor_as_it_is() -> None:
-    arguments = command(machine(hardware=Hardware("kvm", 512)))
-    assert (options(arguments, "-accel"), options(arguments, "-cpu")) == (["kvm"], ["host"])
-
-
 @pytest.mark.parametrize(("nodes", "others"), [(1, ["hub"]), (2, ["node2", "node1"]), (3, ["hub"] * 3)])
 def test_two_nodes_are_cabled_to_each_other_and_more_to_the_hub(lab: Lab, nodes: int, others: list[str]) -> None:
-    (lab.folder / cache.USED).write_text("key/states/tcg-1536-0123\n")
+    (lab.folder / cache.USED).write_text("aarch64-key/states/tcg-1536-0123\n")
     lab = Lab(spec=Spec(name="x", kind="vm", nodes=nodes), number=7, id="ab12", folder=lab.folder)
     machines = [describe(lab, node, ram=None) for node in lab.nodes]
     assert [one.cables[0].other for one in machines] == [f"{other}-rail0" for other in others]
-    assert machines[0].hardware == hardware_of(Path("tcg-1536-0123")) == Hardware("tcg", 1536)
+    assert machines[0].hardware == hardware_of(Path("aarch64-key/states/tcg-1536-0123")) == TCG
 
 
 def test_an_identity_has_keys_names_and_rails(lab: Lab, tmp_path: Path) -> None:
@@ -268,34 +255,39 @@ async def test_a_qemu_that_is_too_old_is_refused(said: str, fine: bool, monkeypa
 
     monkeypatch.setattr("railbed.lab.vm.state.run", run)
     if fine:
-        assert await qemu_version() == said.splitlines()[0]
+        assert await qemu_version(ARM) == said.splitlines()[0]
     else:
         with pytest.raises(HostFault, match=r"QEMU 6\.2 is too old"):
-            await qemu_version()
+            await qemu_version(ARM)
 
 
 def test_a_saved_machine_belongs_to_its_qemu_and_hardware(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
-    one = state_folder("7.2", Hardware("tcg", 512))
-    assert one == state_folder("7.2", Hardware("tcg", 512))
-    assert hardware_of(one) == Hardware("tcg", 512)
-    others = [state_folder("7.3", Hardware("tcg", 512)), state_folder("7.2", Hardware("tcg", 768))]
-    assert len({one, *others, state_folder("7.2", Hardware("kvm", 512))}) == 4
+    one = state_folder("7.2", Hardware("aarch64", "tcg", 512))
+    assert one == state_folder("7.2", Hardware("aarch64", "tcg", 512))
+    assert hardware_of(one) == Hardware("aarch64", "tcg", 512)
+    others = [
+        state_folder("7.3", Hardware("aarch64", "tcg", 512)),
+        state_folder("7.2", Hardware("aarch64", "tcg", 768)),
+    ]
+    assert len({one, *others, state_folder("7.2", Hardware("aarch64", "kvm", 512))}) == 4
 
 
 def test_a_machine_that_trains_has_a_disk_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
-    trains = Hardware("tcg", 512, "0123abcd")
+    trains = Hardware("aarch64", "tcg", 512, "0123abcd")
     state = state_folder("7.2", trains)
     assert hardware_of(state) == trains
-    assert state != state_folder("7.2", Hardware("tcg", 512))
+    assert state != state_folder("7.2", Hardware("aarch64", "tcg", 512))
     assert not [drive for drive in options(command(machine()), "-drive") if "training" in drive]
     (drive,) = [drive for drive in options(command(machine(hardware=trains)), "-drive") if "training" in drive]
     assert drive == "if=none,id=training,file=/i/training/0123abcd/training.raw,format=raw,readonly=on"
-    for folder in (state, state.with_name("tcg-512-0123"), training_folder(key="0123abcd"), training_folder(key="old")):
+    image = state.parent.parent
+    disks = [training_folder(image, key) for key in ("0123abcd", "old")]
+    for folder in (state, state.with_name("tcg-512-0123"), *disks):
         folder.mkdir(parents=True)
     cache.clear(keep=state)
-    assert [path.name for path in training_folder().parent.iterdir()] == ["0123abcd"]
+    assert [path.name for path in disks[0].parent.iterdir()] == ["0123abcd"]
     assert state.with_name("tcg-512-0123").is_dir()
 
 

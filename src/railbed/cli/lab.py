@@ -16,7 +16,7 @@ from railbed.lab import folder
 from railbed.lab.down import down
 from railbed.lab.fault import heal, inflict
 from railbed.lab.host import program_path
-from railbed.lab.model import Fault, FaultName, KindName, Spec
+from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, Spec
 from railbed.lab.status import status
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.up import describe, up
@@ -53,6 +53,10 @@ def lab_up(
         Literal["training"] | None,
         typer.Option("--with", help="Put torch and MPI on virtual machines; namespaces have what this machine has."),
     ] = None,
+    arch: Annotated[
+        ArchitectureName | None,
+        typer.Option("--arch", help="Processor of virtual machines; another than this machine's is emulated."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Bring up a lab, and say how to use it when every node answers.
@@ -68,6 +72,7 @@ def lab_up(
         delay=parse_delay(delay) if delay else None,
         memory=memory,
         training=extra == "training",
+        arch=arch,
     )
     records = tell(up(spec), as_json=as_json)
     if not as_json:

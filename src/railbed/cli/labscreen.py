@@ -63,7 +63,7 @@ async def _tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> list
 
 def _lab_text(name: str, state: str, data: Mapping[str, Any]) -> str:
     lines = [
-        f"{name}  {data['kind']}, {_counted(data['nodes'], 'node')}, {_counted(data['rails'], 'rail')}, {state}",
+        f"{name}  {_kind(data)}, {_counted(data['nodes'], 'node')}, {_counted(data['rails'], 'rail')}, {state}",
         f"  cluster file  {data['cluster']}",
     ]
     groups: dict[str, list[str]] = {}
@@ -72,6 +72,10 @@ def _lab_text(name: str, state: str, data: Mapping[str, Any]) -> str:
     lines += [f"  {how:<12}  {' '.join(nodes)}" for how, nodes in groups.items()]
     lines += [f"  fault         {fault['target']}: {fault['text']}" for fault in data["faults"]]
     return "\n".join(lines) + "\n"
+
+
+def _kind(data: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (data["kind"], data.get("arch"))))
 
 
 def _counted(number: int, what: str) -> str:

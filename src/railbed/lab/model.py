@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 KindName = Literal["netns", "vm"]
+ArchitectureName = Literal["aarch64", "x86_64"]
 FaultName = Literal["cut", "freeze", "kill", "slow", "lose", "mark", "mtu"]
 HOST_MTU = 9000
 
@@ -27,6 +28,8 @@ class Spec:
     """Seconds that every packet takes longer."""
     memory: int = 0
     """Megabytes of a virtual machine."""
+    arch: ArchitectureName | None = None
+    """Processor of a virtual machine; None is this machine's."""
     training: bool = False
     """Whether virtual machines have what training needs; namespaces see this machine's Python."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
 
@@ -39,6 +40,11 @@ class NetnsKind:
             raise UsageError(f"a netns lab has at most {MOST_NODES} nodes", hint="ask for fewer")
         if spec.rails > MOST_RAILS:
             raise UsageError(f"a netns lab has at most {MOST_RAILS} rails", hint="ask for fewer")
+        if spec.arch not in (None, platform.machine()):
+            raise UsageError(
+                f"the nodes of a netns lab share this machine's processor, which is {platform.machine()}",
+                hint=f"--kind vm emulates {spec.arch}",
+            )
         need_root("a netns lab")
         need_programs(PACKAGES)
 

@@ -4,9 +4,10 @@ An image is made once from Debian's packages, booted, and saved where it waits t
 lab go on from there, which takes seconds also where the processor is emulated.
 
 recipe            what an image is made of;  guest/  our own files in it
-rootfs, initrd    the files of an image;  image  makes it
+rootfs, initrd    the files of an image;  image  makes it;  foreign  sets up packages for another processor
 training          what nodes train with, on a disk of its own
 state             boots it and saves it;  cache  keeps both
+processor         KVM or emulation
 hardware          QEMU's command line;  qmp  talks to QEMU
 identity          what makes a node itself
 machine, hub      the processes of a lab

@@ -1,9 +1,9 @@
 """Images and saved machines in the user's cache: made under a lock, beside their place, and moved there when whole.
 
-images/KEY/                 vmlinuz, initrd, root.raw, manifest.json
-images/KEY/training/KEY/    training.raw, manifest.json
-images/KEY/states/NAME/     ram, vmstate, base.qcow2, manifest.json
-images/KEY/states/NAME.bad  an accelerator that does not boot here
+images/ARCH-KEY/                 vmlinuz, initrd, root.raw, manifest.json
+images/ARCH-KEY/training/KEY/    training.raw, manifest.json
+images/ARCH-KEY/states/NAME/     ram, vmstate, base.qcow2, manifest.json
+images/ARCH-KEY/states/NAME.bad  an accelerator that does not boot here
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def clear_unless_busy() -> None:
 def clear(keep: Path | None = None) -> None:
     """Remove what was never finished; with a saved machine to keep, also images and its like that no lab goes on from.
 
-    Its like are machines of the same memory that another QEMU saved.
+    Its like are machines of the same memory that another QEMU saved. Images for other processors stay.
     """
     for folder in (images_folder(), *images_folder().glob("*/states"), *images_folder().glob("*/training")):
         for path in folder.glob(f"{NEW}*"):
@@ -148,12 +148,19 @@ def clear(keep: Path | None = None) -> None:
         with contextlib.suppress(OSError):
             used.add(chosen(path.parent))
     for image in images_folder().iterdir():
+        if _processor(image) not in ("", _processor(keep.parent.parent)):
+            continue
         if not any(state.is_relative_to(image) for state in used):
             remove_tree(image)
         for state in (image / "states").glob(f"{keep.name.rpartition('-')[0]}-*"):
             if state not in used:
                 remove_tree(state)
     _clear_disks(keep.parent.parent)
+
+
+def _processor(image: Path) -> str:
+    """Return which processor an image is for; older ones do not say."""
+    return image.name.rpartition("-")[0]
 
 
 def _clear_disks(image: Path) -> None:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from railbed.lab.model import HOST_MTU
+from railbed.lab.model import HOST_MTU, ArchitectureName
+from railbed.lab.vm import processor
 from railbed.lab.vm.image import INITRD, KERNEL
 from railbed.lab.vm.recipe import BOOT_OPTIONS, MOST_RAILS, architecture
 from railbed.lab.vm.training import LAYER, training_folder
 
-Accelerator = Literal["kvm", "tcg"]
 RAM, SAVED, BASE = "ram", "vmstate", "base.qcow2"
 """Files of a saved machine: its memory, all else, and its disk."""
 SERIAL_LOG, MONITOR, DISK, IDENTITY = "serial.log", "qmp.sock", "disk.qcow2", "identity"
 """Files of a node."""
 IDENTITY_BYTES = 1 << 20
-SC_LEVEL1_ICACHE_LINESIZE = 187
-"""The C library's number for it; Python has no name."""
-LARGE_CACHE_LINE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """What may differ between labs, but not between the nodes of one."""
 
-    accelerator: Accelerator
+    arch: ArchitectureName
+    accelerator: processor.Accelerator
     memory: int
     training: str = ""
     """Key of the disk with what training needs; empty for machines without one."""
@@ -68,7 +64,9 @@ class Machine:
 
 def command(machine: Machine) -> list[str]:
     """Return QEMU's command line."""
-    this, hardware = architecture(), machine.hardware
+    hardware = machine.hardware
+    arch = architecture(hardware.arch)
+    board = arch.kvm_machine if hardware.accelerator == "kvm" else arch.machine
     size = f"id=ram,size={hardware.memory}M"
     sharing = "on" if machine.ram_is_shared else "off"
     memory = f"memory-backend-ram,{size}"
@@ -76,10 +74,10 @@ def command(machine: Machine) -> list[str]:
         # QEMU ends an option at a comma; a comma that is meant is written twice.
         memory = f"memory-backend-file,{size},mem-path={machine.ram.replace(',', ',,')},share={sharing}"
     return [
-        *(this.qemu, "-name", machine.tag, "-nodefaults", "-no-user-config", "-display", "none"),
+        *(arch.qemu, "-name", machine.tag, "-nodefaults", "-no-user-config", "-display", "none"),
         *(
             "-machine",
-            f"{this.machine},memory-backend=ram",
+            f"{board},memory-backend=ram",
             "-smp",
             "1",
             "-m",
@@ -87,9 +85,9 @@ def command(machine: Machine) -> list[str]:
             "-object",
             memory,
         ),
-        *_processor(hardware.accelerator),
+        *processor.arguments(hardware.accelerator, arch),
         *("-kernel", str(machine.image / KERNEL), "-initrd", str(machine.image / INITRD)),
-        *("-append", f"console={this.console} {BOOT_OPTIONS}"),
+        *("-append", f"console={arch.console} {BOOT_OPTIONS}"),
         *("-chardev", f"file,id=console,path={machine.folder}/{SERIAL_LOG},append=on", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=monitor,path={machine.folder}/{MONITOR},server=on,wait=off"),
         *("-mon", "chardev=monitor,mode=control"),
@@ -110,23 +108,6 @@ def _training(machine: Machine) -> list[str]:
     file = str(training_folder(machine.image, machine.hardware.training) / LAYER).replace(",", ",,")
     drive = f"if=none,id=training,file={file},format=raw,readonly=on"
     return ["-drive", drive, "-device", "virtio-blk-pci,drive=training,addr=0xb,serial=training"]
-
-
-def _processor(accelerator: Accelerator) -> list[str]:
-    if accelerator == "kvm":
-        return ["-accel", "kvm", "-cpu", "host"]
-    return ["-accel", f"tcg,thread=multi,tb-size={buffer_megabytes(accelerator)}", "-cpu", architecture().emulated]
-
-
-def buffer_megabytes(accelerator: Accelerator) -> int:
-    """Return how much room QEMU has for translated code.
-
-    It puts each piece on a line of the instruction cache of its own. Where the kernel says that a line is a page, as on
-    some Neoverse-N1, a small room is full all the time and translation starts anew.
-    """
-    if accelerator == "kvm":
-        return 0
-    return 1024 if os.sysconf(SC_LEVEL1_ICACHE_LINESIZE) > LARGE_CACHE_LINE else 256
 
 
 def _network(machine: Machine) -> list[str]:

@@ -18,12 +18,12 @@ from railbed.lab.host import HostFault, available_megabytes, need_programs, need
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, rail_name
 from railbed.lab.vm import cache, faults, machine
-from railbed.lab.vm.hardware import buffer_megabytes
-from railbed.lab.vm.image import NEEDED_MEGABYTES, image_folder
+from railbed.lab.vm.image import image_folder, needed_megabytes
+from railbed.lab.vm.processor import accelerators, buffer_megabytes, why_emulated
 from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
-from railbed.lab.vm.state import accelerators, memory_of, prepare
+from railbed.lab.vm.state import memory_of, prepare
 from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
-from railbed.lab.vm.training import need_pip, training_folder
+from railbed.lab.vm.training import need_pip, training_folder, training_key
 from railbed.model.cluster import Login, Node, Port
 from railbed.model.record import Event
 
@@ -39,7 +39,9 @@ BUILD_PACKAGES = {
     "tune2fs": "e2fsprogs",
     "unshare": "util-linux",
     "chroot": "coreutils",
+    "depmod": "kmod",
 }
+FOREIGN_PACKAGES = {"debugfs": "e2fsprogs", "e2fsck": "e2fsprogs", "dpkg-deb": "dpkg"}
 TRAINING_PACKAGES = {"debugfs": "e2fsprogs", "mkfs.ext4": "e2fsprogs", "chroot": "coreutils"}
 
 
@@ -57,14 +59,15 @@ class VmKind:
             raise UsageError(f"a vm lab has at most {MOST_RAILS} rails", hint="ask for fewer, or for --kind netns")
         if 0 < spec.memory < LEAST_MEMORY:
             raise UsageError(f"a node needs at least {LEAST_MEMORY} MB of memory, not {spec.memory}")
-        this = architecture()
-        need_programs({this.qemu: this.package, "qemu-img": "qemu-utils", "ssh-keygen": "openssh-client"})
+        arch = architecture(spec.arch)
+        need_programs({arch.qemu: arch.package, "qemu-img": "qemu-utils", "ssh-keygen": "openssh-client"})
         space = spec.nodes * DISK_PER_NODE
-        if not cache.is_whole(image_folder()):
+        image = image_folder(arch)
+        if not cache.is_whole(image):
             need_root("making the image of a vm lab, which is done once,")
-            need_programs(BUILD_PACKAGES)
-            space += NEEDED_MEGABYTES
-        if spec.training and not cache.is_whole(training_folder()):
+            need_programs(BUILD_PACKAGES if arch.is_native else {**BUILD_PACKAGES, **FOREIGN_PACKAGES})
+            space += needed_megabytes(arch)
+        if spec.training and not cache.is_whole(training_folder(image, training_key(arch))):
             need_root("making the training disk of a vm lab, which is done once,")
             need_programs(TRAINING_PACKAGES)
             need_pip()
@@ -88,7 +91,10 @@ class VmKind:
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make the image where it is missing, then the nodes, all at once."""
-        async with aclosing(prepare(lab.folder, lab.spec.memory, training=lab.spec.training)) as events:
+        arch = architecture(lab.spec.arch)
+        if reason := why_emulated(arch):
+            yield Event(name="lab_emulated", subject=lab.spec.name, message=reason)
+        async with aclosing(prepare(lab.folder, arch, lab.spec.memory, training=lab.spec.training)) as events:
             async for event in events:
                 yield event
         await make_keys(lab)
@@ -152,7 +158,7 @@ class VmKind:
 
 def _need_memory(spec: Spec) -> None:
     """Refuse more nodes than memory; what QEMU itself takes is counted."""
-    each = memory_of(spec.memory, training=spec.training) + buffer_megabytes(accelerators()[-1])
+    each = memory_of(spec.memory, training=spec.training) + buffer_megabytes(accelerators(architecture(spec.arch))[-1])
     available = available_megabytes()
     if spec.nodes * each > available:
         fit = available // each

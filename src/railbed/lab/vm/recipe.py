@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from railbed.errors import UsageError
+from railbed.lab.model import ArchitectureName
 
 HERE = Path(__file__).parent
 GUEST = HERE / "guest"
@@ -25,7 +26,6 @@ PACKAGES = (
         "procps",
         "sudo",
         "busybox-static",
-        "ca-certificates",
         "python3",
     ),
     *("iproute2", "iputils-ping", "ethtool", "nftables", "tcpdump", "openssh-server", "openssh-client", "pciutils"),
@@ -89,46 +89,80 @@ MOST_RAILS = 2
 """Network cards of every machine; a saved machine cannot be given more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """What differs between processors."""
 
+    name: ArchitectureName
     debian: str
     qemu: str
     package: str
     machine: str
+    kvm_machine: str
     console: str
     emulated: str
     """Processor under software emulation."""
+    orders_stores: bool
+    """Whether programs may rely on stores becoming visible in order."""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether this machine runs its programs."""
+        return platform.machine() == self.name
 
 
-ARCHITECTURES = {
-    "aarch64": Architecture("arm64", "qemu-system-aarch64", "qemu-system-arm", "virt", "ttyAMA0", "neoverse-n1"),
-    "x86_64": Architecture("amd64", "qemu-system-x86_64", "qemu-system-x86", "q35", "ttyS0", "max"),
+ARCHITECTURES: dict[str, Architecture] = {
+    "aarch64": Architecture(
+        name="aarch64",
+        debian="arm64",
+        qemu="qemu-system-aarch64",
+        package="qemu-system-arm",
+        machine="virt",
+        # The default is an interrupt controller that newer servers cannot virtualise.
+        kvm_machine="virt,gic-version=host",
+        console="ttyAMA0",
+        emulated="neoverse-n1",
+        orders_stores=False,
+    ),
+    "x86_64": Architecture(
+        name="x86_64",
+        debian="amd64",
+        qemu="qemu-system-x86_64",
+        package="qemu-system-x86",
+        machine="q35",
+        kvm_machine="q35",
+        console="ttyS0",
+        emulated="max",
+        orders_stores=True,
+    ),
 }
 
 
-def architecture() -> Architecture:
-    """Return this machine's, which is also that of the nodes."""
+def architecture(name: str | None) -> Architecture:
+    """Return an architecture by name, by default this machine's."""
     try:
-        return ARCHITECTURES[platform.machine()]
+        return ARCHITECTURES[name or platform.machine()]
     except KeyError:
         raise UsageError(
-            f"there are no virtual machines for {platform.machine()} yet", hint="`--kind netns` works everywhere"
+            f"vm labs do not run on {platform.machine()} as it is",
+            hint=f"emulate another processor: --arch {' or '.join(ARCHITECTURES)}; `--kind netns` works everywhere",
         ) from None
 
 
-def image_key(guest: Path = GUEST) -> str:
-    """Return the name of the image that this recipe makes."""
-    text = json.dumps([asdict(architecture()), SUITE, PACKAGES, KEPT_MODULES, BOOT_MODULES, DISK_MEGABYTES])
+def image_key(arch: Architecture, guest: Path = GUEST) -> str:
+    """Return the name of the image that this recipe makes for an architecture."""
+    text = json.dumps([asdict(arch), SUITE, PACKAGES, KEPT_MODULES, BOOT_MODULES, DISK_MEGABYTES])
     digest = hashlib.sha256(text.encode())
     for path in _sources(guest):
         digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    return f"{arch.name}-{digest.hexdigest()[:16]}"
 
 
 def _sources(guest: Path) -> Iterator[Path]:
     """Yield all that says what is in an image, also the code that makes it."""
-    yield from (HERE / name for name in ("masked-units", "initrd-init", "unpack-kernel.sh"))
-    yield from (HERE / name for name in ("rootfs.py", "initrd.py", "image.py"))
+    yield from (
+        HERE / name
+        for name in ("masked-units", "initrd-init", "unpack-kernel.sh", "note-unpacked.sh", "finish-packages.sh")
+    )
+    yield from (HERE / name for name in ("rootfs.py", "foreign.py", "initrd.py", "image.py"))
     yield from sorted(path for path in guest.rglob("*") if path.is_file() and path.suffix != ".pyc")

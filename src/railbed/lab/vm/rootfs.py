@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 from railbed.lab.host import HostFault, run
-from railbed.lab.vm.recipe import GUEST, HERE, KEPT_MODULES, PACKAGES, SUITE, architecture
+from railbed.lab.vm.recipe import (
+    DISK_MEGABYTES,
+    GUEST,
+    HERE,
+    JOURNAL_MEGABYTES,
+    KEPT_MODULES,
+    PACKAGES,
+    SUITE,
+    Architecture,
+)
 
 INSTALL_SECONDS = 900.0
+MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 WITHOUT = ("doc", "man", "locale", "info", "lintian")
 UDEV_RULES = (
@@ -26,8 +37,8 @@ NO_SPACE = "No space left on device"
 STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service", "railbed-warm.service")
 
 
-async def install(root: Path) -> None:
-    """Install the packages and unpack the kernel.
+async def install(root: Path, arch: Architecture) -> None:
+    """Install the packages and unpack the kernel; packages for another processor are extracted, but not set up.
 
     Mounts and processes are in namespaces of their own: however this ends, none is left.
     """
@@ -35,7 +46,7 @@ async def install(root: Path) -> None:
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     script = 'log=$1; shift; exec "$@" >"$log" 2>&1'
     try:
-        await run([*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root)], seconds=INSTALL_SECONDS)
+        await run([*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root, arch)], seconds=INSTALL_SECONDS)
     except HostFault as error:
         raise _why(complaint(log) or error.message, root) from error
 
@@ -52,7 +63,7 @@ def _why(words: str, root: Path) -> HostFault:
     )
 
 
-def _mmdebstrap(root: Path) -> list[str]:
+def _mmdebstrap(root: Path, arch: Architecture) -> list[str]:
     options = [
         'Apt::Install-Recommends "false"',
         'Acquire::Languages "none"',
@@ -60,17 +71,34 @@ def _mmdebstrap(root: Path) -> list[str]:
         'Acquire::http::Timeout "15"',
     ]
     mirror = os.environ.get("RAILBED_MIRROR")
-    kernel = f"linux-image-{architecture().debian}"
     return [
-        *("mmdebstrap", "--verbose", "--variant=minbase", "--mode=root", f"--architectures={architecture().debian}"),
+        *("mmdebstrap", "--verbose", "--mode=root", f"--architectures={arch.debian}"),
+        *(_native_options(arch) if arch.is_native else _foreign_options(arch)),
         *([f"--keyring={KEYRING}"] if KEYRING.exists() else []),
         f"--include={','.join(PACKAGES)}",
         *(f"--aptopt={option}" for option in options),
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in WITHOUT),
         "--dpkgopt=force-unsafe-io",
-        f"--customize-hook=sh '{HERE / 'unpack-kernel.sh'}' \"$1\" {kernel}",
         *(SUITE, str(root), *([mirror] if mirror else [])),
     ]
+
+
+def _native_options(arch: Architecture) -> list[str]:
+    return ["--variant=minbase", _hook("customize", "unpack-kernel.sh", f"linux-image-{arch.debian}")]
+
+
+def _foreign_options(arch: Architecture) -> list[str]:
+    """Return options for packages whose programs do not run here."""
+    return [
+        *("--variant=extract", "--skip=check/qemu", "--include=?or(?essential,?priority(required))"),
+        f"--hook-dir={MERGED_USR}",
+        _hook("extract", "note-unpacked.sh", arch.debian),
+        _hook("extract", "unpack-kernel.sh", f"linux-image-{arch.debian}"),
+    ]
+
+
+def _hook(stage: str, script: str, argument: str) -> str:
+    return f'--{stage}-hook=sh {shlex.quote(str(HERE / script))} "$1" {argument}'
 
 
 def complaint(log: Path) -> str:
@@ -93,15 +121,19 @@ def kernel_release(root: Path) -> str:
 
 async def slim_modules(root: Path) -> None:
     """Remove the modules that no lab needs: nine tenths of all."""
-    release = kernel_release(root)
-    await run(["chroot", str(root), "depmod", release])
-    modules = root / "usr/lib/modules" / release
+    await depmod(root)
+    modules = root / "usr/lib/modules" / kernel_release(root)
     needs = dependencies(modules)
     kept = {name for name in needs if any(fnmatch.fnmatch(name, f"kernel/{pattern}") for pattern in KEPT_MODULES)}
     kept |= {need for name in kept for need in needs[name]}
     for name in needs.keys() - kept:
         (modules / name).unlink()
-    await run(["chroot", str(root), "depmod", release])
+    await depmod(root)
+
+
+async def depmod(root: Path) -> None:
+    """Write down which modules need which; the host's program reads modules for any processor."""
+    await run(["depmod", "--basedir", str(root), kernel_release(root)])
 
 
 def dependencies(modules: Path) -> dict[str, list[str]]:
@@ -132,6 +164,16 @@ def configure(root: Path) -> None:
     shadow.write_text(
         "".join("root:*" + line[line.index(":", 5) :] if line.startswith("root:") else line for line in lines)
     )
+
+
+async def make_disk(root: Path, disk: Path) -> None:
+    """Write a disk that holds a root file system."""
+    with disk.open("wb") as file:
+        os.truncate(file.fileno(), DISK_MEGABYTES << 20)
+    # A journal that is made with the file system would be written out in full.
+    options = ["-q", "-F", "-L", "railbed", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard"]
+    await run(["mkfs.ext4", *options, "-d", str(root), str(disk)], seconds=300)
+    await run(["tune2fs", "-O", "has_journal", "-J", f"size={JOURNAL_MEGABYTES}", str(disk)])
 
 
 def _remove_extras(root: Path) -> None:

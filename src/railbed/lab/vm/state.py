@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 
 from railbed.errors import DeviceError
@@ -27,16 +28,17 @@ from railbed.lab.vm.hardware import (
     RAM,
     SAVED,
     SERIAL_LOG,
-    Accelerator,
     Hardware,
     Machine,
     command,
 )
 from railbed.lab.vm.image import DISK, Timer, image_folder, make_image
-from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, architecture
+from railbed.lab.vm.processor import accelerators, fingerprint
+from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
 from railbed.model.record import Event
 
+Part = tuple[Path, Callable[[], AsyncGenerator[Event, None]]]
 OLDEST_QEMU = (7, 2)
 WAITING = "railbed: waiting for an identity"
 BOOT_SECONDS = {"kvm": 60.0, "tcg": 400.0}
@@ -47,22 +49,23 @@ IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
 """Memory that lies in a file is not saved once more."""
 
 
-async def prepare(lab_folder: Path, memory: int, *, training: bool) -> AsyncGenerator[Event, None]:
+async def prepare(lab_folder: Path, arch: Architecture, memory: int, *, training: bool) -> AsyncGenerator[Event, None]:
     """Choose the saved machine that a lab goes on from, and make what is missing for it."""
-    version = await qemu_version()
+    version = await qemu_version(arch)
     if cache.is_busy():
         yield Event(name="lab_image", subject="image", message="another railbed works on it: waiting")
     async with cache.locked():
         made = False
-        for folder, make in _parts(training=training):
+        for folder, make in _parts(arch, training=training):
             if not cache.is_whole(folder):
                 made = True
                 cache.clear()
                 async with aclosing(make()) as events:
                     async for event in events:
                         yield event
-        for accelerator in accelerators():
-            hardware = Hardware(accelerator, memory_of(memory, training=training), training_key() if training else "")
+        for accelerator in accelerators(arch):
+            disk = training_key(arch) if training else ""
+            hardware = Hardware(arch.name, accelerator, memory_of(memory, training=training), disk)
             state = state_folder(version, hardware)
             if not cache.is_whole(state):
                 made = True
@@ -76,10 +79,13 @@ async def prepare(lab_folder: Path, memory: int, *, training: bool) -> AsyncGene
             cache.clear(keep=cache.chosen(lab_folder))
 
 
-def _parts(*, training: bool) -> list[tuple[Path, Callable[[], AsyncGenerator[Event, None]]]]:
+def _parts(arch: Architecture, *, training: bool) -> list[Part]:
     """Return what a machine is saved from, with what makes it."""
-    image = (image_folder(), make_image)
-    return [image, (training_folder(), make_training)] if training else [image]
+    image = image_folder(arch)
+    parts: list[Part] = [(image, partial(make_image, arch))]
+    if training:
+        parts.append((training_folder(image, training_key(arch)), partial(make_training, arch)))
+    return parts
 
 
 def memory_of(given: int, *, training: bool) -> int:
@@ -87,24 +93,17 @@ def memory_of(given: int, *, training: bool) -> int:
     return given or (TRAINING_MEMORY if training else MEMORY)
 
 
-def accelerators() -> list[Accelerator]:
-    """Return what may run machines here, the faster first."""
-    with suppress(OSError):
-        os.close(os.open("/dev/kvm", os.O_RDWR | os.O_CLOEXEC))
-        return ["kvm", "tcg"]
-    return ["tcg"]
-
-
 def hardware_of(state: Path) -> Hardware:
     """Return the hardware that a saved machine is of."""
     accelerator, size, _ = state.name.split("-")
     memory, _, training = size.partition("+")
-    return Hardware("kvm" if accelerator == "kvm" else "tcg", int(memory), training)
+    arch = architecture(state.parent.parent.name.rpartition("-")[0])
+    return Hardware(arch.name, "kvm" if accelerator == "kvm" else "tcg", int(memory), training)
 
 
-async def qemu_version() -> str:
+async def qemu_version(arch: Architecture) -> str:
     """Return what QEMU says of itself; one that cannot connect machines by datagrams is refused."""
-    version = (await run([architecture().qemu, "--version"])).partition("\n")[0]
+    version = (await run([arch.qemu, "--version"])).partition("\n")[0]
     found = re.search(r"version (\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < OLDEST_QEMU:
         raise HostFault(
@@ -115,10 +114,10 @@ async def qemu_version() -> str:
 
 def state_folder(version: str, hardware: Hardware) -> Path:
     """Return where the machine saved by this QEMU, of this hardware, lies or will lie."""
-    text = json.dumps([version, command(_machine(Path("image"), hardware))])
+    text = json.dumps([version, fingerprint(hardware.accelerator), command(_machine(Path("image"), hardware))])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     size = f"{hardware.memory}+{hardware.training}" if hardware.training else str(hardware.memory)
-    return image_folder() / "states" / f"{hardware.accelerator}-{size}-{key}"
+    return image_folder(architecture(hardware.arch)) / "states" / f"{hardware.accelerator}-{size}-{key}"
 
 
 async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, None]:
@@ -146,7 +145,7 @@ def _machine(image: Path, hardware: Hardware) -> Machine:
 
 
 async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
-    image = image_folder()
+    image = image_folder(architecture(hardware.arch))
     seconds = BOOT_SECONDS[hardware.accelerator] * (2 if hardware.training else 1)
     with (folder / IDENTITY).open("wb") as file:
         os.truncate(file.fileno(), IDENTITY_BYTES)

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import platform
 import shutil
 import sys
 import zipfile
@@ -22,7 +21,7 @@ from railbed.errors import ToolMissing
 from railbed.lab.host import HostFault, need_root, run
 from railbed.lab.vm import cache
 from railbed.lab.vm.image import DISK, Timer, image_folder
-from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS
+from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS, Architecture
 from railbed.model.record import Event
 
 FOLDER = "training"
@@ -38,15 +37,15 @@ WARM = '#!/bin/sh\nexec /usr/bin/python3 -SE /usr/lib/railbed/warm.py "$@"\n'
 VENV = "home = /usr/bin\ninclude-system-site-packages = false\n"
 
 
-def training_key() -> str:
+def training_key(arch: Architecture) -> str:
     """Return the name of the disk that this recipe makes."""
-    text = json.dumps([WHEELS, PYTHON, GLIBC, TRAINING, UNUSED, VENV, WARM])
+    text = json.dumps([arch.name, WHEELS, PYTHON, GLIBC, TRAINING, UNUSED, VENV, WARM])
     return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
 
 
-def training_folder(image: Path | None = None, key: str = "") -> Path:
-    """Return where the disk lies, or will lie: that of this recipe, or the one named."""
-    return (image or image_folder()) / FOLDER / (key or training_key())
+def training_folder(image: Path, key: str) -> Path:
+    """Return where a disk of an image lies, or will lie."""
+    return image / FOLDER / key
 
 
 def need_pip() -> None:
@@ -57,30 +56,31 @@ def need_pip() -> None:
         )
 
 
-async def make_training() -> AsyncGenerator[Event, None]:
+async def make_training(arch: Architecture) -> AsyncGenerator[Event, None]:
     """Make the disk, telling each step."""
     need_root("making the training disk of a vm lab, which is done once,")
     what = ", ".join(wheel.partition("=")[0] for wheel in WHEELS)
     yield Event(name="lab_image", subject="training", message=f"is made once: getting {what}")
-    with cache.making(training_folder(), (LAYER,)) as new:
+    image = image_folder(arch)
+    with cache.making(training_folder(image, training_key(arch)), (LAYER,)) as new:
         timer, wheels, root = Timer(), new / "wheels", new / "root"
-        await _download(wheels)
+        await _download(wheels, arch)
         yield timer.event("training", "wheels are here")
         root.mkdir()
         # The files of a node are there so that its own Python compiles what it will run.
-        await run(["debugfs", "-R", f"rdump / {root}", str(image_folder() / DISK)], seconds=300)
+        await run(["debugfs", "-R", f"rdump / {root}", str(image / DISK)], seconds=300)
         environment = root / TRAINING.lstrip("/")
         await asyncio.to_thread(_unpack_all, wheels, environment)
-        await run(["chroot", str(root), "python3", "-m", "compileall", "-q", TRAINING], seconds=600, check=False)
+        await _compile(root, arch)
         yield timer.event("training", "unpacked and compiled")
         await _make_disk(environment, new / LAYER)
         yield timer.event("training", "disk written")
 
 
-async def _download(folder: Path) -> None:
+async def _download(folder: Path, arch: Architecture) -> None:
     """Get the wheels that fit the nodes, by way of pip's own configuration and cache."""
     versions = [*(f"_2_{minor}" for minor in range(GLIBC, 16, -1)), "2014"]
-    platforms = [f"--platform=manylinux{version}_{platform.machine()}" for version in versions]
+    platforms = [f"--platform=manylinux{version}_{arch.name}" for version in versions]
     options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"]
     options += [f"--python-version={PYTHON}", *platforms]
     try:
@@ -90,6 +90,18 @@ async def _download(folder: Path) -> None:
             f"what training needs could not be got: {error.message}",
             hint="pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS) say where it looks",
         ) from error
+
+
+async def _compile(root: Path, arch: Architecture) -> None:
+    """Compile what nodes will run; byte code is the same for all processors, but not for all versions of Python."""
+    if arch.is_native:
+        compiler = ["chroot", str(root), "python3", "-m", "compileall", "-q", TRAINING]
+    elif sys.version_info[:2] == tuple(map(int, PYTHON.split("."))):
+        folder = f"{root}{TRAINING}"
+        compiler = [sys.executable, "-m", "compileall", "-q", "-s", str(root), "-p", "/", folder]
+    else:
+        return
+    await run(compiler, seconds=600, check=False)
 
 
 def _unpack_all(wheels: Path, environment: Path) -> None:

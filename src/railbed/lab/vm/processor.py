@@ -1,0 +1,82 @@
+"""What runs the instructions of a guest: this machine's own processor through KVM, or QEMU's emulation (TCG)."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import platform
+from pathlib import Path
+from typing import Literal
+
+from railbed.lab.vm.recipe import ARCHITECTURES, Architecture
+
+Accelerator = Literal["kvm", "tcg"]
+KVM = Path("/dev/kvm")
+SC_LEVEL1_ICACHE_LINESIZE = 187
+"""The C library's number for it; Python has no name."""
+LARGE_CACHE_LINE = 256
+PROCESSOR_FIELDS = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "Features")
+"""Lines of /proc/cpuinfo that tell one kind of processor from another."""
+
+
+def accelerators(arch: Architecture) -> list[Accelerator]:
+    """Return what can run guests of an architecture here, the faster first."""
+    return ["kvm", "tcg"] if arch.is_native and _kvm_error() is None else ["tcg"]
+
+
+def why_emulated(arch: Architecture) -> str:
+    """Return, for the user, why guests are emulated here and what would change that; empty where KVM runs them."""
+    if not arch.is_native:
+        return f"emulated: this machine is {platform.machine()}, so that KVM cannot run {arch.name}"
+    error = _kvm_error()
+    if error is None:
+        return ""
+    if error.errno == errno.EACCES:
+        return (
+            "emulated, which is many times slower: this account may not use KVM; "
+            "`sudo usermod -aG kvm $USER` and a new login change that"
+        )
+    return f"emulated, which is many times slower: there is no KVM here ({KVM}: {os.strerror(error.errno or 0)})"
+
+
+def _kvm_error() -> OSError | None:
+    try:
+        os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return error
+    return None
+
+
+def arguments(accelerator: Accelerator, arch: Architecture) -> list[str]:
+    """Return QEMU's options for the processor."""
+    if accelerator == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    options = f"tcg,thread={_threading(arch)},tb-size={buffer_megabytes(accelerator)}"
+    return ["-accel", options, "-cpu", arch.emulated]
+
+
+def _threading(arch: Architecture) -> Literal["single", "multi"]:
+    """Return how QEMU may emulate: on its own thread only where this machine keeps the order the guest relies on."""
+    host = ARCHITECTURES.get(platform.machine())
+    return "multi" if not arch.orders_stores or (host is not None and host.orders_stores) else "single"
+
+
+def buffer_megabytes(accelerator: Accelerator) -> int:
+    """Return how much room QEMU has for translated code.
+
+    It puts each piece on a line of the instruction cache of its own. Where the kernel says that a line is a page, as on
+    some Neoverse-N1, a small room is full all the time and translation starts anew.
+    """
+    if accelerator == "kvm":
+        return 0
+    return 1024 if os.sysconf(SC_LEVEL1_ICACHE_LINESIZE) > LARGE_CACHE_LINE else 256
+
+
+def fingerprint(accelerator: Accelerator) -> str:
+    """Return what a saved machine depends on beside QEMU: under KVM the processor and the kernel, emulated nothing."""
+    if accelerator == "tcg":
+        return ""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    own = sorted({line for line in lines if line.partition(":")[0].strip() in PROCESSOR_FIELDS})
+    return hashlib.sha256("\n".join([platform.release(), *own]).encode()).hexdigest()

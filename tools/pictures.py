@@ -1,0 +1,140 @@
+"""Draws the pictures in the documents: terminals, from recordings alone, and with chromium the report's page.
+
+`python -m tools.pictures` writes all of them; a test compares the terminals with what would be drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.recordings import make_recording
+
+from tools.terminal_svg import draw
+
+ROOT = Path(__file__).parent.parent
+IMAGES, RECORDINGS = ROOT / "docs" / "images", ROOT / "docs" / "recordings"
+COLUMNS = 92
+RAILBED = str(Path(sys.executable).parent / "railbed")
+SECONDS = 60
+PROMPT = "\x1b[32m$\x1b[0m \x1b[1m{}\x1b[0m\n"
+ELAPSED = re.compile(r"in \d+\.\d s, ")
+"""How long a replay takes says nothing of the cluster."""
+RUN = "runs/20260102-030405-{}"
+PAGE, PAGE_SIZE = "report.png", (1100, 810)
+CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run")
+
+
+def pictures() -> dict[str, Callable[[], str]]:
+    """Return, by the name of each file, what draws it."""
+    return {"check.svg": check, "bench.svg": bench, "train.svg": train, "lab.svg": lab}
+
+
+def check() -> str:
+    """Return what `check` shows of a cluster with a badly set-up node."""
+    with tempfile.TemporaryDirectory() as folder:
+        recording = make_recording("two-roce-vms", Path(folder) / "recording")
+        text = _printed(RAILBED, "check", "--replay", str(recording), folder=folder, stderr=subprocess.DEVNULL)
+    return _terminal("railbed check", [("railbed check", _shortened(text, 38))])
+
+
+def bench() -> str:
+    """Return what `bench` shows of a lab in which a node is slow."""
+    return _terminal("railbed bench", [("railbed bench", _shown("bench", "bench.jsonl"))])
+
+
+def train() -> str:
+    """Return what `train` shows of a run that a node drops out of."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = _printed(RAILBED, "train", "--attach", str(_run_folder(Path(folder))), folder=folder)
+    command = "railbed train tiny -c cluster.yaml --min-nodes 2"
+    return _terminal("railbed train", [(command, text.replace(f"{folder}/", ""))])
+
+
+def lab() -> str:
+    """Return a lab, a fault, and what `check` says of it."""
+    return _terminal(
+        "railbed lab",
+        [
+            ("railbed lab up --nodes 4", _shown("lab_up", "lab-up.jsonl")),
+            ("railbed lab fault mtu node2 1500", _shown("lab", "lab-fault.jsonl")),
+            ("railbed check mtu mtu_path link_up -c lab.yaml", _shown("check", "lab-check.jsonl")),
+            ("railbed lab fault heal", _shown("lab", "lab-heal.jsonl")),
+        ],
+    )
+
+
+def photograph(target: Path) -> None:
+    """Write a picture of the report's page, as chromium shows it, in few colours so that it is small."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as folder:
+        page, shot = Path(folder) / "page.html", Path(folder) / "shot.png"
+        _printed(RAILBED, "report", str(_run_folder(Path(folder))), "--output", str(page), folder=folder)
+        width, height = PAGE_SIZE
+        _printed(*CHROMIUM, f"--window-size={width},{height}", f"--screenshot={shot}", f"file://{page}", folder=folder)
+        with Image.open(shot) as picture:
+            picture.convert("RGB").quantize(64).save(target, optimize=True)
+
+
+def _run_folder(folder: Path) -> Path:
+    """Return the recorded training as a run's folder below another."""
+    run = folder / RUN.format("train")
+    shutil.copytree(RECORDINGS / "train", run)
+    return run
+
+
+def _terminal(title: str, commands: list[tuple[str, str]]) -> str:
+    text = "\n".join(PROMPT.format(command) + output.rstrip() + "\n" for command, output in commands)
+    return draw(ELAPSED.sub("", text).rstrip(), columns=COLUMNS, title=title)
+
+
+def _shortened(text: str, lines: int) -> str:
+    kept = text.splitlines()
+    return text if len(kept) <= lines else "\n".join([*kept[:lines], "\x1b[2m…\x1b[0m"])
+
+
+def _shown(screen: str, recording: str) -> str:
+    """Return what a screen shows of recorded records."""
+    return _printed(sys.executable, "-m", "tools.show_records", screen, str(RECORDINGS / recording), folder=str(ROOT))
+
+
+def _printed(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:
+    """Return what a program prints for people, with its colours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAILBED_") and name != "NO_COLOR"}
+    colourful = {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm", "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**kept, **colourful},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        timeout=SECONDS,
+        check=False,
+    )
+    text = done.stdout.decode()
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {text}")
+    return text
+
+
+def main() -> None:
+    """Write the pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    for name, picture in pictures().items():
+        (IMAGES / name).write_text(picture(), encoding="utf-8")
+        print(f"docs/images/{name}")
+    if shutil.which(CHROMIUM[0]):
+        photograph(IMAGES / PAGE)
+        print(f"docs/images/{PAGE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""`python -m tools.show_records SCREEN FILE`: shows recorded records as the command line shows them live."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from railbed.cli.benchscreen import BenchScreen
+from railbed.cli.labscreen import show_up, tell
+from railbed.cli.screen import Screen, make_screen
+from railbed.lab.model import Spec
+from railbed.model.record import Event, Record
+from railbed.store import read_record
+from tools.pictures import RUN
+
+
+def main() -> None:
+    """Show the records of a file on a screen: check, bench, lab or lab_up."""
+    name, file = sys.argv[1:]
+    records = [read_record(line) for line in Path(file).read_bytes().splitlines()]
+    if name == "check":
+        _show(make_screen(as_json=False, verbose=False), records, Path(RUN.format(name)))
+    elif name == "bench":
+        _show(BenchScreen(verbose=False), records, Path(RUN.format(name)))
+    else:
+        told = tell(_each(records), as_json=False)
+        if name == "lab_up":
+            nodes = sum(isinstance(record, Event) and record.name == "lab_node_up" for record in records)
+            show_up(Spec(name="lab", kind="netns", nodes=nodes), told[1:])
+
+
+def _show(screen: Screen, records: list[Record], run: Path) -> None:
+    with screen:
+        screen.begin(run)
+        for record in records:
+            screen.show(record)
+        screen.finish(run)
+
+
+async def _each(records: list[Record]) -> AsyncGenerator[Record, None]:
+    for record in records:
+        await asyncio.sleep(0)
+        yield record
+
+
+if __name__ == "__main__":
+    main()
