@@ -63,6 +63,13 @@ def test_a_lab_is_a_cluster_like_any_other(lab: RunningLab) -> None:
     assert verdicts["rendezvous_reachable", "node3"] == "ok"
 
 
+def test_nodes_have_homes_and_a_plain_login_shell_of_their_own(lab: RunningLab) -> None:
+    """What the user's start-up files do, and what they lock, has no part in a lab."""
+    said = {node: lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out for node in ("node1", "node2")}
+    homes = lab.cluster.parent / "homes"
+    assert said == {node: f"{homes / node} /bin/sh\n{node}\n" for node in said}
+
+
 def test_discover_writes_the_cluster_file_of_the_lab(lab: RunningLab, tmp_path: Path) -> None:
     hosts = [line.split()[1] for line in lab.cluster.read_text().splitlines() if "host: " in line]
     config = f"login: {{user: root, key: {lab.cluster.parent}/key, known_hosts: {lab.cluster.parent}/known_hosts}}\n"
