@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import asyncssh
 
-from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, Unreachable
+from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
@@ -186,7 +186,7 @@ async def _connect(
                 **_arguments(host, login),
             )
     except TimeoutError as error:
-        raise Unreachable(f"no answer from {host} within {CONNECT_SECONDS:g} s", hint=_look_at(host)) from error
+        raise TimedOut(f"no answer from {host} within {CONNECT_SECONDS:g} s", hint=_look_at(host)) from error
     except asyncssh.HostKeyNotVerifiable as error:
         raise _host_key_error(host, login, client.refused) from error
     except asyncssh.PermissionDenied as error:
