@@ -70,7 +70,7 @@ def check_command(
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return check(wanted, fleet, chosen, extra_probes=extra, every_pair=all_pairs)
 
-    return perform("check", wanted, options, work)
+    return perform("check", wanted, options, work, must_know=True)
 
 
 def _local_cluster(timeout: float) -> Cluster:

@@ -32,7 +32,7 @@ def prove_command(what: str, cluster: Cluster | None, checks: Sequence[Check[Any
         raise UsageError("a recording cannot train", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
         raise UsageError("one node sends gradients to nobody", hint="--cluster FILE with two nodes or more")
-    return perform("check", cluster, options, lambda fleet: _work(cluster, fleet, checks))
+    return perform("check", cluster, options, lambda fleet: _work(cluster, fleet, checks), must_know=True)
 
 
 async def _work(cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]]) -> AsyncGenerator[Record, None]:

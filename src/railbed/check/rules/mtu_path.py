@@ -129,4 +129,5 @@ CHECK = Check(
     needs=(ping_mtu.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

@@ -52,4 +52,12 @@ def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
     return ok(subject=name, expected=EXPECTED, observed="answers")
 
 
-CHECK = Check(name="reachable", title="every node answers", scope="cluster", needs=(), judge=judge, doc=__doc__)
+CHECK = Check(
+    name="reachable",
+    title="every node answers",
+    scope="cluster",
+    needs=(),
+    judge=judge,
+    doc=__doc__,
+    essential=True,
+)

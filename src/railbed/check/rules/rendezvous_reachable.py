@@ -85,4 +85,5 @@ CHECK = Check(
     needs=(rendezvous.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )
