@@ -70,7 +70,8 @@ def railbed(
     """From one cluster file to a proven RDMA training cluster.
 
     Exit codes: 0 all well; 1 findings failed, or there are changes to make; 2 the user's file or arguments;
-    3 a device or tool is missing or out of reach; 70 our own fault; 130 interrupted.
+    3 a device or tool is missing or out of reach, or what training depends on is unknown; 70 our own fault;
+    130 interrupted.
     """
 
 
