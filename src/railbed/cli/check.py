@@ -28,7 +28,6 @@ ProveOption = Annotated[
     typer.Option("--prove", metavar="training", help="Send gradients between the nodes, too, and say how they went."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
-
 AllPairsOption = Annotated[
     bool, typer.Option("--all-pairs", help="Test the path between every two nodes, also of a rail with many.")
 ]
@@ -62,7 +61,7 @@ def check_command(
         # Imported here because training takes as long to load as a small cluster takes to answer.
         from railbed.cli.prove import prove_command
 
-        return prove_command(prove, given_cluster(cluster, replay), chosen, options)
+        return prove_command(prove, given_cluster(cluster, replay), chosen, options, every_pair=all_pairs)
     wanted = given_cluster(cluster, replay) or _local_cluster(timeout)
     # A whole check of a cluster with rails also keeps what no rule judges: it is the evidence of a bug report.
     extra = () if rules or not any(wanted.ports()) else all_probes().values()
