@@ -49,10 +49,10 @@ def test_a_name_stands_for_every_node_once(numbers: set[int]) -> None:
     assert counted == len(numbers)
 
 
-def finding(subject: str, verdict: Verdict = Verdict.OK, observed: str = "fine", **words: str) -> Finding:
-    return Finding(
-        **{"check": "mtu", "expected": "", "why": "", **words}, subject=subject, verdict=verdict, observed=observed
-    )
+def finding(
+    subject: str, verdict: Verdict = Verdict.OK, observed: str = "fine", *, check: str = "mtu", remedy: str = ""
+) -> Finding:
+    return Finding(check=check, subject=subject, verdict=verdict, expected="", observed=observed, why="", remedy=remedy)
 
 
 def names_of(findings: list[Finding], *, verbose: bool = False, nodes: int = 4) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -14,8 +15,8 @@ from railbed.cli.summary import summary_of
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_summary_is_the_beginning_of_the_help(verb: str) -> None:
-    app = get_command(make_app([verb]))
-    help_text = app.commands[verb].help or ""  # type: ignore[attr-defined]  (typer hides what a group is)
+    app: Any = get_command(make_app([verb]))  # typer hides what a group is
+    help_text = app.commands[verb].help or ""
     assert summary_of(verb) == help_text.partition("\n\n")[0]
 
 

@@ -16,7 +16,7 @@ def summary_of(verb: str) -> str:
             case ast.FunctionDef() if node.name == name:
                 return (ast.get_docstring(node) or "").partition("\n\n")[0]
             case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(keywords=keywords)) if target == name:
-                return next(ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg == "help")
+                return str(next(ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg == "help"))
     raise LookupError(name)
 
 
