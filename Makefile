@@ -42,6 +42,7 @@ bench: setup
 	@$(BIN)/pip install --quiet --group bench
 	@$(BIN)/python -m tools.bench_check
 	@$(BIN)/python -m tools.bench_lab
+	@$(BIN)/python -m tools.bench_scale
 	@$(BIN)/python -m tools.bench_allreduce
 	@$(BIN)/python -m tools.bench_tools
 	@$(BIN)/python -m tools.bench_train_step

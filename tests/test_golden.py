@@ -51,3 +51,28 @@ def test_discover_finds_the_cluster_that_was_recorded(recording: Path, tmp_path:
     result: Result = railbed(tmp_path, "discover", "--replay", recording, "-c", "found.yaml")
     assert result.code == 0, result
     compare("discovered.yaml", (tmp_path / "found.yaml").read_text(), update)
+
+
+@pytest.mark.parametrize(
+    ("rule", "probe", "code"),
+    [("rendezvous_free", "listening", 3), ("memory_available", "memory", 0)],
+    ids=["training depends on it", "training does not"],
+)
+def test_what_training_depends_on_must_be_known(
+    recording: Path, tmp_path: Path, rule: str, probe: str, code: int
+) -> None:
+    """One node of two prints what no parser knows: the other is well, and that is not all well."""
+    (recording / "vm2" / f"{probe}.1.out").write_text("\x1b[2Jsegmentation fault\n")
+    result = railbed(tmp_path, "check", "--replay", recording, rule)
+    assert result.code == code, result
+    assert "unknown" in result.out
+    reason = f"exit code 3: training depends on what is unknown: {rule}" if code else "1 unknown"
+    assert result.out.splitlines()[-1].startswith(reason)
+    findings = railbed(tmp_path, "check", "--replay", recording, rule, "--json").findings
+    assert {one["essential"] for one in findings} == {code == 3}
+
+
+def test_a_failure_counts_more_than_what_is_unknown(recording: Path, tmp_path: Path) -> None:
+    (recording / "vm2" / "listening.1.out").write_text("?\n")
+    result = railbed(tmp_path, "check", "--replay", recording, "rendezvous_free", "mtu")
+    assert (result.code, result.out.splitlines()[-1]) == (1, "exit code 1: 1 finding failed")

@@ -64,6 +64,13 @@ def test_a_lab_is_a_cluster_like_any_other(lab: RunningLab) -> None:
     assert verdicts["rendezvous_reachable", "node3"] == "ok"
 
 
+def test_nodes_have_homes_and_a_plain_login_shell_of_their_own(lab: RunningLab) -> None:
+    """What the user's start-up files do, and what they lock, has no part in a lab."""
+    said = {node: lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out for node in ("node1", "node2")}
+    homes = lab.cluster.parent / "homes"
+    assert said == {node: f"{homes / node} /bin/sh\n{node}\n" for node in said}
+
+
 def test_discover_writes_the_cluster_file_of_the_lab(lab: RunningLab, tmp_path: Path) -> None:
     hosts = [line.split()[1] for line in lab.cluster.read_text().splitlines() if "host: " in line]
     config = f"login: {{user: root, key: {lab.cluster.parent}/key, known_hosts: {lab.cluster.parent}/known_hosts}}\n"
@@ -245,6 +252,13 @@ def test_a_fault_on_what_is_off_says_so(healed: RunningLab) -> None:
     assert healed.fault("kill", "node1").code == 0
     result = healed.fault("freeze", "node1")
     assert (result.code, "node1 was killed" in result.err) == (2, True)
+
+
+def test_many_healthy_nodes_are_well_and_one_block(tmp_path: Path) -> None:
+    with running_lab(tmp_path, "--nodes", "12") as many:
+        result = many.railbed("check")
+    assert result.code == 0, result
+    assert result.out.startswith("node1–node12  each of 12: ")
 
 
 def test_a_name_in_use_is_refused(lab: RunningLab, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from railbed.transport.base import Command, Target
 from railbed.transport.reach import live_reach
 from railbed.transport.ssh import PROGRAMS
 from tests.support.benchsite import processes_with
-from tests.support.sshd import SSHD, Server, Servers, running_servers
+from tests.support.sshd import SSHD, Server, Servers, descendants, running_servers
 
 pytestmark = [pytest.mark.ssh, pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed")]
 SERVER_ADDRESS = "$(echo $SSH_CONNECTION | cut -d' ' -f3)"
@@ -361,6 +361,21 @@ async def test_a_login_that_greets_first(tmp_path: Path) -> None:
         answers = await ask(targets(servers), HELLO)
     (output,) = answers["n1"].outputs
     assert (output.stdout, output.stderr) == (b"hello\n", b"")
+
+
+async def test_a_slow_login_shell_is_called_that_and_is_left_to_end_by_itself(tmp_path: Path) -> None:
+    """Whoever kills a shell in its start-up files leaves their locks behind."""
+    slow = f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done; touch {tmp_path}/ended; exec sh -s"
+    with running_servers(1, tmp_path, shell=slow) as servers:
+        (answer,) = (await ask(targets(servers), HELLO, timeout=2.0)).values()
+        assert answer.failure
+        assert answer.failure.reason == "it let us in, but its login shell did not start within 2 s"
+        assert "~/.bashrc" in answer.failure.remedy
+        assert answer.failure.timed_out
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(30):
+            while not (tmp_path / "ended").exists() or descendants(servers.servers[0].process.pid):
+                await asyncio.sleep(0.05)
 
 
 async def test_nobody_listens() -> None:

@@ -58,8 +58,12 @@ def checks_page() -> str:
         "# Checks\n",
         f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some; `railbed check --explain "
         "RULE` shows one.\n",
+        "Training depends on those marked *: where one of them is unknown, and none failed, `check` ends with 3.\n",
         "| rule | looks at | says |\n|---|---|---|",
-        *(f"| [{name}](#{name}) | {SCOPES[check.scope]} | {check.title} |" for name, check in checks.items()),
+        *(
+            f"| [{name}](#{name}){' *' if check.essential else ''} | {SCOPES[check.scope]} | {check.title} |"
+            for name, check in checks.items()
+        ),
         "",
     ]
     for name, check in checks.items():

@@ -9,6 +9,7 @@
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
     │   ├── Unreachable           no connection
+    │   │   └── TimedOut            no answer in time, which may be a matter of load
     │   ├── HostKeyUnknown        first contact
     │   │   └── HostKeyChanged      the machine shows another key than the one known
     │   ├── LoginRefused          the machine answered and said no
@@ -67,6 +68,10 @@ class DeviceError(RailbedError):
 
 class Unreachable(DeviceError):
     """No connection could be made, or it broke."""
+
+
+class TimedOut(Unreachable):
+    """No answer in time: another look, when less is going on, may see one."""
 
 
 class HostKeyUnknown(DeviceError):

@@ -25,6 +25,11 @@ def all_checks() -> Mapping[str, Check[Any]]:
     return catalog.collect(rules, Check, "CHECK")
 
 
+def essential_checks() -> list[Check[Any]]:
+    """Return the rules that training depends on."""
+    return [check for check in all_checks().values() if check.essential]
+
+
 class _WouldRead(Exception):
     """Raised where a rule asks for facts before anything was read."""
 
@@ -86,6 +91,7 @@ def _finding(check: Check[Any], subject: Subject, judgement: Judgement) -> Findi
         why=check.why,
         remedy=judgement.remedy or (check.fix if wrong else ""),
         evidence=judgement.evidence,
+        essential=check.essential,
     )
 
 
@@ -99,4 +105,5 @@ def _unread_finding(check: Check[Any], subject: Subject, unread: Unread) -> Find
         why=check.why,
         remedy=unread.unknown.remedy,
         evidence=unread.unknown.evidence,
+        essential=check.essential,
     )

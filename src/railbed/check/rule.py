@@ -47,6 +47,8 @@ class Check(Generic[S]):
     judge: Callable[[S], Iterator[Judgement]]
     doc: str
     """The module's docstring: pass `__doc__`."""
+    essential: bool = False
+    """Training depends on it: `train` looks at it first, and `check` is not all well while it is unknown."""
 
     def section(self, heading: str) -> str:
         """Return the text under one of the four headings."""

@@ -18,13 +18,18 @@ from railbed.model.record import Event, Record, Verdict
 
 
 async def check(
-    cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], *, extra_probes: Iterable[Probe[Any]] = ()
+    cluster: Cluster,
+    fleet: Fleet,
+    checks: Sequence[Check[Any]],
+    *,
+    extra_probes: Iterable[Probe[Any]] = (),
+    every_pair: bool = False,
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per device read, then the findings. Extra probes are read for the run's record alone."""
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
     yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
-    async with aclosing(survey(fleet, cluster, probes.values())) as answers:
+    async with aclosing(survey(fleet, cluster, probes.values(), every_pair=every_pair)) as answers:
         async for facts in answers:
             if facts.device not in devices:
                 yield device_read(facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 import typer
@@ -15,8 +16,9 @@ from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption
 from railbed.cli.perform import perform
 from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
-from railbed.fleet.fleet import DEVICE_SECONDS
+from railbed.fleet.fleet import DEVICE_SECONDS, Fleet
 from railbed.model.cluster import Cluster
+from railbed.model.record import Record
 from railbed.probes.interpret import all_probes
 
 RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="RULE", help="Only these rules. [default: all]")]
@@ -26,6 +28,9 @@ ProveOption = Annotated[
     typer.Option("--prove", metavar="training", help="Send gradients between the nodes, too, and say how they went."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
+AllPairsOption = Annotated[
+    bool, typer.Option("--all-pairs", help="Test the path between every two nodes, also of a rail with many.")
+]
 
 
 def check_command(
@@ -33,6 +38,7 @@ def check_command(
     cluster: ClusterOption = None,
     as_json: JsonOption = False,
     everything: AllOption = False,
+    all_pairs: AllPairsOption = False,
     explain: ExplainOption = None,
     prove: ProveOption = None,
     timeout: TimeoutOption = DEVICE_SECONDS,
@@ -55,11 +61,15 @@ def check_command(
         # Imported here because training takes as long to load as a small cluster takes to answer.
         from railbed.cli.prove import prove_command
 
-        return prove_command(prove, given_cluster(cluster, replay), chosen, options)
+        return prove_command(prove, given_cluster(cluster, replay), chosen, options, every_pair=all_pairs)
     wanted = given_cluster(cluster, replay) or _local_cluster(timeout)
     # A whole check of a cluster with rails also keeps what no rule judges: it is the evidence of a bug report.
     extra = () if rules or not any(wanted.ports()) else all_probes().values()
-    return perform("check", wanted, options, lambda fleet: check(wanted, fleet, chosen, extra_probes=extra))
+
+    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+        return check(wanted, fleet, chosen, extra_probes=extra, every_pair=all_pairs)
+
+    return perform("check", wanted, options, work, must_know=True)
 
 
 def _local_cluster(timeout: float) -> Cluster:

@@ -17,8 +17,10 @@ def explain_rule(rule: Check[Any], *, as_json: bool) -> None:
     sections = {heading: " ".join(rule.section(heading).split()) for heading in HEADINGS}
     if rule.needs:
         sections["Reads"] = ", ".join(probe.name for probe in rule.needs)
+    if rule.essential:
+        sections["Exit code"] = "Training depends on it: where it is unknown, and nothing failed, check ends with 3."
     if as_json:
-        parts = {heading.lower(): text for heading, text in sections.items()}
+        parts = {heading.lower().replace(" ", "_"): text for heading, text in sections.items()}
         sys.stdout.write(to_json({"kind": "rule", "check": rule.name, "title": rule.title, **parts}).decode() + "\n")
         return
     console = Console(highlight=False)

@@ -22,6 +22,7 @@ from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.up import describe, up
 
 HELP = {"help_option_names": ["-h", "--help"]}
+BASH_OR_SH = 'exec "$(command -v bash || echo sh)"'
 lab_command = typer.Typer(help="A cluster on this machine, with real SSH and, as virtual machines, real RoCEv2.")
 fault_command = typer.Typer(help="Break something on purpose, and heal it. `lab status` lists what is in force.")
 lab_command.add_typer(fault_command, name="fault")
@@ -132,9 +133,12 @@ def lab_shell(
 
 
 def _line(command: list[str] | None) -> list[str]:
-    """Return a command as one line for the node's shell: ssh alone would join words and forget where they ended."""
+    """Return a command as one line for the node's shell: ssh alone would join words and forget where they ended.
+
+    A person gets bash where there is one: the login shell of a node is as plain as can be.
+    """
     if not command:
-        return []
+        return ["-t", BASH_OR_SH] if sys.stdin.isatty() else []
     return command if len(command) == 1 else [shlex.join(command)]
 
 

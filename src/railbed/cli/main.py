@@ -20,15 +20,18 @@ from railbed import __version__
 from railbed.cli import ctrlc
 from railbed.cli.advice import use_cluster_file, with_cluster
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
+from railbed.cli.summary import stand_in
 from railbed.cli.usage import complaint
 from railbed.errors import RailbedError
 
 VERBS = ("discover", "check", "bench", "train", "lab", "report", "compare", "runs", "parse")
 """Each is a module beside this one, with `VERB_command`: a function, or a group of more commands."""
+COMPLETION = "_RAILBED_COMPLETE"
+"""Set by a shell that wants to complete a command line."""
 
 
-def make_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
-    """Return the command line with these verbs; a verb's modules are loaded only where it is in it."""
+def make_app(verbs: Sequence[str] = VERBS, listed: Sequence[str] = ()) -> typer.Typer:
+    """Return the command line with these verbs; others are only listed, which loads nothing of them."""
     app = typer.Typer(
         name="railbed",
         pretty_exceptions_enable=False,
@@ -42,7 +45,17 @@ def make_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
             app.add_typer(command, name=verb)
         else:
             app.command(verb)(command)
+    for verb in listed:
+        app.command(verb)(stand_in(verb))
     return app
+
+
+def _app_for(words: Sequence[str]) -> typer.Typer:
+    """Return the command line with the verb that was asked for; without one, with the list of all."""
+    if COMPLETION in os.environ:
+        return make_app()
+    verb = next((word for word in words if not word.startswith("-")), "")
+    return make_app([verb]) if verb in VERBS else make_app([], listed=VERBS)
 
 
 def _show_version(wanted: bool) -> None:
@@ -59,7 +72,8 @@ def railbed(
     """From one cluster file to a proven RDMA training cluster.
 
     Exit codes: 0 all well; 1 findings failed, or there are changes to make; 2 the user's file or arguments;
-    3 a device or tool is missing or out of reach; 70 our own fault; 130 interrupted.
+    3 a device or tool is missing or out of reach, or what training depends on is unknown; 70 our own fault;
+    130 interrupted.
     """
 
 
@@ -69,7 +83,7 @@ def run(arguments: list[str] | None = None) -> int:
     use_cluster_file(None)
     words = arguments or sys.argv[1:] or ["--help"]
     try:
-        app = make_app([words[0]] if words[0] in VERBS else VERBS)
+        app = _app_for(words)
         code = int(app(words, standalone_mode=False) or 0)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt, SystemExit) as error:

@@ -37,6 +37,7 @@ def perform(
     *,
     all_must_answer: bool = False,
     must_measure: bool = False,
+    must_know: bool = False,
     screen: Screen | None = None,
     beside: Beside | None = None,
 ) -> int:
@@ -44,13 +45,13 @@ def perform(
     text = clusterfile.dumps(cluster)
     if options.record:
         _keep_cluster(options.record, text)
-    screen = screen or make_screen(as_json=options.json, verbose=options.verbose)
+    screen = screen or make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster)
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
         also = [stack.enter_context(beside(run.folder))] if beside else []
         screen.begin(run.folder)
         try:
             outcome = run_until_ended(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
-            code = outcome.code(all_must_answer=all_must_answer, must_measure=must_measure)
+            code, reason = outcome.end(all_must_answer=all_must_answer, must_measure=must_measure, must_know=must_know)
         except KeyboardInterrupt:
             run.finish("interrupted", INTERRUPTED)
             raise
@@ -66,6 +67,8 @@ def perform(
             raise
         run.finish("done", code)
         screen.finish(run.folder)
+        if must_know and reason:
+            screen.conclude(f"exit code {code}: {reason}")
     return code
 
 
@@ -88,20 +91,22 @@ class _Outcome:
     """Watches the records go by for what decides the exit code."""
 
     def __init__(self) -> None:
-        self._found = False
+        self._failed = 0
+        self._changes = 0
         self._asked = 0
         self._answered = 0
         self._judged = 0
         self._unknown = 0
         self._measured = 0
+        self._undetermined: dict[str, None] = {}
+        """Rules that training depends on and that could not be judged everywhere."""
 
     def see(self, record: Record) -> None:
-        if isinstance(record, Finding) and record.check != "reachable":
-            self._unknown += record.verdict is Verdict.UNKNOWN
-            self._judged += record.verdict in (Verdict.OK, Verdict.WARN, Verdict.FAIL)
         match record:
-            case Finding(verdict=Verdict.FAIL) | Change():
-                self._found = True
+            case Finding():
+                self._see_finding(record)
+            case Change():
+                self._changes += 1
             case Measurement():
                 self._measured += 1
             case Event(name="device_read", data=data):
@@ -110,14 +115,26 @@ class _Outcome:
             case _:
                 pass
 
-    def code(self, *, all_must_answer: bool, must_measure: bool) -> int:
-        """Return the exit code; where nothing could be found out, that is its own code and never "all well"."""
+    def _see_finding(self, finding: Finding) -> None:
+        self._failed += finding.verdict is Verdict.FAIL
+        if finding.verdict is Verdict.UNKNOWN and finding.essential:
+            self._undetermined[finding.check] = None
+        if finding.check != "reachable":
+            self._unknown += finding.verdict is Verdict.UNKNOWN
+            self._judged += finding.verdict in (Verdict.OK, Verdict.WARN, Verdict.FAIL)
+
+    def end(self, *, all_must_answer: bool, must_measure: bool, must_know: bool) -> tuple[int, str]:
+        """Return the exit code and its reason; what could not be found out has its own code and is never "all well"."""
         enough = self._asked if all_must_answer else min(self._asked, 1)
-        if self._answered < enough or (self._unknown and not self._judged):
-            return DEVICE
-        if self._found:
-            return FOUND
-        return DEVICE if must_measure and not self._measured else OK
+        if self._answered < enough:
+            return DEVICE, "no node answered" if not self._answered else "not every node answered"
+        if self._unknown and not self._judged:
+            return DEVICE, "nothing could be judged"
+        if self._failed or self._changes:
+            return FOUND, f"{self._failed} finding{'s' if self._failed != 1 else ''} failed"
+        if must_know and self._undetermined:
+            return DEVICE, f"training depends on what is unknown: {', '.join(self._undetermined)}"
+        return (DEVICE, "nothing was measured") if must_measure and not self._measured else (OK, "")
 
 
 @asynccontextmanager

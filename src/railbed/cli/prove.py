@@ -24,7 +24,9 @@ LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=
 """Two seconds, and slow enough for counters that a card renews only from time to time."""
 
 
-def prove_command(what: str, cluster: Cluster | None, checks: Sequence[Check[Any]], options: Options) -> int:
+def prove_command(
+    what: str, cluster: Cluster | None, checks: Sequence[Check[Any]], options: Options, *, every_pair: bool
+) -> int:
     """Check and prove; return the exit code."""
     if what != "training":
         raise UsageError(f"{what!r} cannot be proven", hint="`--prove training` is what there is")
@@ -32,11 +34,13 @@ def prove_command(what: str, cluster: Cluster | None, checks: Sequence[Check[Any
         raise UsageError("a recording cannot train", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
         raise UsageError("one node sends gradients to nobody", hint="--cluster FILE with two nodes or more")
-    return perform("check", cluster, options, lambda fleet: _work(cluster, fleet, checks))
+    return perform("check", cluster, options, lambda fleet: _work(cluster, fleet, checks, every_pair), must_know=True)
 
 
-async def _work(cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]]) -> AsyncGenerator[Record, None]:
-    async with aclosing(check(cluster, fleet, checks)) as records:
+async def _work(
+    cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], every_pair: bool
+) -> AsyncGenerator[Record, None]:
+    async with aclosing(check(cluster, fleet, checks, every_pair=every_pair)) as records:
         async for record in records:
             yield record
     async with aclosing(_proof(cluster, fleet)) as records:

@@ -10,6 +10,7 @@ from typing import Self
 
 from pydantic_core import to_json
 
+from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 
 
@@ -35,15 +36,18 @@ class Screen(ABC):
     def finish(self, run: Path) -> None:
         """Show what can only be shown at the end."""
 
+    def conclude(self, reason: str) -> None:  # noqa: B027  (JSON has the exit code)
+        """Show, last of all, why the exit code is not 0."""
 
-def make_screen(*, as_json: bool, verbose: bool) -> Screen:
+
+def make_screen(*, as_json: bool, verbose: bool, cluster: Cluster) -> Screen:
     """Return the screen that the user asked for."""
     if as_json:
         return JsonScreen()
     # Imported here because drawing takes as long to load as a small cluster takes to answer.
     from railbed.cli.tables import TextScreen
 
-    return TextScreen(verbose=verbose)
+    return TextScreen(verbose=verbose, cluster=cluster)
 
 
 class JsonScreen(Screen):

@@ -13,7 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from railbed.cli.alike import Block, OwnWords, blocks, name_of
 from railbed.cli.bar import BarScreen
+from railbed.model.cluster import Cluster
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 
 STYLES = {
@@ -25,14 +27,18 @@ STYLES = {
 }
 COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
 WIDE = 110
+FEW = 4
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
 
 
 class TextScreen(BarScreen):
     """A table per node on standard output; progress on standard error."""
 
-    def __init__(self, *, verbose: bool, told_before: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, *, verbose: bool, told_before: frozenset[str] = frozenset(), cluster: Cluster | None = None
+    ) -> None:
         self._verbose = verbose
+        self._own = OwnWords(cluster)
         self._told_before = frozenset() if verbose else told_before
         """Checks whose findings stand in full above the groups: they are counted, and not listed again."""
         self._out = Console(highlight=False)
@@ -71,14 +77,22 @@ class TextScreen(BarScreen):
         self._progress.stop()
         for change in self._changes:
             self._out.print(change_line(change))
-        for group in grouped(one for one in self._findings if one.check not in self._told_before):
-            self._show_group(group)
+        groups = grouped(one for one in self._findings if one.check not in self._told_before)
+        named = ((group_of(group[0]), group) for group in groups)
+        for block in blocks(named, self._own, verbose=self._verbose):
+            self._show_block(block)
         if self._findings:
             self._out.print(self._summary(run))
 
-    def _show_group(self, findings: list[Finding]) -> None:
-        name = group_of(findings[0])
-        self._out.print(Text.assemble((printable(name), "bold"), "  ", counted(findings)))
+    def conclude(self, reason: str) -> None:
+        """Say last of all why it is not all well."""
+        if reason:
+            self._out.print(Text(reason, style="bold"))
+
+    def _show_block(self, block: Block) -> None:
+        findings, several = block.findings, len(block.names) > 1
+        each = f"  each of {len(block.names)}: " if several else "  "
+        self._out.print(Text.assemble((printable(name_of(block.names)), "bold"), each, counted(findings)))
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
         table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
         table.add_column(overflow="fold", ratio=1)
@@ -88,7 +102,7 @@ class TextScreen(BarScreen):
         # A wide terminal has room for a column of names; on a narrow one it would squeeze what was seen.
         width = max((len(finding.check) for finding in told), default=0) if self._out.width >= WIDE else 0
         for finding, times in _alike(told):
-            _add_rows(table, finding, name, width, times)
+            _add_rows(table, finding, width, times)
         if not self._verbose:
             _add_in_brief(table, findings)
         self._out.print(table)
@@ -146,8 +160,15 @@ def _names(checks: Iterable[str]) -> str:
     return ", ".join(sorted(set(checks)))
 
 
+def _few(checks: Iterable[str]) -> str:
+    """Return the names, or the first and how many more there are: a reason says most of what is skipped for it."""
+    names = sorted(set(checks))
+    more = len(names) - FEW
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:FEW])} and {more} more"
+
+
 def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
-    """Add what does not apply by its reason, and what is well by its name."""
+    """Add what does not apply with its reasons, and what is well by its name."""
     reasons: dict[str, list[str]] = {}
     fine: list[str] = []
     for finding in findings:
@@ -155,8 +176,9 @@ def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
             reasons.setdefault(finding.observed, []).append(finding.check)
         elif finding.verdict is Verdict.OK:
             fine.append(finding.check)
-    for reason, checks in reasons.items():
-        table.add_row(_verdict(Verdict.SKIPPED), Text(f"{printable(reason)}: {_names(checks)}", style="dim"))
+    if reasons:
+        skipped = "; ".join(f"{_few(checks)} ({printable(reason)})" for reason, checks in reasons.items())
+        table.add_row(_verdict(Verdict.SKIPPED), Text(skipped, style="dim"))
     if fine:
         table.add_row(_verdict(Verdict.OK), Text(_names(fine), style="dim"))
 
@@ -170,11 +192,11 @@ def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
     return [(alike[0], len(alike)) for alike in times.values()]
 
 
-def _add_rows(table: Table, finding: Finding, group: str, width: int, times: int) -> None:
+def _add_rows(table: Table, finding: Finding, width: int, times: int) -> None:
     what = printable(finding.observed) + (f" ({times} times)" if times > 1 else "")
     if finding.verdict in (Verdict.FAIL, Verdict.WARN) and finding.expected:
         what = f"{what}; expected {printable(finding.expected)}"
-    port = finding.subject.removeprefix(group).lstrip("/")
+    port = finding.subject.partition("/")[2]
     line = Text.assemble((finding.check.ljust(width), "bold"), "  ", (f"{port}: ", "bold") if port else "", what)
     table.add_row(_verdict(finding.verdict), line)
     if finding.remedy and finding.verdict is not Verdict.OK:

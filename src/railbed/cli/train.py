@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from railbed.check.judge import all_checks
+from railbed.check.judge import essential_checks
 from railbed.check.run import check
 from railbed.cli.attached import attached
 from railbed.cli.detached import in_background
@@ -57,19 +57,6 @@ from railbed.train.fit import fit
 from railbed.train.recipe import Recipe
 from railbed.train.run import Order, train
 
-RULES = (
-    "reachable",
-    "hostname_unique",
-    "torch_equal",
-    "link_up",
-    "rail_address",
-    "address_unique",
-    "mtu_path",
-    "rendezvous_free",
-    "rendezvous_reachable",
-    "disk_space",
-)
-"""What training needs of a cluster; the rest is `railbed check`'s."""
 LOCAL_RANKS = 2
 """On a processor; GPUs get one each."""
 NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
@@ -166,7 +153,7 @@ async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -
 async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
     """Judge what training needs; a node that does not answer is left to the launch, which can do without it."""
     wrong: list[Finding] = []
-    async with aclosing(check(site, fleet, [all_checks()[name] for name in RULES])) as records:
+    async with aclosing(check(site, fleet, essential_checks())) as records:
         async for record in records:
             yield record
             if isinstance(record, Finding) and record.verdict is Verdict.FAIL and record.check != "reachable":

@@ -10,10 +10,13 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
-from railbed.errors import DeviceError
+from railbed.errors import DeviceError, TimedOut
+from railbed.fleet.gate import Gate, Place
+from railbed.fleet.lateness import Lateness
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFailure
 from railbed.transport.base import Command, Program, Reach, Target, Transport
+from railbed.transport.batch import slow_shell
 
 DEVICE_SECONDS = 60.0
 AT_ONCE = 32
@@ -38,25 +41,31 @@ class Fleet:
         self.targets = tuple(targets)
         self._reach = reach
         self._timeout = timeout
-        self._places = asyncio.Semaphore(at_once)
+        self._gate = Gate(at_once)
+        self._lateness = Lateness()
         self._open: dict[str, tuple[Transport, AsyncExitStack]] = {}
         self._opening = {target.name: asyncio.Lock() for target in self.targets}
 
     async def __aenter__(self) -> Self:
+        self._lateness.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._lateness.stop()
         async with asyncio.TaskGroup() as group:
             for device in list(self._open):
                 group.create_task(self.hang_up(device))
 
-    async def run(self, commands: Mapping[str, Sequence[Command]]) -> AsyncGenerator[Answer, None]:
+    async def run(
+        self, commands: Mapping[str, Sequence[Command]], *, at_once: int = AT_ONCE
+    ) -> AsyncGenerator[Answer, None]:
         """Run each device's commands and yield its answer when it is complete, the quickest device first.
 
         A device with no command is only connected to.
         """
         targets = [target for target in self.targets if target.name in commands]
-        tasks = [asyncio.create_task(self._ask(target, commands[target.name])) for target in targets]
+        places = asyncio.Semaphore(at_once)
+        tasks = [asyncio.create_task(self._ask(target, commands[target.name], places)) for target in targets]
         try:
             for answer in asyncio.as_completed(tasks):
                 yield await answer
@@ -71,7 +80,7 @@ class Fleet:
         Cancelled, it is ended on the device with all it started; so it is when we or the connection are gone.
         """
         try:
-            transport = await self._transport(self._target(device))
+            transport = await self._gated_transport(device)
             async with aclosing(transport.run([command])) as outputs:
                 return await anext(outputs)
         except DeviceError:
@@ -82,35 +91,36 @@ class Fleet:
     async def open(self, device: str, command: str) -> AsyncIterator[Program]:
         """Start a program on a device, over its one connection; a connection that broke before is made anew."""
         try:
-            transport = await self._transport(self._target(device))
+            transport = await self._gated_transport(device)
             async with transport.open(command) as program:
                 yield program
         except DeviceError:
             await self.hang_up(device)
             raise
 
-    async def _ask(self, target: Target, commands: Sequence[Command]) -> Answer:
+    async def _ask(self, target: Target, commands: Sequence[Command], places: asyncio.Semaphore) -> Answer:
         outputs: list[Output] = []
         failure: DeviceFailure | None = None
-        async with self._places:
+        async with places, self._gate.place() as place:
             start = time.monotonic()
             try:
                 async with asyncio.timeout(self._timeout):
-                    await self._collect(target, self._in_time(commands), outputs)
+                    await self._collect(target, self._in_time(commands), outputs, place)
             except TimeoutError:
-                failure = self._failure(target.name, outputs, commands, f"no answer within {self._timeout:g} s")
+                failure = self._failure(target.name, outputs, commands, self._no_answer(target.name, outputs), start)
             except DeviceError as error:
-                failure = self._failure(target.name, outputs, commands, error.message, error.hint)
+                failure = self._failure(target.name, outputs, commands, error, start)
             if failure:
                 await self.hang_up(target.name)
         seconds = time.monotonic() - start
         return Answer(device=target.name, outputs=tuple(outputs), failure=failure, seconds=seconds)
 
-    async def _collect(self, target: Target, commands: Sequence[Command], outputs: list[Output]) -> None:
+    async def _collect(self, target: Target, commands: Sequence[Command], outputs: list[Output], place: Place) -> None:
         transport = await self._transport(target)
         async with aclosing(transport.run(commands)) as answers:
             async for output in answers:
-                outputs.append(output)  # noqa: PERF401  (what was said before a failure is kept)
+                place.logged_in()
+                outputs.append(output)
 
     def _in_time(self, commands: Sequence[Command]) -> list[Command]:
         """Let no command take more than half of the device's time: one that hangs must not cost what all others say."""
@@ -118,6 +128,15 @@ class Fleet:
 
     def _target(self, device: str) -> Target:
         return next(target for target in self.targets if target.name == device)
+
+    async def _gated_transport(self, device: str) -> Transport:
+        """Return the connection to a device; where there is none, make it when it is its turn to log in."""
+        if device in self._open:
+            return self._open[device][0]
+        async with self._gate.place() as place:
+            transport = await self._transport(self._target(device))
+            place.logged_in()
+            return transport
 
     async def _transport(self, target: Target) -> Transport:
         # One at a time: two who need a device at once share its connection.
@@ -128,14 +147,21 @@ class Fleet:
                     self._open[target.name] = (transport, stack.pop_all())
             return self._open[target.name][0]
 
+    def _no_answer(self, device: str, outputs: Sequence[Output]) -> TimedOut:
+        if device in self._open and not outputs:
+            return slow_shell(self._timeout)
+        return TimedOut(f"no answer within {self._timeout:g} s")
+
     def _failure(
-        self, device: str, outputs: Sequence[Output], commands: Sequence[Command], reason: str, remedy: str = ""
+        self, device: str, outputs: Sequence[Output], commands: Sequence[Command], error: DeviceError, start: float
     ) -> DeviceFailure:
-        connected = device in self._open
-        if connected:
+        connected, reason = device in self._open, error.message
+        timed_out = isinstance(error, TimedOut)
+        if connected and outputs:
             last = commands[len(outputs)].key if len(outputs) < len(commands) else "the end"
             reason = f"stopped answering after {len(outputs)} of {len(commands)} commands, at {last}: {reason}"
-        return DeviceFailure(reason=reason, remedy=remedy, connected=connected)
+        excuse = self._lateness.excess(start) if timed_out else ""
+        return DeviceFailure(reason=reason, remedy=error.hint, connected=connected, timed_out=timed_out, excuse=excuse)
 
     async def hang_up(self, device: str) -> None:
         """Close the connection to a device; the next use makes a new one."""

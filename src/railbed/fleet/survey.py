@@ -1,4 +1,8 @@
-"""Reads probes from a whole cluster: everything once, then again what is to be seen moving."""
+"""Reads probes from a whole cluster: each node by itself, then its tests of other nodes, then again what moves.
+
+Nodes test each other when all have been read, a few nodes at a time, and what timed out is tested again when that is
+over too: so that our own load is not taken for a fault of the fabric.
+"""
 
 from __future__ import annotations
 
@@ -6,80 +10,190 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from railbed.fleet.fleet import Answer, Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
-from railbed.model.probe import Probe
+from railbed.model.pairs import Pair, pairs_of
+from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes.interpret import interpret
 from railbed.transport.base import Command
 
 SECONDS_BETWEEN_READINGS = 1.0
+TESTING_AT_ONCE = 8
+"""Nodes that test others at the same time."""
+AGAIN_AT_ONCE = 4
+"""Nodes that are looked at again at the same time."""
+AGAIN_SECONDS = 40.0
+"""How long it may take to test again all that timed out."""
+NOT_AGAIN = "timed out while many did, and there was no time to test it again"
+UNFINISHED = "timed out, and could not be tested again to the end"
 
 
 async def survey(
-    fleet: Fleet, cluster: Cluster, probes: Iterable[Probe[Any]], *, only: Collection[str] | None = None
+    fleet: Fleet,
+    cluster: Cluster,
+    probes: Iterable[Probe[Any]],
+    *,
+    only: Collection[str] | None = None,
+    every_pair: bool = False,
 ) -> AsyncGenerator[DeviceFacts, None]:
-    """Yield what is known of a device each time it has answered: once, or twice where probes are read twice."""
+    """Yield what is known of a device each time it has answered; the last is the most."""
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
-    by_name = {probe.name: probe for probe in ordered}
-    known: dict[str, DeviceFacts] = {}
-    last_counted = 0.0
-    async with aclosing(fleet.run(_commands(fleet, cluster, ordered, only))) as answers:
-        async for answer in answers:
-            known[answer.device] = _facts(answer, by_name)
-            counted = [output.received for output in answer.outputs if by_name[output.key].twice]
-            last_counted = max([last_counted, *counted])
-            yield known[answer.device]
-
-    answering = {device for device, facts in known.items() if not facts.failure}
-    again = _commands(fleet, cluster, [probe for probe in ordered if probe.twice], only=answering)
-    again = {device: commands for device, commands in again.items() if commands}
-    if not again:
-        return
-    # A recording was heard long ago: it is not waited for.
-    waited = max(0.0, time.time() - last_counted)
-    await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
-    async with aclosing(fleet.run(again)) as answers:
-        async for answer in answers:
-            known[answer.device] = _joined(known[answer.device], _facts(answer, by_name))
-            yield known[answer.device]
-
-
-def _commands(
-    fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], only: Collection[str] | None = None
-) -> Mapping[str, Sequence[Command]]:
+    work = _Survey(fleet, cluster, ordered, every_pair=every_pair)
     devices = [target.name for target in fleet.targets if only is None or target.name in only]
-    return {
-        device: [_command(probe, script) for probe, script in _scripts(cluster, device, probes)] for device in devices
-    }
+    for phase in (work.read_nodes(devices), work.test_pairs(), work.test_again(), work.read_counters()):
+        async with aclosing(phase) as answers:
+            async for facts in answers:
+                yield facts
 
 
-def _scripts(cluster: Cluster, device: str, probes: Sequence[Probe[Any]]) -> Iterable[tuple[Probe[Any], str]]:
-    for probe in probes:
-        script = probe.command_for(cluster, device)
-        if script:
-            yield probe, script
+class _Survey:
+    """What is known so far, and the phases that add to it."""
+
+    def __init__(self, fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], *, every_pair: bool) -> None:
+        self._fleet = fleet
+        self._cluster = cluster
+        self._by_name = {probe.name: probe for probe in probes}
+        self._single = [probe for probe in probes if not isinstance(probe.command, PairTest)]
+        self._tests = {probe.name: probe.command for probe in probes if isinstance(probe.command, PairTest)}
+        self._every_pair = every_pair
+        self._known: dict[str, DeviceFacts] = {}
+        self._last_counted = 0.0
+
+    async def read_nodes(self, devices: Sequence[str]) -> AsyncGenerator[DeviceFacts, None]:
+        """Read what a node knows by itself; one that timed out is looked at again when the others are done."""
+        commands = {device: self._commands(device, self._single) for device in devices}
+        late = []
+        async with aclosing(self._fleet.run(commands)) as answers:
+            async for answer in answers:
+                if answer.failure and answer.failure.timed_out:
+                    late.append(answer.device)
+                else:
+                    yield self._add(answer)
+        again = {device: commands[device] for device in late}
+        async with aclosing(self._fleet.run(again, at_once=AGAIN_AT_ONCE)) as answers:
+            async for answer in answers:
+                yield self._add(answer)
+
+    async def test_pairs(self) -> AsyncGenerator[DeviceFacts, None]:
+        """Let nodes test others, a few nodes at a time."""
+        pairs = {device: list(pairs_of(self._cluster, device, every=self._every_pair)) for device in self._answering()}
+        commands = {device: self._test_commands(dict.fromkeys(self._tests, pairs[device])) for device in pairs}
+        async with aclosing(self._fleet.run(_nonempty(commands), at_once=TESTING_AT_ONCE)) as answers:
+            async for answer in answers:
+                yield self._add(answer)
+
+    async def test_again(self) -> AsyncGenerator[DeviceFacts, None]:
+        """Test again what timed out, with more patience; what there is no time for, cannot be told.
+
+        Where nothing that was tested again proved to be well, load is not the cause, and the first tests stand.
+        """
+        suspects = {device: doubts for device in self._answering() if (doubts := self._doubts(device))}
+        commands = {device: self._test_commands(doubts, patient=True) for device, doubts in suspects.items()}
+        waiting, cleared = dict(suspects), False
+        deadline = time.monotonic() + AGAIN_SECONDS
+        async with aclosing(self._fleet.run(commands, at_once=AGAIN_AT_ONCE)) as answers:
+            async for answer in answers:
+                doubts = waiting.pop(answer.device)
+                yield self._settle(answer)
+                cleared = cleared or _count(self._doubts(answer.device)) < _count(doubts)
+                if time.monotonic() > deadline:
+                    break
+        for device, doubts in waiting.items() if cleared else ():
+            yield self._doubt(device, doubts, NOT_AGAIN)
+
+    def _settle(self, answer: Answer) -> DeviceFacts:
+        """Take in a second test; where it came to nothing, the first is in doubt. Old recordings have no second."""
+        facts = self._add(answer)
+        came_to_nothing = [
+            output.key
+            for output in answer.outputs
+            if output.sent and isinstance(facts.readings[output.key][-1], Unknown)
+        ]
+        if answer.failure:
+            came_to_nothing = list(self._tests)
+        return self._doubt(answer.device, came_to_nothing, UNFINISHED) if came_to_nothing else facts
+
+    def _doubt(self, device: str, probes: Iterable[str], reason: str) -> DeviceFacts:
+        unknown = Unknown(reason=reason, remedy="run `railbed check` again")
+        facts = self._known[device]
+        readings = {**facts.readings, **dict.fromkeys(probes, (unknown,))}
+        self._known[device] = replace(facts, readings=readings)
+        return self._known[device]
+
+    async def read_counters(self) -> AsyncGenerator[DeviceFacts, None]:
+        """Read again what is to be seen moving."""
+        counted = [probe for probe in self._single if probe.twice]
+        commands = _nonempty({device: self._commands(device, counted) for device in self._answering()})
+        if not commands:
+            return
+        # A recording was heard long ago: it is not waited for.
+        waited = max(0.0, time.time() - self._last_counted)
+        await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
+        async with aclosing(self._fleet.run(commands)) as answers:
+            async for answer in answers:
+                yield self._add(answer)
+
+    def _answering(self) -> list[str]:
+        return [device for device, facts in self._known.items() if not facts.failure]
+
+    def _commands(self, device: str, probes: Iterable[Probe[Any]]) -> list[Command]:
+        scripts = [(probe, probe.command_for(self._cluster, device)) for probe in probes]
+        return [_command(probe, script) for probe, script in scripts if script]
+
+    def _test_commands(self, pairs: Mapping[str, Sequence[Pair]], *, patient: bool = False) -> list[Command]:
+        """Return the commands of one node, from the pairs that each probe is to test."""
+        scripts = {name: self._tests[name].command(self._cluster, some, patient) for name, some in pairs.items()}
+        return [_command(self._by_name[name], script) for name, script in scripts.items() if script]
+
+    def _doubts(self, device: str) -> dict[str, list[Pair]]:
+        """Return the pairs of a node that last timed out, by probe; a peer that does not answer us is not doubted."""
+        doubts = {}
+        for name, test in self._tests.items():
+            readings = self._known[device].readings.get(name, ())
+            last = readings[-1] if readings else None
+            late = test.timed_out(last.facts) if isinstance(last, Known) else ()
+            if pairs := [pair for pair in self._pairs_to(device, late) if self._answers(pair.peer)]:
+                doubts[name] = pairs
+        return doubts
+
+    def _pairs_to(self, device: str, addresses: Collection[str]) -> Iterable[Pair]:
+        every = pairs_of(self._cluster, device, every=True) if addresses else ()
+        return (pair for pair in every if str(pair.peer_port.address) in addresses)
+
+    def _answers(self, device: str) -> bool:
+        return device in self._known and not self._known[device].failure
+
+    def _add(self, answer: Answer) -> DeviceFacts:
+        counted = [output.received for output in answer.outputs if self._by_name[output.key].twice]
+        self._last_counted = max([self._last_counted, *counted])
+        readings: dict[str, tuple[Known[object] | Unknown, ...]] = {
+            output.key: (self._reading(output),) for output in answer.outputs
+        }
+        return self._join(DeviceFacts(device=answer.device, readings=readings, failure=answer.failure))
+
+    def _reading(self, output: Output) -> Known[object] | Unknown:
+        return interpret(self._by_name[output.key], output)
+
+    def _join(self, new: DeviceFacts) -> DeviceFacts:
+        """Put new readings behind those that are known."""
+        known = self._known.get(new.device, DeviceFacts(device=new.device)).readings
+        readings = {name: known.get(name, ()) + new.readings.get(name, ()) for name in {**known, **new.readings}}
+        self._known[new.device] = DeviceFacts(device=new.device, readings=readings, failure=new.failure)
+        return self._known[new.device]
 
 
 def _command(probe: Probe[Any], script: str) -> Command:
     return Command(key=probe.name, script=script, timeout=probe.timeout, tool=probe.tool, as_root=probe.needs_root)
 
 
-def _facts(answer: Answer, probes: Mapping[str, Probe[Any]]) -> DeviceFacts:
-    return DeviceFacts(
-        device=answer.device,
-        readings={output.key: (_reading(probes, output),) for output in answer.outputs},
-        failure=answer.failure,
-    )
+def _nonempty(commands: Mapping[str, Sequence[Command]]) -> dict[str, Sequence[Command]]:
+    return {device: some for device, some in commands.items() if some}
 
 
-def _reading(probes: Mapping[str, Probe[Any]], output: Output) -> Known[object] | Unknown:
-    return interpret(probes[output.key], output)
-
-
-def _joined(first: DeviceFacts, second: DeviceFacts) -> DeviceFacts:
-    readings = {name: reading + second.readings.get(name, ()) for name, reading in first.readings.items()}
-    return DeviceFacts(device=first.device, readings=readings, failure=second.failure)
+def _count(doubts: Mapping[str, Sequence[Pair]]) -> int:
+    return sum(map(len, doubts.values()))

@@ -12,7 +12,10 @@ from railbed.fleet import Fleet
 from railbed.launch.protocol import BEAT_SECONDS, SILENCE_SECONDS, Message, decode, encode
 from railbed.transport.base import Program
 
-HELLO_SECONDS = 20.0
+HELLO_SECONDS = 50.0
+"""How long an agent may take to start, once the node lets us in: a login shell with slow start-up files takes most of
+it, and so do sixteen nodes that share two processors."""
+LATE = f"its agent did not start within {HELLO_SECONDS:g} s: is its login shell slow (~/.bashrc)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Link:
                 await self._serve(fleet)
                 why = "its agent ended"
             except TimeoutError:
-                why = f"no word for {SILENCE_SECONDS:g} s"
+                why = f"no word for {SILENCE_SECONDS:g} s" if self._program else LATE
             except DeviceError as error:
                 why = error.message
             finally:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from railbed.model.cluster import Cluster
+from railbed.model.pairs import Pair, pairs_of
 
 F_co = TypeVar("F_co", covariant=True)
 NodeCommand = Callable[[Cluster, str], str]
 """Builds a command for one node from the cluster file; an empty command means nothing to ask there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTest:
+    """How a probe tests other nodes from one. Such tests are paced, and what timed out is tested again alone."""
+
+    command: Callable[[Cluster, Sequence[Pair], bool], str]
+    """Builds the command of one node for some of its pairs; with True, one that waits longer and measures the load."""
+    timed_out: Callable[[Any], Collection[str]]
+    """Returns the addresses of the peers that did not answer in time, from the facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +31,7 @@ class Probe(Generic[F_co]):
     name: str
     title: str
     """What it reads, in a few words, for `railbed parse --list` and the reference."""
-    command: str | NodeCommand
+    command: str | NodeCommand | PairTest
     """POSIX shell, run with LC_ALL=C and the sbin folders on PATH. One round trip, whatever it reads."""
     parse: Callable[[str], F_co]
     """Text to facts; raises ParseError on text it does not know, and nothing else."""
@@ -41,4 +52,8 @@ class Probe(Generic[F_co]):
 
     def command_for(self, cluster: Cluster, node: str) -> str:
         """Return the command for one node of a cluster."""
-        return self.command if isinstance(self.command, str) else self.command(cluster, node)
+        if isinstance(self.command, str):
+            return self.command
+        if isinstance(self.command, PairTest):
+            return self.command.command(cluster, list(pairs_of(cluster, node)), False)
+        return self.command(cluster, node)

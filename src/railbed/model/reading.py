@@ -40,6 +40,10 @@ class DeviceFailure:
     remedy: str = ""
     connected: bool = False
     """It let us in and then stopped answering."""
+    timed_out: bool = False
+    """It did not answer in time, which may be a matter of load."""
+    excuse: str = ""
+    """Why that proves nothing about the device: this machine was overloaded itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

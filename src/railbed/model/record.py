@@ -38,6 +38,8 @@ class Finding:
     """Why it matters to training."""
     remedy: str = ""
     evidence: str = ""
+    essential: bool = False
+    """Training depends on what was judged."""
     time: float = field(default_factory=time.time)
     kind: Literal["finding"] = "finding"
 

@@ -1,32 +1,64 @@
-"""Asking many peers at once from one shell, without their answers running into each other."""
+"""Testing several peers from one shell, without their answers running into each other; and how busy that machine is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from railbed.model.cluster import Cluster, Port
+from railbed.errors import ParseError
 
-AT_ONCE = 64
-"""How many questions run at the same time."""
-
-MAX_PEERS = 64
-"""How many peers one port asks: all pairs of a large rail would take longer than anyone waits."""
+AT_ONCE = 8
+"""How many peers one machine tests at the same time."""
 
 WHOLE = "2>&1 | dd obs=4096 2>/dev/null"
 """Put behind a group of commands: its output leaves in one write, which a pipe keeps in one piece."""
+
+LOAD = "load"
+PAUSE_SECONDS = 0.1
+MEASURE_LOAD = f"""\
+echo '==> {LOAD} <=='; cat /proc/loadavg; grep -c '^processor' /proc/cpuinfo
+read -r before _ </proc/uptime; sleep {PAUSE_SECONDS:g}; read -r after _ </proc/uptime; echo "$before $after"
+"""
+"""Prints a section of its own: the load averages, the number of processors, and the uptime before and after a pause."""
+LOAD_TEXT = re.compile(r"([\d.]{1,12}) [\d. /]{1,60}\s+(\d{1,6})\s+(\d{1,15}\.\d\d) (\d{1,15}\.\d\d)", re.ASCII)
+
+MOST_DELAY_SECONDS = 0.25
+"""A machine that wakes up later than this may also be late to see an answer."""
+MOST_LOAD_PER_CPU = 16.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How busy a machine was when it tested its peers."""
+
+    average: float
+    """Processes that ran or wanted to, over the last minute."""
+    cpus: int
+    delay_seconds: float
+    """How much later than asked it woke up."""
+
+    @property
+    def excess(self) -> str:
+        """Say why time-outs of this machine prove nothing; empty where they do."""
+        if self.delay_seconds > MOST_DELAY_SECONDS:
+            return f"overloaded: it wakes up {self.delay_seconds:.1f} s late"
+        if self.average > MOST_LOAD_PER_CPU * self.cpus:
+            return f"overloaded: load {self.average:.0f} on {self.cpus} CPUs"
+        return ""
+
+
+def parse_load(text: str) -> Load:
+    """Read what MEASURE_LOAD prints below its header."""
+    match = LOAD_TEXT.fullmatch(text.strip())
+    average = re.fullmatch(r"\d{1,6}(\.\d{1,4})?", match[1], re.ASCII) if match else None
+    if not match or not average:
+        raise ParseError("expected the load of the machine", line=text.strip()[:80])
+    delay = float(match[4]) - float(match[3]) - PAUSE_SECONDS
+    return Load(average=float(match[1]), cpus=max(1, int(match[2])), delay_seconds=round(max(0.0, delay), 2))
 
 
 def in_batches(calls: Sequence[str]) -> str:
     """Return shell lines that run the calls in the background, AT_ONCE at a time."""
     batches = [calls[start : start + AT_ONCE] for start in range(0, len(calls), AT_ONCE)]
     return "\n".join(" & ".join(batch) + " & wait" for batch in batches)
-
-
-def peers_to_ask(cluster: Cluster, node: str, port: Port) -> Iterator[tuple[str, Port]]:
-    """Yield the ports on the same rail that a port asks: those that follow in the file, around its end.
-
-    So every port of a rail larger than MAX_PEERS is still asked, by as many others.
-    """
-    place = {name: index for index, name in enumerate(cluster.nodes)}
-    peers = sorted(cluster.peers(node, port), key=lambda peer: (place[peer[0]] - place[node]) % len(place))
-    yield from peers[:MAX_PEERS]

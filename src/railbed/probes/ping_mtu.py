@@ -1,8 +1,9 @@
-"""Can a full-size packet reach every peer on the rail? A small and a full `ping` that must not be cut, to each."""
+"""Can a full-size packet reach the peers on the rail? A small and a full `ping` that must not be cut, to each."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from shlex import quote
@@ -10,8 +11,9 @@ from typing import Literal
 
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
-from railbed.model.probe import Probe
-from railbed.probes.parallel import WHOLE, in_batches, peers_to_ask
+from railbed.model.pairs import Pair
+from railbed.model.probe import PairTest, Probe
+from railbed.probes.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
 from railbed.probes.text import integer, number, sections
 
 SMALL_PAYLOAD = 56
@@ -56,23 +58,31 @@ class Pings:
     """All attempts of one machine."""
 
     pings: tuple[Ping, ...]
+    load: Load | None = None
+    """How busy the machine was, where that was measured: before it tests again what timed out."""
 
 
-def command(cluster: Cluster, node: str) -> str:
+def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
     """Return two pings to each peer on each rail, small before full: the first one also finds the neighbour."""
     calls = [
-        f"both {quote(port.netdev)} {quote(str(peer.address))} {_sizes(peer.address, cluster.mtu_of(port.rail))}"
-        for port in cluster.nodes[node].ports
-        for _, peer in peers_to_ask(cluster, node, port)
+        f"both {quote(pair.port.netdev)} {quote(str(pair.peer_port.address))} "
+        f"{_sizes(pair.peer_port.address, cluster.mtu_of(pair.port.rail))}"
+        for pair in pairs
     ]
     if not calls:
         return ""
+    times = "-c 3 -i 0.2 -W 2" if patient else "-c 1 -W 1"
     return (
         'one() { { echo "==> $1 $2 $3 <=="; '
-        f'ping -n -M do -c 1 -W 1 -s "$4" -I "$1" "$2" 2>&1 | head -n 8; }} {WHOLE}; }}\n'
+        f'ping -n -M do {times} -s "$4" -I "$1" "$2" 2>&1 | head -n 12; }} {WHOLE}; }}\n'
         'both() { one "$1" "$2" "$3" "$4"; one "$1" "$2" "$5" "$6"; }\n'
-        f"{in_batches(calls)}"
+        f"{MEASURE_LOAD if patient else ''}{in_batches(calls)}"
     )
+
+
+def timed_out(facts: Pings) -> set[str]:
+    """Return the addresses that did not answer in time; no answer to an ARP request is reported as unreachable."""
+    return {ping.address for ping in facts.pings if ping.outcome in ("no_reply", "unreachable")}
 
 
 def small_size(address: IPv4Address | IPv6Address) -> int:
@@ -86,7 +96,10 @@ def _sizes(address: IPv4Address | IPv6Address, mtu: int) -> str:
 
 def parse(text: str) -> Pings:
     """Read the pings to many peers, or one that a person saved; iputils or busybox."""
-    return Pings(pings=tuple(_ping(name, part) for name, part in sections(text)))
+    parts = list(sections(text))
+    loads = [parse_load(part) for name, part in parts if name == LOAD]
+    pings = tuple(_ping(name, part) for name, part in parts if name != LOAD)
+    return Pings(pings=pings, load=loads[0] if loads else None)
 
 
 def _ping(name: str, text: str) -> Ping:
@@ -142,8 +155,8 @@ def _outcome(text: str) -> tuple[Outcome, str]:
 
 PROBE = Probe(
     name="ping_mtu",
-    title="full-size packets to every peer on the rail",
-    command=command,
+    title="full-size packets to peers on the rail",
+    command=PairTest(command=command, timed_out=timed_out),
     parse=parse,
     facts=Pings,
     tool="ping",

@@ -1,17 +1,18 @@
-"""Can this machine reach the port on which the ranks meet? A TCP connection to each peer, with a limit of 2 s."""
+"""Can this machine reach the port on which the ranks meet? A TCP connection to each peer."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
 from railbed.errors import ParseError
-from railbed.model.cluster import Cluster, Port
-from railbed.model.probe import Probe
-from railbed.probes.parallel import WHOLE, in_batches, peers_to_ask
+from railbed.model.cluster import Cluster
+from railbed.model.pairs import Pair
+from railbed.model.probe import PairTest, Probe
+from railbed.probes.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
 from railbed.probes.text import integer, sections
 
 Outcome = Literal["connected", "refused", "timed_out", "no_route", "failed"]
@@ -51,33 +52,43 @@ class Attempts:
     """All connections that one machine tried."""
 
     attempts: tuple[Attempt, ...]
+    load: Load | None = None
+    """How busy the machine was, where that was measured: before it tests again what timed out."""
 
 
-def targets(cluster: Cluster, node: str) -> Iterator[tuple[str, Port]]:
-    """Yield each peer with the port it is asked on: its first one on a rail that both share."""
+def first_pairs(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Yield one pair for each peer: the first on a rail that both share."""
     seen = set()
-    for port in cluster.nodes[node].ports:
-        for other, peer in peers_to_ask(cluster, node, port):
-            if other not in seen:
-                seen.add(other)
-                yield other, peer
+    for pair in pairs:
+        if pair.peer not in seen:
+            seen.add(pair.peer)
+            yield pair
 
 
-def command(cluster: Cluster, node: str) -> str:
-    """Return one connection to each peer, all at the same time."""
+def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
+    """Return one connection to each peer."""
     where = cluster.training.rendezvous_port
-    calls = [f"meet {quote(other)} {quote(str(peer.address))} {where}" for other, peer in targets(cluster, node)]
+    calls = [f"meet {quote(pair.peer)} {quote(str(pair.peer_port.address))} {where}" for pair in first_pairs(pairs)]
     if not calls:
         return ""
     return (
         f'{DIAL}meet() {{ {{ echo "==> $1 $2 $3 <=="; if dial "$2" "$3"; then echo connected; '
-        f"elif [ $? = 124 ]; then echo timed out; fi; }} {WHOLE}; }}\n{in_batches(calls)}"
+        f"elif [ $? = 124 ]; then echo timed out; fi; }} {WHOLE}; }}\n"
+        f"{MEASURE_LOAD if patient else ''}{in_batches(calls)}"
     )
+
+
+def timed_out(facts: Attempts) -> set[str]:
+    """Return the addresses that did not answer in time; no answer to an ARP request is reported as no route."""
+    return {attempt.address for attempt in facts.attempts if attempt.outcome in ("timed_out", "no_route")}
 
 
 def parse(text: str) -> Attempts:
     """Read the attempts, as bash or Python word their ends."""
-    return Attempts(attempts=tuple(_attempt(name, part) for name, part in sections(text)))
+    parts = list(sections(text))
+    loads = [parse_load(part) for name, part in parts if name == LOAD]
+    attempts = tuple(_attempt(name, part) for name, part in parts if name != LOAD)
+    return Attempts(attempts=attempts, load=loads[0] if loads else None)
 
 
 def _attempt(name: str, text: str) -> Attempt:
@@ -98,7 +109,7 @@ def _attempt(name: str, text: str) -> Attempt:
 PROBE = Probe(
     name="rendezvous",
     title="TCP connections to the peers' rendezvous port",
-    command=command,
+    command=PairTest(command=command, timed_out=timed_out),
     parse=parse,
     facts=Attempts,
     timeout=20.0,

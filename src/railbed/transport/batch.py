@@ -15,11 +15,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
-from railbed.errors import Unreachable
+from railbed.errors import TimedOut, Unreachable
 from railbed.model.output import Output
 from railbed.transport.base import MAX_OUTPUT_BYTES, Command, Program
 
-GREETING_SECONDS = 15.0
+GREETING_SECONDS = 50.0
+"""How long a login shell may take to start. That it lives is seen by the connection, and the time-out of the device
+mostly comes first: start-up files that wait for a lock are slow, and not broken."""
 CHUNK = 64 * 1024
 
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
@@ -106,13 +108,22 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
         async with asyncio.timeout(GREETING_SECONDS):
             out, err = await _both(stdout, stderr)
     except TimeoutError as error:
-        raise Unreachable(f"its shell did not start within {GREETING_SECONDS:g} s") from error
+        raise slow_shell(GREETING_SECONDS) from error
     if out is None or err is None:
         said = (stdout.partial() or stderr.partial()).decode("utf-8", "replace").strip()
         raise Unreachable(
             f"it ended the session at once{': ' + said.splitlines()[0][:120] if said else ''}",
             hint="the account needs a login shell that can run `sh`",
         )
+
+
+def slow_shell(seconds: float) -> TimedOut:
+    """Return the error for a login shell that is still in its start-up files."""
+    return TimedOut(
+        f"it let us in, but its login shell did not start within {seconds:g} s",
+        hint="a start-up file is the likely cause (bash reads ~/.bashrc, zsh ~/.zshenv): see how long `ssh HOST true` "
+        "takes, and let lines such as `pyenv init` or `conda init` run only where the shell is interactive",
+    )
 
 
 async def _both(stdout: _Frames, stderr: _Frames) -> tuple[_Frame | None, _Frame | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncssh
 
-from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, Unreachable
+from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
 from railbed.transport.credentials import Agent, expanded, key_error, offered
 
@@ -106,21 +106,21 @@ def explain(error: Exception, attempt: Attempt) -> DeviceError:  # noqa: PLR0911
 def _timed_out(attempt: Attempt) -> DeviceError:
     if attempt.client.detail("username") and attempt.client.detail("server_version"):
         waiting = f"; does the agent at {attempt.agent.path} ask you something?" if attempt.agent else ""
-        return Unreachable(
+        return TimedOut(
             f"{attempt.place} did not finish the login within {attempt.seconds:g} s",
             hint=f"try `{attempt.by_hand}`{waiting}",
         )
     if attempt.client.connection:
-        return _no_ssh(attempt, f"said nothing within {attempt.seconds:g} s")
-    return Unreachable(
+        return _no_ssh(attempt, f"said nothing within {attempt.seconds:g} s", TimedOut)
+    return TimedOut(
         f"no answer from {attempt.place} within {attempt.seconds:g} s",
         hint=f"is it on, is {attempt.host} its address, does a firewall drop the packets?",
     )
 
 
-def _no_ssh(attempt: Attempt, did: str) -> DeviceError:
+def _no_ssh(attempt: Attempt, did: str, kind: type[Unreachable] = Unreachable) -> DeviceError:
     port = attempt.login.port or SSH_PORT
-    return Unreachable(
+    return kind(
         f"port {port} of {attempt.host} accepts connections and is no SSH server: it {did}",
         hint=f"is {port} its SSH port? An SSH server that has too many logins at once (MaxStartups) or blocks this "
         "address also hangs up before it says a word",

@@ -67,4 +67,5 @@ CHECK = Check(
     needs=(disk.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

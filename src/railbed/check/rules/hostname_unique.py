@@ -64,4 +64,5 @@ CHECK = Check(
     needs=(hostname.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

@@ -59,4 +59,5 @@ CHECK = Check(
     needs=(ip_link.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

@@ -70,4 +70,5 @@ CHECK = Check(
     needs=(ip_addr.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

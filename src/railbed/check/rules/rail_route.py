@@ -22,19 +22,22 @@ ip-route(8): the longest prefix wins, then the least metric. The kernel asks pol
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.wording import counted, some
 from railbed.check.site import PortView
 from railbed.model.cluster import Port
 from railbed.probes import ip_route
-from railbed.probes.parallel import peers_to_ask
+
+MOST_PEERS = 64
+"""As many routes are followed: those of a rail are mostly one."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
     """Follow the routes to all peers and name the first way that is wrong."""
     netdev = port.port.netdev
-    peers = list(peers_to_ask(port.node.site.cluster, port.node.name, port.port))
+    peers = list(islice(port.node.site.cluster.peers(port.node.name, port.port), MOST_PEERS))
     if not peers:
         yield skip("no peer on this rail")
         return

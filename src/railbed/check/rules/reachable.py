@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.site import Site
 from railbed.model.reading import DeviceFacts
 
@@ -40,9 +40,24 @@ def judge(site: Site) -> Iterator[Judgement]:
 def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
     if facts is None:
         return fail(subject=name, expected=EXPECTED, observed="was not asked")
+    if facts.failure and facts.failure.excuse:
+        return unknown(
+            subject=name,
+            expected=EXPECTED,
+            observed=f"{facts.failure.excuse}; {facts.failure.reason}",
+            remedy="check again when this machine has less to do",
+        )
     if facts.failure:
         return fail(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
     return ok(subject=name, expected=EXPECTED, observed="answers")
 
 
-CHECK = Check(name="reachable", title="every node answers", scope="cluster", needs=(), judge=judge, doc=__doc__)
+CHECK = Check(
+    name="reachable",
+    title="every node answers",
+    scope="cluster",
+    needs=(),
+    judge=judge,
+    doc=__doc__,
+    essential=True,
+)

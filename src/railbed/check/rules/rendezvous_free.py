@@ -57,4 +57,5 @@ CHECK = Check(
     needs=(listening.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

@@ -90,4 +90,5 @@ CHECK = Check(
     needs=(torch.PROBE,),
     judge=judge,
     doc=__doc__,
+    essential=True,
 )

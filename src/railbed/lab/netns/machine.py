@@ -2,6 +2,9 @@
 
 Whatever runs on a node runs in its network namespace, so that its processes are found there, also those of a railbed
 that was killed before it could write anything down.
+
+A node has a home folder of its own and a plain login shell, so that what the user's start-up files do (set up pyenv or
+conda, take a lock) neither slows its logins down nor meets those of the other nodes.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import contextlib
 import os
 import shlex
 import signal
+import site
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -23,7 +27,8 @@ PAUSE_SECONDS = 0.05
 # The first process of a process namespace takes all others with it when it ends, as a machine does.
 BOOT = """\
 mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
-mount --bind {hosts} /etc/hosts && hostname {name} && {offloads} exec {sshd} -D -e -f {config}
+mount --bind {hosts} /etc/hosts && mount --bind {accounts} /etc/passwd &&
+hostname {name} && {offloads} exec {sshd} -D -e -f {config}
 """
 CONFIG = """\
 Port 22
@@ -40,6 +45,8 @@ PidFile none
 MaxStartups 100
 Subsystem sftp internal-sftp
 """
+ACCOUNT = "root"
+SHELL = "/bin/sh"
 
 
 def write_files(lab: Lab) -> None:
@@ -48,15 +55,32 @@ def write_files(lab: Lab) -> None:
     for node in lab.nodes:
         lines.append(f"{management_address(lab.number, node.number)} {node.name}")
         lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for rail in range(lab.spec.rails)]
-        config = CONFIG.format(host_key=lab.host_key(node), key=lab.key)
+        config = CONFIG.format(host_key=lab.host_key(node), key=lab.key) + _environment()
         (lab.folder / f"{node.name}.sshd").write_text(config, encoding="utf-8")
     (lab.folder / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _environment() -> str:
+    """Return the line of sshd's configuration that lets Python find packages in the home folder of the user."""
+    return f'SetEnv "PYTHONUSERBASE={site.getuserbase()}"\n' if site.ENABLE_USER_SITE else ""
+
+
+def _write_account(lab: Lab, node: LabNode) -> Path:
+    """Make the home folder of a node, and return its list of accounts: this machine's, but for who logs in."""
+    home, accounts = lab.folder / "homes" / node.name, lab.folder / f"{node.name}.passwd"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    others = [line for line in lines if not line.startswith(f"{ACCOUNT}:")]
+    own = f"{ACCOUNT}:x:0:0:{ACCOUNT}:{home}:{SHELL}"
+    accounts.write_text("\n".join([own, *others]) + "\n", encoding="utf-8", errors="surrogateescape")
+    return accounts
 
 
 async def start(lab: Lab, node: LabNode) -> None:
     """Start a node; it goes on when railbed ends."""
     boot = BOOT.format(
         hosts=shlex.quote(str(lab.folder / "hosts")),
+        accounts=shlex.quote(str(_write_account(lab, node))),
         name=node.name,
         offloads=" ".join(f"ethtool -K {name} gro on;" for name in lab.rails),
         sshd=program_path("sshd"),

@@ -1,0 +1,54 @@
+"""The login shell of every node starts quickly.
+
+What
+----
+How long it takes from the moment that a node lets us in until its first command has answered: that is what the start-up
+files of the account's shell take.
+
+Why
+---
+Every rank, every agent and every probe is started through this shell. Start-up files that set up pyenv, conda or
+modules take seconds each time, and where nodes share a home folder they wait for each other's locks: at eight nodes
+logins begin to time out, and a job that should start in seconds does not start at all.
+
+Fix
+---
+For `ssh HOST COMMAND`, bash reads ~/.bashrc and zsh reads ~/.zshenv. Put `case $- in *i*) ;; *) return ;; esac` at the
+beginning of ~/.bashrc, so that the rest runs only where a person types; or give the account another shell.
+
+Source
+------
+bash(1), INVOCATION ("being run by the remote shell daemon"); zsh(1), STARTUP/SHUTDOWN FILES; pyenv's README on `pyenv
+init`, which takes a lock to rehash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, ok, warn
+from railbed.check.site import NodeView
+from railbed.probes import clock
+
+WARN_SECONDS = 5.0
+EXPECTED = f"starts within {WARN_SECONDS:g} s"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look at how long the first answer took: it is that of the clock, which takes no time of its own."""
+    output = node.output(clock.PROBE)
+    seconds = output.received - output.sent
+    if seconds > WARN_SECONDS:
+        yield warn(expected=EXPECTED, observed=f"took {seconds:.0f} s to start; a start-up file is the likely cause")
+    else:
+        yield ok(expected=EXPECTED, observed=f"started within {seconds:.1f} s")
+
+
+CHECK = Check(
+    name="login_shell",
+    title="the login shell starts quickly",
+    scope="node",
+    needs=(clock.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

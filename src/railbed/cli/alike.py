@@ -1,0 +1,117 @@
+"""Nodes of which the same is to be said: one block for all of them, under a name such as `node1–node4, node7`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from railbed.model.cluster import Cluster
+from railbed.model.record import Finding, Verdict
+
+PARTS_SHOWN = 4
+NODE, ADDRESS = "NODE", "ADDRESS"
+"""Stand for the own name and addresses of each node in what is said of several."""
+NUMBERED = re.compile(r"(.*?)(\d{1,9})", re.DOTALL | re.ASCII)
+
+Key = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Nodes (or rails) and their findings; those of several are worded for all of them."""
+
+    names: tuple[str, ...]
+    findings: list[Finding]
+
+
+class OwnWords:
+    """Knows the names and addresses of each node, which may differ in findings that are otherwise the same."""
+
+    def __init__(self, cluster: Cluster | None) -> None:
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        for name, node in cluster.nodes.items() if cluster else ():
+            addresses = [str(port.address) for port in node.ports] + [node.host]
+            words = "|".join(re.escape(word) for word in (name, *addresses))
+            self._patterns[name] = re.compile(rf"(?<![\w.:-])(?:{words})(?![\w-]|[.:]\w)")
+
+    def worded_for_all(self, finding: Finding, node: str) -> Finding:
+        """Return a finding of a node without the words that are its own."""
+        pattern = self._patterns.get(node)
+        if pattern is None:
+            return finding
+
+        def without(text: str) -> str:
+            return pattern.sub(lambda match: NODE if match.group() == node else ADDRESS, text)
+
+        return replace(
+            finding,
+            expected=without(finding.expected),
+            observed=without(finding.observed),
+            remedy=without(finding.remedy),
+        )
+
+
+def blocks(groups: Iterable[tuple[str, list[Finding]]], own: OwnWords, *, verbose: bool) -> list[Block]:
+    """Put together what reads the same, in the order of the first of each; `verbose` shows what is well, too."""
+    together: dict[Key, list[tuple[str, list[Finding], list[Finding]]]] = {}
+    for name, findings in groups:
+        for_all = [own.worded_for_all(finding, name) for finding in findings]
+        together.setdefault(_key(name, for_all, verbose=verbose), []).append((name, findings, for_all))
+    return [
+        Block(tuple(name for name, _, _ in alike), alike[0][1] if len(alike) == 1 else alike[0][2])
+        for alike in together.values()
+    ]
+
+
+def _key(name: str, findings: Iterable[Finding], *, verbose: bool) -> Key:
+    """Return what is shown of a node, as far as it can be told from others."""
+    return tuple(sorted(_shown(name, finding, verbose=verbose) for finding in findings))
+
+
+def _shown(name: str, finding: Finding, *, verbose: bool) -> tuple[str, ...]:
+    port = finding.subject.removeprefix(name)
+    if not verbose and finding.verdict is Verdict.OK:
+        return finding.check, finding.verdict
+    if not verbose and finding.verdict is Verdict.SKIPPED:
+        return finding.check, finding.verdict, finding.observed
+    return finding.check, finding.verdict, port, finding.observed, finding.expected, finding.remedy
+
+
+def name_of(names: Sequence[str]) -> str:
+    """Return `node1–node4, node7`; what is left of a long list is counted."""
+    parts = [part for run in _runs(sorted(names, key=_natural)) for part in _parts(run)]
+    if len(parts) <= PARTS_SHOWN + 1:
+        return ", ".join(word for word, _ in parts)
+    rest = sum(count for _, count in parts[PARTS_SHOWN:])
+    return f"{', '.join(word for word, _ in parts[:PARTS_SHOWN])} and {rest} others"
+
+
+def _runs(names: Sequence[str]) -> list[list[str]]:
+    """Return names that follow on each other together: same word before the number, and the next number."""
+    runs = [[name] for name in names[:1]]
+    for before, name in pairwise(names):
+        if _follows(before, name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return runs
+
+
+def _parts(run: Sequence[str]) -> list[tuple[str, int]]:
+    """Return a run in words, each with how many names it stands for: two names are no range."""
+    return [(f"{run[0]}–{run[-1]}", len(run))] if len(run) > 2 else [(name, 1) for name in run]
+
+
+def _follows(before: str, name: str) -> bool:
+    first, second = NUMBERED.fullmatch(before), NUMBERED.fullmatch(name)
+    if not first or not second or first[1] != second[1]:
+        return False
+    padded = first[2].startswith("0") or second[2].startswith("0")
+    return int(second[2]) == int(first[2]) + 1 and (not padded or len(first[2]) == len(second[2]))
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    match = NUMBERED.fullmatch(name)
+    return (match[1], int(match[2]), name) if match else (name, -1, name)

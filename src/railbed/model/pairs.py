@@ -1,0 +1,62 @@
+"""Which ports of a cluster test which others.
+
+All pairs of a large rail would be as many packets, processes and neighbour entries as the square of its ports: enough
+to make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file (mostly on the
+same switch) and those half the rail away (mostly on another one). That is a number of pairs in proportion to the ports,
+and every port is still tested as sender and as receiver: whoever a port tests, tests it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railbed.model.cluster import Cluster, Port
+
+ALL_PAIRS_PORTS = 8
+"""Up to so many ports of a rail, every port tests every other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One port that tests another on its rail."""
+
+    node: str
+    port: Port
+    peer: str
+    peer_port: Port
+
+
+def pairs_of(cluster: Cluster, node: str, *, every: bool = False) -> Iterator[Pair]:
+    """Yield the pairs that a node tests; with `every`, to all ports of other nodes on its rails."""
+    for port in cluster.nodes[node].ports:
+        for peer, peer_port in _peers(cluster, node, port, every=every):
+            yield Pair(node=node, port=port, peer=peer, peer_port=peer_port)
+
+
+def _peers(cluster: Cluster, node: str, port: Port, *, every: bool) -> Iterator[tuple[str, Port]]:
+    rail: dict[str, list[Port]] = {}
+    for name, other in cluster.ports():
+        if other.rail == port.rail:
+            rail.setdefault(name, []).append(other)
+    everyone = every or sum(map(len, rail.values())) <= ALL_PAIRS_PORTS
+    names = list(rail)
+    own = rail[node]
+    for distance in _distances(len(names), everyone=everyone):
+        peer = names[(names.index(node) + distance) % len(names)]
+        for index, peer_port in enumerate(rail[peer]):
+            if everyone or _matches(own.index(port), index, min(len(own), len(rail[peer]))):
+                yield peer, peer_port
+
+
+def _distances(nodes: int, *, everyone: bool) -> list[int]:
+    """Return how far along the rail the tested nodes are; with each distance, its opposite."""
+    if everyone:
+        return list(range(1, nodes))
+    half = nodes // 2
+    return sorted({1, half, nodes - half, nodes - 1} - {0, nodes})
+
+
+def _matches(first: int, second: int, ports: int) -> bool:
+    """Whether two ports of neighbours test each other: so that each has a partner, and none has all."""
+    return first % ports == second % ports
