@@ -9,7 +9,7 @@ import pytest
 
 from railbed.clusterfile import load, loads
 from railbed.errors import ClusterFileError
-from railbed.yamlfile.document import MAX_CHARACTERS
+from railbed.yamlfile.guard import MAX_CHARACTERS
 
 SMALL = "name: x\nnodes: {a: {host: local}}\n"
 
@@ -79,8 +79,8 @@ def test_too_large(tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     with path.open("wb") as file:
         file.truncate(50 * 1024 * 1024)
-    assert "larger than 1 MiB" in refusal_of(path).message
-    with pytest.raises(ClusterFileError, match="larger than 1 MiB"):
+    assert "larger than 512 KiB" in refusal_of(path).message
+    with pytest.raises(ClusterFileError, match="larger than 512 KiB"):
         loads("#" * (MAX_CHARACTERS + 1), name="x")
 
 

@@ -47,7 +47,7 @@ def test_every_line_says_where() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: " + "[\n" * 2000, "cluster.yaml:50: nested too deeply\n"),
+        ("name: " + "[\n" * 2000, "cluster.yaml:51: nested too deeply\n"),
         ("name: x\nnodes: \0\n", "cluster.yaml:2: a NUL byte; a cluster file is plain text\n"),
     ],
     ids=["deep", "nul byte"],

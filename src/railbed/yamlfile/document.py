@@ -14,12 +14,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from railbed.yamlfile.guard import MAX_DEPTH, refused
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import KeyPath, Mistake, refusal
 from railbed.yamlfile.syntax import syntax_mistake
-
-MAX_CHARACTERS = 1024 * 1024
-MAX_DEPTH = 50
 
 YAML_TAG = "tag:yaml.org,2002:"
 INTEGER = re.compile(r"[+-]?[0-9][0-9_]{0,99}")
@@ -145,11 +143,8 @@ def parse(text: str, name: str, kind: FileKind) -> Document:
 
 def compose(text: str, name: str, kind: FileKind) -> Node | None:
     """Return YAML's own nodes, None for a file without any."""
-    if len(text) > MAX_CHARACTERS:
-        raise refusal(kind, name, [Mistake(f"larger than 1 MiB; {kind.noun} is not")])
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise refusal(kind, name, [Mistake(f"a NUL byte; {kind.noun} is plain text", line)])
+    if obstacle := refused(text, kind.noun):
+        raise refusal(kind, name, [obstacle])
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False
@@ -158,9 +153,11 @@ def compose(text: str, name: str, kind: FileKind) -> Node | None:
     except YAMLError as error:
         raise refusal(kind, name, [syntax_mistake(text, error, kind.noun)]) from None
     except (ValueError, OverflowError):
-        raise refusal(
-            kind, name, [Mistake("not YAML: a number in an escape or a %YAML line is out of bounds")]
-        ) from None
+        raise refusal(kind, name, [Mistake("not YAML: a number in an escape is out of bounds")]) from None
+    except RecursionError:
+        raise refusal(kind, name, [Mistake("nested too deeply")]) from None
+    except Exception as error:  # noqa: BLE001  (the parser checks some of its input with assertions and look-ups)
+        raise refusal(kind, name, [Mistake(f"not YAML that can be read here ({type(error).__name__})")]) from None
     return node
 
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from railbed.errors import UserError
-from railbed.yamlfile.document import MAX_CHARACTERS, Document
+from railbed.yamlfile.document import Document
+from railbed.yamlfile.guard import MAX_CHARACTERS, too_large
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import Mistake, refusal
 from railbed.yamlfile.translate import translated
@@ -23,7 +24,7 @@ def read_text(path: Path, kind: FileKind) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_CHARACTERS + 1)
         if len(data) > MAX_CHARACTERS:
-            raise _unreadable(path, kind, f"larger than 1 MiB; {kind.noun} is not")
+            raise refusal(kind, str(path), [too_large(kind.noun)])
         return data.decode("utf-8")
     except FileNotFoundError:
         raise _unreadable(path, kind, "there is no such file", hint=kind.hint) from None
