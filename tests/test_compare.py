@@ -181,3 +181,11 @@ def test_numbers_that_no_quotient_reaches(tmp_path: Path) -> None:
         for options in (["--json"], ["--all"], ["-o", "c.html"]):
             result = railbed(tmp_path, "compare", before, after, *options)
             assert result.code == 0, result
+
+
+@pytest.mark.parametrize("values", [(1e-300, 1e300), (1e300, 1e-300), (5e-324, 2.0), (0.0, 1.0), (-1e-300, -1e300)])
+def test_numbers_too_far_apart_to_divide_are_compared(tmp_path: Path, values: tuple[float, float]) -> None:
+    before, after = (run_of([value], [1], Verdict.OK) for value in values)
+    told = railbed(tmp_path, "compare", before, after, "--json")
+    assert told.code == 0
+    assert railbed(tmp_path, "compare", before, after).code == 0

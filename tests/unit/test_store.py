@@ -15,6 +15,7 @@ import pytest
 from railbed.cli.runs import runs_command
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Verdict
+from railbed.report import data as report_data
 from railbed.store import OpenRun, followed, list_runs, open_run, read_records, read_run, write_atomically
 
 
@@ -54,6 +55,20 @@ def test_a_torn_last_line_is_passed_over(runs_here: Path) -> None:
     with (runs_here / name / "records.jsonl").open("ab") as file:
         file.write(b'{"kind": "find')
     assert len(list(read_records(name))) == 1
+
+
+DAMAGED = {"deep": b"[" * 3000, "torn": b"{", "list": b"[1]", "null": b"null", "text": b'"name"'}
+
+
+@pytest.mark.parametrize("line", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_line_is_passed_over(runs_here: Path, line: bytes) -> None:
+    with open_run("check", cluster_name="lab", cluster_text="") as run:
+        run.append(finding(Verdict.OK))
+        run.finish("done", 0)
+    with (runs_here / run.folder.name / "records.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    assert len(list(read_records(run.folder.name))) == 1
+    assert report_data.read(run.folder).damaged == 1
 
 
 def test_a_run_that_was_killed_has_died_and_keeps_its_records(runs_here: Path) -> None:

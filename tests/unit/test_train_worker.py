@@ -129,7 +129,33 @@ def test_tensors_are_in_the_format_of_safetensors(tmp_path: Path) -> None:
         assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
 
 
-@pytest.mark.parametrize("data", [b"", b"1234", b"\xff" * 64, b"\x02\0\0\0\0\0\0\0[]"])
+def tensor_file(header: object, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def entry(dtype: object = "F32", shape: object = (), offsets: object = (0, 4)) -> dict[str, object]:
+    return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"1234",
+        b"\xff" * 64,
+        *(tensor_file(header) for header in ("text", None, 7, 1.5, True, [], b"[" * 3000, b"NaN", {"a": None})),
+        tensor_file(entry(shape=[1 << 40], offsets=[0, 0])),
+        tensor_file(entry(shape=[-1], offsets=[0, 4]), b"1234"),
+        tensor_file(entry(shape=[2], offsets=[0, 4]), b"1234"),
+        tensor_file(entry(shape=["1"], offsets=[0, 4]), b"1234"),
+        tensor_file(entry(shape=[1], offsets=[-4, 0]), b"1234"),
+        tensor_file(entry(shape=[1], offsets=[0.0, 4.0]), b"1234"),
+        tensor_file(entry(dtype=[], shape=[1]), b"1234"),
+        tensor_file(entry(shape=7), b"1234"),
+        tensor_file(entry(shape=[1], offsets=[10**30, 10**30 + 4]), b"1234"),
+    ],
+)
 def test_what_is_no_tensor_file_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(CheckpointDamaged, match="cannot be read"):

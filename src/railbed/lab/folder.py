@@ -218,7 +218,7 @@ def _load(folder: Path) -> Lab | None:
         return replace(lab, state=about["state"], faults=faults)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{folder / ABOUT} cannot be read: {error}", hint=f"if no lab of that name runs any more, remove {folder}"
         ) from error

@@ -29,6 +29,6 @@ def decode(line: bytes) -> Message | None:
     """Return the message of a line, or None where it is none (a banner, a torn line)."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None

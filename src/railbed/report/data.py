@@ -94,7 +94,7 @@ def _is_record(line: bytes) -> bool:
     """Say whether a line is at least of a kind that a later railbed may know."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("kind") not in (None, "finding", "measurement", "change", "event")
 

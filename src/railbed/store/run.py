@@ -168,10 +168,15 @@ def find_run(given: str | None) -> Path:
 
 
 def read_records(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of a run as they stand in its file; a torn last line is passed over."""
+    """Yield the records of a run as they stand in its file; lines that hold none are passed over."""
     read_run(name)
     for line in record_lines(runs_folder() / name):
-        yield json.loads(line)
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield record
 
 
 def record_lines(folder: Path) -> Iterator[bytes]:

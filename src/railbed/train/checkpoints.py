@@ -110,11 +110,13 @@ def verified(path: Path) -> Checkpoint:
         content = json.loads(text)
         step, files = int(content["step"]), {name: Written(*file) for name, file in content["files"].items()}
         known = content["format"] == FORMAT
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is damaged") from None
     if not known or step != _step(path):
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
     for name, expected in files.items():
+        if "\0" in name or name != Path(name).name:
+            raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} names a file outside of it")
         _compare(path / name, expected)
     size = sum(file.size for file in files.values())
     return Checkpoint(step=step, hash=hashlib.sha256(text).hexdigest(), size=size, path=path)

@@ -167,8 +167,9 @@ def _is_whole(folder: Path) -> bool:
     try:
         about = json.loads((folder / "tokens.json").read_text())
         size = (folder / "tokens.bin").stat().st_size
+        Prepared(folder=folder, skipped=0, **about)
         return bool(size == about["tokens"] * (2 if about["dtype"] == "uint16" else 4))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

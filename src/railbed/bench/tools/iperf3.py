@@ -73,7 +73,7 @@ def _text(text: str) -> Reading:
     version = VERSION.search(text)
     values = []
     for match in sums:
-        labels = {"direction": "forward" if match["role"].startswith("T") else "backward"} if len(roles) > 1 else {}
+        labels = {"direction": _direction(match)} if len(roles) > 1 else {}
         if match["side"] == "receiver":
             gigabits = number(match["rate"]) * PREFIXES[match["unit"]]
             values.append(Value(name="bandwidth", value=gigabits, unit="Gb/s", labels=labels))
@@ -82,6 +82,12 @@ def _text(text: str) -> Reading:
     if not any(value.name == "bandwidth" for value in values):
         raise ParseError("iperf3 reports no receiver", line=lines[-1][0])
     return Reading(values=tuple(values), version=version[0] if version else None)
+
+
+def _direction(match: re.Match[str]) -> str:
+    if match["role"] is None:
+        raise ParseError("iperf3 reports both directions, and one line without any", line=match[0])
+    return "forward" if match["role"].startswith("T") else "backward"
 
 
 def server(call: Call) -> str:

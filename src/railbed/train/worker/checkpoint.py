@@ -53,8 +53,7 @@ class State:
                 raise CheckpointDamaged(f"checkpoint {path} is of another model than this recipe's")
             for key, tensor in ours.items():
                 tensor.copy_(theirs[key])
-        paces = json.loads((path / STATE).read_bytes()).get("paces", {})
-        self.paces.copy_(torch.tensor([paces.get(name, 0.0) for name in self.names], dtype=torch.float64))
+        self.paces.copy_(torch.tensor(_paces(path, self.names), dtype=torch.float64))
         set_step(self._optimiser, step)
 
     def share(self, collective: Collective, source: int, step: int) -> None:
@@ -65,6 +64,15 @@ class State:
             for tensor in (*self.moments.values(), self.paces):
                 collective.broadcast(tensor, source)
         set_step(self._optimiser, step)
+
+
+def _paces(path: Path, names: Sequence[str]) -> list[float]:
+    """Return the speeds of the ranks as they were saved; raise CheckpointDamaged where they are not numbers."""
+    try:
+        paces = json.loads((path / STATE).read_bytes()).get("paces", {})
+        return [float(paces.get(name, 0.0)) for name in names]
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        raise CheckpointDamaged(f"checkpoint {path}: {STATE} is damaged") from None
 
 
 def _without_padding(name: str, tensor: torch.Tensor, rows: int) -> torch.Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import math
 import mmap
 import os
 import struct
@@ -81,16 +82,23 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         (length,) = struct.unpack("<Q", mapped[:8])
         header = json.loads(mapped[8 : 8 + length])
+        if not isinstance(header, dict):
+            raise ValueError("its header is no JSON object")
         metadata = header.pop("__metadata__", {})
         tensors = {name: _tensor(mapped, 8 + length, entry) for name, entry in header.items()}
     except (OSError, ValueError, KeyError, TypeError, struct.error, RuntimeError) as error:
         raise CheckpointDamaged(f"{path} cannot be read: {error}") from None
-    return tensors, metadata
+    return tensors, metadata if isinstance(metadata, dict) else {}
 
 
 def _tensor(mapped: mmap.mmap, base: int, entry: dict[str, Any]) -> torch.Tensor:
     start, end = entry["data_offsets"]
     dtype, shape = TYPES[entry["dtype"]], entry["shape"]
+    # Before anything is allocated: a few bytes may ask for a terabyte.
+    if not all(type(number) is int and number >= 0 for number in (start, end, *shape)):
+        raise ValueError("a tensor's place is not given in whole numbers")
+    if start > end or base + end > len(mapped) or math.prod(shape) * dtype.itemsize != end - start:
+        raise ValueError("a tensor does not fit its place")
     if start == end:
         return torch.empty(shape, dtype=dtype)
     count = (end - start) // dtype.itemsize
