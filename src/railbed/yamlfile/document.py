@@ -156,7 +156,7 @@ def compose(text: str, name: str, kind: FileKind) -> Node | None:
         raise refusal(kind, name, [Mistake("not YAML: a number in an escape is out of bounds")]) from None
     except RecursionError:
         raise refusal(kind, name, [Mistake("nested too deeply")]) from None
-    except Exception as error:  # noqa: BLE001  (the parser checks some of its input with assertions and look-ups)
+    except Exception as error:  # the parser checks some of its input by assertions and look-ups
         raise refusal(kind, name, [Mistake(f"not YAML that can be read here ({type(error).__name__})")]) from None
     return node
 
