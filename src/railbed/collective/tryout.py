@@ -25,7 +25,8 @@ from railbed.collective.trial import Timing
 END_SECONDS = 5.0
 LIMIT_SECONDS = 45.0
 """For MPI to start as well: on an emulated processor that alone takes ten."""
-NOISE = re.compile(r"^\[[^\]]*\]\s*(\[[^\]]*\]\s*)*|\S+\.c{1,2}:\d+\s+")
+PLACE = r"\S+\.c{1,2}:\d+\s++"
+NOISE = re.compile(rf"^\[[^\]]*\]\s*+(?:\[[^\]]*\]\s*+)*+(?:{PLACE})?|(?<!\S){PLACE}")
 """What UCX puts before its sentences: time, host, process, and the line of its source."""
 
 

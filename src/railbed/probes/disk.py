@@ -24,8 +24,9 @@ printf '==> inodes <==\n'; df -Pi -- "$folder" 2>/dev/null
 exit 0
 """
 ROW = re.compile(
-    r"(?P<filesystem>\S.*?)\s+(?P<total>\d+|-)\s+(?:-?\d+|-)\s+(?P<free>-?\d+|-)\s+(?:\d+%|-)\s+(?P<mount>/.*)",
-    re.ASCII,
+    r"(?P<filesystem>\S++(?:\s++\S++)*?)\s++(?P<total>\d++|-)\s++(?:-?\d++|-)\s++(?P<free>-?\d++|-)\s++(?:\d++%|-)"
+    r"\s++(?P<mount>/.*)",
+    re.ASCII | re.DOTALL,
 )
 """df prints `-` for what the file system does not know."""
 

@@ -9,8 +9,6 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.probes.interfaces import answers, for_each_interface, without_title
 
-COUNTER = re.compile(r"^\s*(\S.*?)\s*:\s*([^:]*)$")
-"""The last colon ends the name: bnxt and qede put the queue before it, as in `[0]: rx_ucast_packets: 17`."""
 GROUP = re.compile(r"[TR]x Queue#")
 """vmxnet3 numbers its queues so, and sets the counters of each, with names that come again, further in below it."""
 TITLE = "NIC statistics:"
@@ -43,13 +41,14 @@ def _counters(lines: list[str]) -> Counters:
     texts: dict[str, str] = {}
     group, depth = "", 0
     for line in lines:
-        match = COUNTER.match(line)
-        if not match:
+        # The last colon ends the name: bnxt and qede put the queue before it, as in `[0]: rx_ucast_packets: 17`.
+        before, colon, after = line.rpartition(":")
+        name, value = before.strip(), after.strip()
+        if not colon or not name:
             raise ParseError("expected `counter: value`", line=line)
         if line.strip() == TITLE:
             raise ParseError("several interfaces without their names", line=line)
-        name, value = match.group(1), match.group(2).strip()
-        indent = match.start(1)
+        indent = len(before) - len(before.lstrip())
         if GROUP.fullmatch(name):
             group, depth = f"{name}{value}: ", indent
             continue

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from itertools import pairwise
 
 from railbed.errors import ParseError
 from railbed.probes.firewall_rules import Action, Chain, PacketRule, Verdict
 from railbed.probes.firewall_values import networks, port_range
+from railbed.probes.text import shell_words
 
 ACTIONS: dict[str, Action] = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "drop", "RETURN": "return"}
 UNDERSTOOD_MODULES = {"tcp", "udp", "multiport", "conntrack", "state", "comment"}
@@ -50,10 +50,7 @@ def read_iptables(text: str, family: str) -> dict[str, Chain]:
 
 
 def _words(line: str) -> list[str]:
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        raise ParseError("quotes that do not end", line=line) from None
+    words = shell_words(line)
     if len(words) < 2:
         raise ParseError("expected a rule as `iptables -S` prints it", line=line)
     return words

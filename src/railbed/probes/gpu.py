@@ -44,8 +44,7 @@ fi
 exit 0
 """
 NOT_TOLD = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|GPU requires reset|Not Found)\]?|\[.*\]")
-UNIT = re.compile(r" \[.*\]$")
-MODULE = re.compile(r"NVRM version: .*?Kernel Module.*? (?P<version>\d+\.[\d.]+) ")
+MODULE = re.compile(r"NVRM version: .{0,80}?Kernel Module.{0,80}? (?P<version>\d{1,9}\.[\d.]{1,20}) ")
 CUDA = re.compile(r"CUDA (?:UMD )?Version *: *(?P<version>\d+\.\d+)")
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -112,9 +111,13 @@ def parse(text: str) -> Gpus:
     )
 
 
+def _without_unit(heading: str) -> str:
+    return heading.partition(" [")[0] if heading.endswith("]") else heading
+
+
 def _columns(rows: list[str]) -> tuple[tuple[str, ...], list[str]]:
     """Return the columns, as the heading names them where there is one, and the rows below it."""
-    named = tuple(UNIT.sub("", cell.strip()) for cell in rows[0].split(",")) if rows else ()
+    named = tuple(_without_unit(cell.strip()) for cell in rows[0].split(",")) if rows else ()
     if {"index", "name"} <= set(named):
         return named, rows[1:]
     return (*COLUMNS, LATE_COLUMN) if len(named) > len(COLUMNS) else COLUMNS, rows

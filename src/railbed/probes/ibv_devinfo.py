@@ -13,7 +13,7 @@ from railbed.probes.text import integer
 
 DEVICE = re.compile(r"hca_id:\s*(\S+)")
 PORT = re.compile(r"port:\s*(\d{1,3})", re.ASCII)
-GID = re.compile(r"GID\[ *(\d{1,5})\]:\s*([0-9a-fA-F:.]+)(?:, *(.+))?", re.ASCII)
+GID = re.compile(r"GID\[ *(\d{1,5})\]:\s*([0-9a-fA-F:.]+)(?:, *+(.+))?", re.ASCII | re.DOTALL)
 VALUE = re.compile(r"([a-z]\w*):(?:\s+(.*))?", re.ASCII)
 NO_DEVICES = "No IB devices found"
 

@@ -15,7 +15,7 @@ printf '==> limits <==\n'; cat /proc/self/limits
 printf '\n==> capabilities <==\n'; grep CapEff /proc/self/status
 exit 0
 """
-LINE = re.compile(r"Max (?P<name>[a-z ]+?) {2,}(?P<soft>\S+) +(?P<hard>\S+)(?: +\S+)?", re.ASCII)
+LINE = re.compile(r"Max (?P<name>[a-z]++(?: [a-z]++)*+) {2,}+(?P<soft>\S+) ++(?P<hard>\S+)(?: ++\S+)?", re.ASCII)
 CAP_IPC_LOCK = 14
 """Number of the capability (linux/capability.h) with which the kernel does not apply the limit of locked memory."""
 RDMA_LEAST_BYTES = 64 * 2**20

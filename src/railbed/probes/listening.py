@@ -16,7 +16,7 @@ PROCESS = re.compile(r'\("([^"]*)",(?:pid=)?(\d{1,10})')
 NOT_TCP = re.compile(r"(State|Netid|Recv-Q|udp)\s|(\S+\s+)?UNCONN\s")
 """The heading, and what a person gets who asks for UDP as well; some old ss write `tcp` before UDP too."""
 
-LINE = re.compile(r"(?:tcp\s+)?(?:LISTEN\s+)?\d+\s+\d+\s+(?P<local>\S+)\s+\S+(?P<rest>.*)", re.ASCII)
+LINE = re.compile(r"(?:tcp\s+)?(?:LISTEN\s+)?\d+\s+\d+\s+(?P<local>\S+)\s+\S++(?P<rest>.*)", re.ASCII | re.DOTALL)
 """Old ss leaves the state out where it shows only one."""
 
 

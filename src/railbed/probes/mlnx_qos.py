@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.probes.text import integer, sections
 
-NOT_SUPPORTED = r".* not supported on your system!?"
+NOT_SUPPORTED = re.compile(r".* not supported on your system!?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,12 @@ class _Reader:
     values: dict[str, str] = field(default_factory=dict)
     dscp_prio: dict[str, int] = field(default_factory=dict)
     classes: list[TrafficClass] = field(default_factory=list)
+    priorities: dict[int, list[int]] = field(default_factory=dict)
+    """By the index of their class."""
 
     def take(self, line: str) -> None:
         for pattern, reader in _LINES:
-            match = re.fullmatch(pattern, line.strip(), re.ASCII)
+            match = pattern.fullmatch(line.strip())
             if match:
                 reader(self, match)
                 return
@@ -87,27 +89,24 @@ class _Reader:
             return  # the heading of the PFC table, as some versions write it
         if not self.classes:
             raise ParseError("a priority outside of a traffic class", line=match[0])
-        last = self.classes.pop()
-        priorities = (*last.priorities, *(integer(word) for word in match[1].split()))
-        self.classes.append(
-            TrafficClass(
-                tc=last.tc, ratelimit=last.ratelimit, tsa=last.tsa, bandwidth=last.bandwidth, priorities=priorities
-            )
-        )
+        self.priorities.setdefault(len(self.classes) - 1, []).extend(integer(word) for word in match[1].split())
 
     def passed_over(self, match: re.Match[str]) -> None:
         """Headings, warnings, and what other versions of the tool may add."""
 
 
-_LINES: list[tuple[str, Callable[[_Reader, re.Match[str]], None]]] = [
-    (r"prio:\s*(\d)\s+dscp:([\d, ]*)", _Reader.dscp),
-    (r"tc: (\d+) (?:ratelimit: ([^,]+), )?tsa: ?(\w+)?(?:, bw: (\d+)%)?", _Reader.traffic_class),
-    (r"()()(strict|vendor|unknown|ets)(?:, bw: (\d+)%)?", _Reader.traffic_class),
-    (r"(?:priority|up):\s+([\d ]+)", _Reader.class_priority),
-    (r"(enabled|buffer|priority):?\s+([\d ]+)", _Reader.value),
-    (r"(DCBX mode|Priority trust (?:state|mode)|Receive buffer size \(bytes\)|Cable len):(.*)", _Reader.value),
-    (rf"(?:skprio|tos): .*|{NOT_SUPPORTED}|\*+ WARNING.*", _Reader.passed_over),
-    (r"[A-Za-z][\w ()-]*:.*", _Reader.passed_over),
+_LINES: list[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]]] = [
+    (re.compile(r"prio:\s*(\d)\s+dscp:([\d, ]*)", re.ASCII), _Reader.dscp),
+    (re.compile(r"tc: (\d+) (?:ratelimit: ([^,]+), )?tsa: ?(\w+)?(?:, bw: (\d+)%)?", re.ASCII), _Reader.traffic_class),
+    (re.compile(r"()()(strict|vendor|unknown|ets)(?:, bw: (\d+)%)?", re.ASCII), _Reader.traffic_class),
+    (re.compile(r"(?:priority|up):\s++([\d ]+)", re.ASCII), _Reader.class_priority),
+    (re.compile(r"(enabled|buffer|priority):?\s++([\d ]+)", re.ASCII), _Reader.value),
+    (
+        re.compile(r"(DCBX mode|Priority trust (?:state|mode)|Receive buffer size \(bytes\)|Cable len):(.*)", re.ASCII),
+        _Reader.value,
+    ),
+    (re.compile(rf"(?:skprio|tos): .*|{NOT_SUPPORTED.pattern}|\*+ WARNING.*", re.ASCII), _Reader.passed_over),
+    (re.compile(r"[A-Za-z][\w ()-]*:.*", re.ASCII), _Reader.passed_over),
 ]
 
 
@@ -120,7 +119,7 @@ def parse(text: str) -> MlnxQos:
 
 def _has_qos(body: str) -> bool:
     """Tell whether it is an interface with QoS: a VLAN, an IPoIB interface or a virtual function has none."""
-    return any(line.strip() and not re.fullmatch(NOT_SUPPORTED, line.strip()) for line in body.split("\n"))
+    return any(line.strip() and not NOT_SUPPORTED.fullmatch(line.strip()) for line in body.split("\n"))
 
 
 def _qos(body: str) -> Qos:
@@ -143,7 +142,9 @@ def _qos(body: str) -> Qos:
         prio_buffer=_numbers(values.get("buffer")),
         buffer_sizes=_numbers(values.get("receive buffer size (bytes)", "").partition("max_buffer_size")[0] or None),
         cable_len=integer(values["cable len"]) if values.get("cable len") else None,
-        classes=tuple(reader.classes),
+        classes=tuple(
+            replace(one, priorities=tuple(reader.priorities.get(index, ()))) for index, one in enumerate(reader.classes)
+        ),
     )
 
 

@@ -25,7 +25,7 @@ for class in infiniband infiniband_verbs; do
 done
 exit 0
 """
-LOADED = re.compile(r"(?P<name>\S+) \d+ (?:\d+|-) \S+(?: \S+.*)?", re.ASCII)
+LOADED = re.compile(r"(?P<name>\S+) \d+ (?:\d+|-) \S+(?: \S.*)?", re.ASCII | re.DOTALL)
 NAME = re.compile(r"[A-Za-z0-9_.+-]+", re.ASCII)
 
 

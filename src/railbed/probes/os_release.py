@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import number, sections
+from railbed.probes.text import number, sections, shell_words
 
 COMMAND = r"""
 printf '==> os-release <==\n'; cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release 2>/dev/null
@@ -58,15 +57,8 @@ def _assignments(text: str) -> dict[str, str]:
         key, equals, value = line.partition("=")
         if not equals or not key.strip().isidentifier():
             raise ParseError("os-release: expected KEY=value", line=line)
-        values[key.strip()] = _unquoted(value)
+        values[key.strip()] = " ".join(shell_words(value))
     return values
-
-
-def _unquoted(value: str) -> str:
-    try:
-        return " ".join(shlex.split(value))
-    except ValueError:
-        raise ParseError("os-release: a quote that does not end", line=value) from None
 
 
 def _uname(text: str) -> tuple[str | None, str | None]:

@@ -13,10 +13,11 @@ from railbed.probes.text import integer, number, sections
 
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 LINE = re.compile(
-    rf"((?:(?:{ADDRESS}(?::\w+)?|pci[0-9a-fA-F]{{4,8}}:[0-9a-fA-F]{{2}}|[^/:]*)/)*)([^/:\s]+):(.*)", re.ASCII
+    rf"((?:(?:{ADDRESS}(?::\w+)?|pci[0-9a-fA-F]{{4,8}}:[0-9a-fA-F]{{2}}|[^/:]*)/)*+)([^/:\s]+):(.*)",
+    re.ASCII | re.DOTALL,
 )
 """Folders, file and value; of folders only those of PCI have a colon in their names."""
-CARD = re.compile(rf"(?:.*/)?({ADDRESS})/(.*)|(?:.*/)?(net|infiniband)/([^/]+)/device/(.*)", re.ASCII)
+CARD = re.compile(rf"(?:.*/)?({ADDRESS})/(.*)|(?:.*/)?(net|infiniband)/([^/]+)/device/(.*)", re.ASCII | re.DOTALL)
 """Folder of a card, by PCI address or by the interface or RDMA device it is, and what is below."""
 BELOW = re.compile(r"(net|infiniband)/([^/]+)/.*", re.ASCII)
 SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", re.ASCII)

@@ -23,7 +23,7 @@ HEADERS = {4: 28, 6: 48}
 REPLY = re.compile(r"^(?:\[[\d.]+\] )?\d+ bytes from .* time[=<]([\d.]{1,12}) ?ms", re.MULTILINE | re.ASCII)
 TOO_LONG = re.compile(r"message too long|frag needed|packet too big", re.IGNORECASE)
 NEXT_MTU = re.compile(r"mtu ?[=:] ?(\d{1,6})", re.IGNORECASE | re.ASCII)
-UNREACHABLE = re.compile(r".*(unreachable|no route to host|packet filtered|prohibited).*", re.IGNORECASE)
+UNREACHABLE = re.compile(r"unreachable|no route to host|packet filtered|prohibited", re.IGNORECASE)
 FORBIDDEN = re.compile(r"operation not permitted", re.IGNORECASE)
 NO_REPLY = re.compile(r"\b0 (packets )?received")
 REFUSED = re.compile(r"^\S*(ping6?|sh|bash|connect|socket): .*", re.MULTILINE)

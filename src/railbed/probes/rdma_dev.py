@@ -13,7 +13,7 @@ from railbed.probes.text import json_list
 
 LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
 KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}
-WRAPPED = re.compile(rf"\n\s*(?=(?:{'|'.join(sorted(KEYS))}) )")
+WRAPPED = re.compile(rf"\n[^\S\n]*+(?=(?:{'|'.join(sorted(KEYS))}) )")
 """A line broken before a key, as mail and manuals do."""
 
 

@@ -17,7 +17,7 @@ DEVICE_FILES = {"fw_ver", "hca_type", "board_id", "node_guid", "node_type", "nod
 PORT_FILE = re.compile(r"ports/(\d{1,3})/(.+)", re.ASCII)
 DEVICE_PATH = re.compile(
     rf"(?:.*?/)?([^/]+)/(ports/\d{{1,3}}/.+|{'|'.join(sorted(DEVICE_FILES))}|parent|device/numa_node|device/uevent/\w+)",
-    re.ASCII,
+    re.ASCII | re.DOTALL,
 )
 """A file that tells of a device, below whatever folder the tree was saved in."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 
 from railbed.errors import ParseError
@@ -12,6 +13,7 @@ SECTION = re.compile(r"^==> (.*) <==$", re.MULTILINE)
 """The header that a command prints before what belongs to one device, as `head` and `tail` do."""
 
 MAX_INTEGER_DIGITS = 40
+MAX_SHELL_TEXT = 4096
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
@@ -52,6 +54,19 @@ def json_value(text: str) -> object:
     except (ValueError, RecursionError) as error:
         raise ParseError(f"not JSON ({error.__class__.__name__})", line=text.strip()[:80]) from error
     return value
+
+
+def shell_words(text: str) -> list[str]:
+    """Split text as a shell does, raising ParseError where a quote does not end, or the text is too long.
+
+    shlex takes time by the square of a word's length.
+    """
+    if len(text) > MAX_SHELL_TEXT:
+        raise ParseError(f"more than {MAX_SHELL_TEXT} characters", line=text)
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise ParseError("a quote that does not end", line=text) from None
 
 
 def integer(text: str, *, base: int = 10) -> int:

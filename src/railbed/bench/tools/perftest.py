@@ -15,15 +15,14 @@ from railbed.model.statistics import distribution
 from railbed.probes.text import number
 
 BANDWIDTH_SIZE, LATENCY_SIZE = 65536, 2
-TITLE = re.compile(
-    r"^\s*(?:\"?test\"?\s*:\s*\"?)?(?P<what>[\w ]+?)[ _](?:Bidirectional )?(?:BW|Latency)[ _]Test\b", re.MULTILINE
-)
+TITLE = re.compile(r"(?:Bidirectional )?(?:BW|Latency)[ _]Test\b")
+BEFORE_TITLE = re.compile(r"\s*+(?:\"?test\"?\s*+:\s*+\"?)?(?P<what>[\w ]+)[ _]")
 COLUMN = re.compile(
     r"#bytes|#iterations|(?:BW peak|BW average|MsgRate|CPU_Util|t_min|t_max|t_typical|t_avg|t_stdev"
     r"|99% percentile|99\.9% percentile)\s?\[[^\]]*\]|tps average"
 )
 SAMPLE = re.compile(r"^\d+, (\S+)$", re.MULTILINE)
-FIELD = re.compile(r"^\s*\"?(?P<key>[\w.]+)\"?\s*:\s*\"?(?P<value>[^\",{}\n]*?)\"?\s*,?\s*$", re.MULTILINE)
+FIELD = re.compile(r"\"?(?P<key>[\w.]+)\"?\s*+:\s*+\"?(?P<value>[^\",{}]*)\"?\s*+,?")
 GIGABITS = {"Gb/sec": 1.0, "MB/sec": 2**20 * 8e-9, "MiB/sec": 2**20 * 8e-9}
 """Older versions write MB where they mean MiB."""
 CLOCK = "Correlation coefficient"
@@ -43,10 +42,8 @@ STATS = {
 
 def parse(text: str) -> Reading:
     """Read the tables and samples of one test, or its JSON, which in some versions is none."""
-    title = TITLE.search(text)
-    if not title:
-        raise ParseError("no perftest test", line=text.strip().splitlines()[-1] if text.strip() else "")
-    whole = "read" in title["what"].lower() or "atomic" in title["what"].lower()
+    test = _test(text).lower()
+    whole = "read" in test or "atomic" in test
     latency = "round_trip" if whole else "half_round_trip"
     rows = list(_rows(text)) or list(_json_rows(text))
     if not rows:
@@ -59,13 +56,23 @@ def parse(text: str) -> Reading:
     return Reading(values=tuple(values), samples=samples)
 
 
+def _test(text: str) -> str:
+    """Return what the first title says before `BW Test` or `Latency Test`."""
+    for line in text.splitlines():
+        title = TITLE.search(line)
+        before = BEFORE_TITLE.fullmatch(line[: title.start()]) if title else None
+        if before:
+            return before["what"]
+    raise ParseError("no perftest test", line=text.strip().splitlines()[-1] if text.strip() else "")
+
+
 def _rows(text: str) -> Iterator[dict[str, str]]:
     """Yield the lines under each heading; a line with fewer values than the heading was cut short."""
     columns: list[str] = []
     for line in text.splitlines():
         if "#bytes" in line:
             columns = COLUMN.findall(line)
-        elif columns and re.match(r"\s*\d+\s+\d+\s", line):
+        elif columns and re.match(r"\s*+\d++\s++\d++\s", line):
             cells = line.partition(CLOCK)[0].split()
             if len(cells) != len(columns):
                 raise ParseError("a result that was cut short", line=line)
@@ -74,7 +81,8 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
 
 def _json_rows(text: str) -> Iterator[dict[str, str]]:
     """Yield the result of `--out_json`: one pair a line, with or without quotes."""
-    fields = {match["key"]: match["value"].strip() for match in FIELD.finditer(text)}
+    matches = [FIELD.fullmatch(line.strip()) for line in text.splitlines()]
+    fields = {match["key"]: match["value"].strip() for match in matches if match}
     if "MsgSize" not in fields:
         return
     if "BW_average" in fields:

@@ -9,7 +9,7 @@ from railbed.errors import ParseError
 from railbed.model.statistics import distribution
 from railbed.probes.text import number
 
-REPLY = re.compile(r"icmp_seq=\d+ .*\btime=(?P<ms>[\d.]+) ms", re.MULTILINE)
+REPLY = re.compile(r"icmp_seq=\d{1,10} .{0,80}?\btime=(?P<ms>[\d.]{1,20}) ms")
 COUNTS = re.compile(r"(?P<sent>\d{1,9}) packets transmitted, (?P<received>\d{1,9}) (?:packets )?received")
 SUMMARY = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = ([\d.]+)/([\d.]+)/([\d.]+)")
 UNREACHABLE = re.compile(r"^From .*?: icmp_seq=\d+ (?P<why>.+)$|^From \S+ icmp_seq=\d+ (?P<also>.+)$", re.MULTILINE)

@@ -1,0 +1,285 @@
+"""Finds regular expressions whose time grows faster than their input.
+
+Inputs are made from the expression itself: for every repeat in it a text that leads there, then one character or piece
+that the repeat takes, many times, then something that lets the match fail. Time is processor time of this thread, the
+best of several runs, and only growth counts, so a busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from re import _constants as codes  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from types import ModuleType
+from typing import Any
+
+import railbed
+
+CHARACTERS = "aAfxZ0179 \t\n\r\x00\x1b.:;,-_=+/\\|'\"`~@#$%^&*!?()[]{}<>é²\u2028"
+SUFFIXES = ("", "\x01", "\n!", " x")
+SMALL = (20, 28, 40, 56, 80, 112, 160, 220)
+LENGTH = 1500
+SUSPICIOUS_SECONDS = 0.001
+FACTOR = 8
+SUPERLINEAR = 24
+"""Eight times the input takes 8 times as long where time is linear, and 64 times where it is quadratic."""
+METHODS = {"search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
+STRING_METHODS = {"split"}
+SKIPPED = ("railbed.lab.vm.guest", "railbed.__main__")
+
+
+@dataclass(slots=True)
+class Expression:
+    """A regular expression of the source, and how it is used."""
+
+    pattern: re.Pattern[Any]
+    where: str
+    methods: set[str] = field(default_factory=set)
+
+    def calls(self) -> Iterator[Callable[[Any], object]]:
+        """Yield what is to be measured: all ways in which it is used, or all there are where that is not known."""
+        methods = self.methods or {"search", "match", "fullmatch"}
+        if methods & {"findall", "finditer", "sub", "subn", "split"}:
+            yield lambda text: sum(1 for _ in self.pattern.finditer(text))
+        for name in methods & {"search", "match", "fullmatch"}:
+            yield getattr(self.pattern, name)
+
+
+def all_expressions() -> list[Expression]:
+    """Return every regular expression in railbed: those that modules hold, and those that are given in calls."""
+    found: dict[tuple[Any, int], Expression] = {}
+    for module in _modules():
+        tree = ast.parse(inspect.getsource(module))
+        uses = _uses(tree)
+        # What is held in a table is used through a variable.
+        others = set().union(*(methods for name, methods in uses.items() if name not in vars(module))) - STRING_METHODS
+        for name, pattern in _held(module):
+            known = found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, f"{module.__name__}.{name}"))
+            known.methods |= uses.get(name) or others
+        for method, pattern, line in _inline(tree):
+            known = found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, f"{module.__name__}:{line}"))
+            known.methods.add(method)
+    return list(found.values())
+
+
+def unnamed_patterns() -> list[str]:
+    """Return the calls of `re` whose expression is neither a text in the call nor a name's: nobody could collect it."""
+    return [
+        f"{module.__name__}:{call.lineno}"
+        for module in _modules()
+        for call in _re_calls(ast.parse(inspect.getsource(module)))
+        if call.func.attr in METHODS and _literal(call.args[0]) is None  # type: ignore[attr-defined]
+    ]
+
+
+def _modules() -> Iterator[ModuleType]:
+    for info in pkgutil.walk_packages(railbed.__path__, "railbed."):
+        if not info.name.startswith(SKIPPED) and not info.name.endswith("__main__"):
+            yield importlib.import_module(info.name)
+
+
+def _held(module: ModuleType) -> Iterator[tuple[str, re.Pattern[Any]]]:
+    for name, value in vars(module).items():
+        yield from ((name, pattern) for pattern in _patterns(value, depth=3))
+
+
+def _patterns(value: object, depth: int) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif depth and isinstance(value, tuple | list | set | frozenset):
+        for item in value:
+            yield from _patterns(item, depth - 1)
+    elif depth and isinstance(value, dict):
+        for item in (*value, *value.values()):
+            yield from _patterns(item, depth - 1)
+
+
+def _uses(tree: ast.AST) -> dict[str, set[str]]:
+    uses: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
+            uses.setdefault(node.value.id, set()).add(node.attr)
+    return uses
+
+
+def _re_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            if isinstance(owner, ast.Name) and owner.id == "re":
+                yield node
+
+
+def _inline(tree: ast.AST) -> Iterator[tuple[str, re.Pattern[str], int]]:
+    for call in _re_calls(tree):
+        method = call.func.attr  # type: ignore[attr-defined]
+        text = _literal(call.args[0]) if call.args and method in METHODS else None
+        if text is not None:
+            flags = " ".join(ast.unparse(part) for part in (*call.args[2:], *(k.value for k in call.keywords)))
+            number = sum(flag for name, flag in re.RegexFlag.__members__.items() if f"re.{name}" in flags.split())
+            yield method, re.compile(text, number), call.lineno
+
+
+def _literal(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def attacks(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield (prefix, piece to repeat, suffix) that may make the expression slow."""
+    tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
+    prefixes, pieces = {""}, set(_alphabet(tree))
+    for prefix, body in _repeats(tree, ""):
+        prefixes.add(prefix)
+        pieces.add(_sample(body))
+    whole = _sample(tree)
+    pieces |= {whole, whole[:-1], f"{whole}\n", f"{whole[:-1]}\n", *prefixes}
+    pieces |= {f"{one}{other}" for one in whole[:6] for other in "\n :x"}
+    for prefix in prefixes:
+        for piece in pieces:
+            if piece:
+                yield from ((prefix, piece, suffix) for suffix in SUFFIXES)
+
+
+def _alphabet(tree: Any) -> Iterator[str]:
+    """Yield one character of each kind that an expression tells apart."""
+    classes = list(_classes(tree))
+    kinds: set[tuple[bool, ...]] = set()
+    for char in CHARACTERS:
+        kind = tuple(_takes(items, char) for items in classes)
+        if kind not in kinds:
+            kinds.add(kind)
+            yield char
+
+
+def _classes(tree: Any) -> Iterator[Any]:
+    yield [(codes.LITERAL, ord("\n"))]
+    for code, value in tree:
+        if code is codes.IN:
+            yield value
+        elif code in (codes.LITERAL, codes.NOT_LITERAL):
+            yield [(codes.LITERAL, value)]
+        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+            yield from _classes(value[2])
+        elif code is codes.SUBPATTERN:
+            yield from _classes(value[3])
+        elif code is codes.BRANCH:
+            for branch in value[1]:
+                yield from _classes(branch)
+        elif code in (codes.ASSERT, codes.ASSERT_NOT):
+            yield from _classes(value[1])
+        elif code is codes.ATOMIC_GROUP:
+            yield from _classes(value)
+
+
+def _repeats(tree: Any, before: str) -> Iterator[tuple[str, Any]]:
+    """Yield each repeat with a text that leads to it."""
+    for code, value in tree:
+        if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+            yield before, value[2]
+            yield from _repeats(value[2], before)
+        elif code is codes.SUBPATTERN:
+            yield from _repeats(value[3], before)
+        elif code is codes.BRANCH:
+            for branch in value[1]:
+                yield from _repeats(branch, before)
+        elif code in (codes.ASSERT, codes.ASSERT_NOT):
+            yield from _repeats(value[1], before)
+        elif code is codes.ATOMIC_GROUP:
+            yield from _repeats(value, before)
+        before += _sample([(code, value)])
+
+
+def _sample(tree: Any) -> str:
+    """Return a text that a part of an expression takes."""
+    text = ""
+    for code, value in tree:
+        if code is codes.LITERAL:
+            text += chr(value)
+        elif code is codes.NOT_LITERAL:
+            text += "x" if value != ord("x") else "y"
+        elif code is codes.ANY:
+            text += "x"
+        elif code is codes.IN:
+            text += next((char for char in CHARACTERS if _takes(value, char)), "")
+        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
+            text += _sample(value[2]) * max(1, min(value[0], 20))
+        elif code is codes.SUBPATTERN:
+            text += _sample(value[3])
+        elif code is codes.BRANCH:
+            text += _sample(value[1][0])
+        elif code is codes.ATOMIC_GROUP:
+            text += _sample(value)
+    return text
+
+
+def _takes(items: Any, char: str) -> bool:
+    negated = bool(items) and items[0][0] is codes.NEGATE
+    found = any(_item_takes(code, value, char) for code, value in items)
+    return found != negated
+
+
+def _item_takes(code: Any, value: Any, char: str) -> bool:
+    if code is codes.LITERAL:
+        return bool(ord(char) == value)
+    if code is codes.RANGE:
+        return bool(value[0] <= ord(char) <= value[1])
+    if code is codes.CATEGORY:
+        kind = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}[str(value).rpartition("_")[2]]
+        return bool(re.match(kind, char)) != ("NOT" in str(value))
+    return False
+
+
+def superlinear(call: Callable[[Any], object], make: Callable[[int], Any]) -> str:
+    """Return how the time of a call grew where it grew faster than its input, or an empty text."""
+    for size in SMALL:  # what is exponential must not be tried on much more
+        seconds = best_of(call, make(size), 1)
+        if seconds > SUSPICIOUS_SECONDS * 10 and best_of(call, make(size), 3) > SUSPICIOUS_SECONDS * 10:
+            return f"{seconds:.3f} s for {size} repeats"
+    if best_of(call, make(LENGTH), 1) < SUSPICIOUS_SECONDS:
+        return ""
+    short = max(best_of(call, make(LENGTH), 5), 1e-6)
+    long = best_of(call, make(LENGTH * FACTOR), 3, enough=short * SUPERLINEAR)
+    return f"{FACTOR} times the input took {long / short:.0f} times as long" if long > short * SUPERLINEAR else ""
+
+
+def best_of(call: Callable[[Any], object], argument: object, times: int, enough: float = 0.0) -> float:
+    """Return the least processor time of several calls; the first that is below `enough` will do."""
+    best = float("inf")
+    for _ in range(times):
+        begun = time.thread_time()
+        call(argument)
+        best = min(best, time.thread_time() - begun)
+        if best < enough:
+            break
+    return best
+
+
+def slow_inputs(expression: Expression) -> list[str]:
+    """Return the inputs for which an expression takes more than linear time."""
+    as_bytes = isinstance(expression.pattern.pattern, bytes)
+    found: list[str] = []
+    for call in expression.calls():
+        for prefix, piece, suffix in attacks(expression.pattern):
+
+            def make(count: int, parts: tuple[str, str, str] = (prefix, piece, suffix)) -> str | bytes:
+                before, repeated, after = parts
+                text = before + repeated * max(1, count // len(repeated)) + after
+                return text.encode() if as_bytes else text
+
+            if grew := superlinear(call, make):
+                found.append(f"{prefix[:40]!r} + {piece[:40]!r} × n + {suffix!r}: {grew}")
+                if len(found) >= 1:
+                    return found
+    return found
+
+
+def all_of(expressions: Iterable[Expression]) -> dict[str, list[str]]:
+    """Return the slow inputs of every expression that has any."""
+    return {one.where: slow for one in expressions if (slow := slow_inputs(one))}
