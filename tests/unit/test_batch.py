@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from railbed.model.output import Output
+from railbed.errors import Unreachable
+from railbed.model.output import MAX_OUTPUT_BYTES, Output
 from railbed.transport import batch
-from railbed.transport.base import MAX_OUTPUT_BYTES, Command
+from railbed.transport.base import Command
 from railbed.transport.local import LocalTransport
 
 
@@ -68,15 +69,34 @@ async def test_what_a_script_does_to_its_shell_stays_with_it() -> None:
     assert after.stdout.decode() == f"unset {Path.cwd()}\nstill here\n"
 
 
-async def test_ten_megabytes_are_cut_and_said_to_be() -> None:
+@pytest.mark.parametrize("printing", ["yes", "yes >&2", "trap '' TERM; while :; do echo xxxxxxxxxxxxxxxx; done"])
+async def test_a_command_that_never_stops_printing_is_cut_off(printing: str) -> None:
     big, after = await run(
-        Command(key="big", script="head -c 10000000 /dev/zero; head -c 3000000 /dev/zero >&2"),
+        Command(key="big", script=printing, timeout=500),
         Command(key="after", script="echo after"),
     )
-    assert len(big.stdout) == MAX_OUTPUT_BYTES
-    assert big.truncated
+    assert (big.exit, big.truncated, big.failure) == (None, True, "printed more than 4 MiB and was cut off")
+    assert max(len(big.stdout), len(big.stderr)) == MAX_OUTPUT_BYTES
     assert not after.truncated
     assert after.stdout == b"after\n"
+
+
+async def test_three_megabytes_are_kept_on_both_streams() -> None:
+    (big,) = await run(Command(key="big", script="head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2"))
+    assert (len(big.stdout), len(big.stderr), big.truncated, big.exit) == (3_000_000, 3_000_000, False, 0)
+
+
+async def test_a_login_that_never_stops_printing_is_unreachable() -> None:
+    async def prints_before(command: str) -> list[Output]:
+        here = LocalTransport("here")
+        outputs = batch.run_batch(
+            "here", lambda line: here.open(f"yes | cat; {line}"), [Command(key="a", script=command)]
+        )
+        async with aclosing(outputs):
+            return [output async for output in outputs]
+
+    with pytest.raises(Unreachable, match="its login printed more than 4 MiB before a command could start"):
+        await prints_before("echo")
 
 
 async def test_bytes_that_are_no_text() -> None:

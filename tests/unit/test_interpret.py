@@ -39,7 +39,9 @@ def test_a_tool_that_complains_but_answers_is_read() -> None:
         ({"exit": 127}, "ip is not installed"),
         ({"exit": None, "failure": "did not finish within 10 s"}, "ip_link did not finish within 10 s"),
         ({"exit": 2, "stderr": b"Cannot open netlink socket\n"}, "ip_link exited with 2: Cannot open netlink socket"),
-        ({"stdout": b"x" * 2**20, "truncated": True}, "ip_link printed more than 1 MiB; cut"),
+        ({"stdout": b"x" * 2**20, "truncated": True}, "ip_link printed more than 4 MiB"),
+        ({"stdout": b"x" * (4 * 2**20 + 1)}, "ip_link printed more than 4 MiB"),
+        ({"exit": 2, "stderr": b"\n" + b"y" * 2**20}, f"ip_link exited with 2: {'y' * 400}"),
         ({"stdout": b"Object \xff is unknown"}, "not understood"),
         ({"stdout": FINE[:20]}, "not understood"),
     ],
@@ -49,6 +51,22 @@ def test_why_not(changes: dict[str, object], reason: str) -> None:
     assert isinstance(reading, Unknown)
     assert reason in reading.reason
     assert not reading.device_failed
+
+
+def test_a_line_without_end_is_kept_from_the_parser() -> None:
+    def parse(_: str) -> str:
+        raise AssertionError("it was parsed")
+
+    probe = Probe(name="x", title="", command="x", parse=parse, facts=str)
+    reading = interpret(probe, output(stdout=b"fine\n" + b"x" * (64 * 1024 + 1)))
+    assert isinstance(reading, Unknown)
+    assert reading.reason == "x printed a line of more than 64 KiB"
+    assert len(reading.evidence) == 2000
+
+
+def test_json_may_be_one_line() -> None:
+    links = b",".join(b'{"ifname":"eth%d","mtu":1500,"operstate":"UP","flags":[]}' % number for number in range(3000))
+    assert isinstance(interpret(ip_link.PROBE, output(stdout=b"[" + links + b"]")), Known)
 
 
 def test_sudo_that_wants_a_password() -> None:

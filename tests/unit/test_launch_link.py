@@ -1,4 +1,4 @@
-"""Our end of an agent that does not come to speak."""
+"""Our end of an agent: one that does not come to speak, and one that does not stop."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch import link
-from railbed.launch.link import Heard, Link
+from railbed.launch.link import MAX_LINE_BYTES, Heard, Link, _Lines
 
 
 class SilentFleet:
@@ -39,3 +40,34 @@ async def test_an_agent_that_never_starts_is_not_called_silent(monkeypatch: pyte
     assert heard.message["kind"] == "lost"
     assert "did not start" in str(heard.message["why"])
     assert "login shell" in str(heard.message["why"])
+
+
+class Prints:
+    """A program that prints what it is given, piece by piece."""
+
+    def __init__(self, *pieces: bytes, endless: bytes = b"") -> None:
+        self._pieces = list(pieces)
+        self._endless = endless
+        self.given = 0
+
+    async def write(self, data: bytes) -> None:
+        raise AssertionError(data)
+
+    async def read(self, stream: int) -> bytes:
+        assert stream == 1
+        await asyncio.sleep(0)
+        piece = self._pieces.pop(0) if self._pieces else self._endless
+        self.given += len(piece)
+        return piece
+
+
+async def test_lines() -> None:
+    lines = _Lines(Prints(b"one\ntw", b"o\n", b"torn"))
+    assert [await lines.next(), await lines.next(), await lines.next()] == [b"one", b"two", None]
+
+
+async def test_a_line_without_end_is_cut_off() -> None:
+    program = Prints(endless=b"x" * 65536)
+    with pytest.raises(DeviceError, match="it sent a line of more than 4 MiB"):
+        await _Lines(program).next()
+    assert program.given <= MAX_LINE_BYTES + 65536

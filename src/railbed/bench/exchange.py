@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from railbed.bench.script import Told, unwrapped, wrapped
 from railbed.bench.tool import Call, End, Reading, Tool
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet import Fleet
+from railbed.fleet.worker import Call as WorkerCall
+from railbed.fleet.worker import Failed, Worker
 from railbed.model.output import Output
 from railbed.transport.base import Command
 
@@ -147,7 +150,7 @@ class _Server:
                 await asyncio.wait({client}, timeout=GOODBYE_SECONDS if self._failure() else job.seconds)
             if not client.done():
                 return self._failure() or NotMeasured(reason=f"{job.program} did not end", node=job.call.client.node)
-            outcome = understood(job, client.result())
+            outcome = await _understood_in_time(job, client.result())
         except DeviceError as error:
             return _lost(job.call.client.node, error)
         finally:
@@ -197,11 +200,24 @@ class _Server:
         return unwrapped(self._task.result().text)
 
 
+async def _understood_in_time(job: Job, output: Output) -> tuple[Reading, Told] | NotMeasured:
+    """Return the values, or why there are none; reading them takes no longer than measuring them might have."""
+    async with Worker({job.tool.name: partial(understood, job)}) as worker:
+        (result,) = await worker.run([WorkerCall(name=job.tool.name, argument=output, seconds=job.seconds)])
+    if isinstance(result, Failed):
+        reason = f"railbed's parser of {job.program} {result.reason}"
+        return NotMeasured(reason=reason, remedy="please report it", node=job.call.client.node)
+    outcome: tuple[Reading, Told] | NotMeasured = result.value
+    return outcome
+
+
 def understood(job: Job, output: Output) -> tuple[Reading, Told] | NotMeasured:
     """Return the values in what a client printed, or why there are none."""
-    told = unwrapped(output.text)
     if output.exit is None or output.exit == NOT_FOUND:
         return _refused(job, job.call.client, output)
+    if excess := output.excess():
+        return _refused(job, job.call.client, output, f"it {excess}")
+    told = unwrapped(output.text)
     try:
         reading = job.tool.parse(told.output)
     except ParseError as error:

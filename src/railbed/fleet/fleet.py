@@ -40,7 +40,8 @@ class Fleet:
     ) -> None:
         self.targets = tuple(targets)
         self._reach = reach
-        self._timeout = timeout
+        self.timeout = timeout
+        """Seconds that a device has to answer."""
         self._gate = Gate(at_once)
         self._lateness = Lateness()
         self._open: dict[str, tuple[Transport, AsyncExitStack]] = {}
@@ -104,7 +105,7 @@ class Fleet:
         async with places, self._gate.place() as place:
             start = time.monotonic()
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(self.timeout):
                     await self._collect(target, self._in_time(commands), outputs, place)
             except TimeoutError:
                 failure = self._failure(target.name, outputs, commands, self._no_answer(target.name, outputs), start)
@@ -124,7 +125,7 @@ class Fleet:
 
     def _in_time(self, commands: Sequence[Command]) -> list[Command]:
         """Let no command take more than half of the device's time: one that hangs must not cost what all others say."""
-        return [replace(command, timeout=min(command.timeout, self._timeout / 2)) for command in commands]
+        return [replace(command, timeout=min(command.timeout, self.timeout / 2)) for command in commands]
 
     def _target(self, device: str) -> Target:
         return next(target for target in self.targets if target.name == device)
@@ -149,8 +150,8 @@ class Fleet:
 
     def _no_answer(self, device: str, outputs: Sequence[Output]) -> TimedOut:
         if device in self._open and not outputs:
-            return slow_shell(self._timeout)
-        return TimedOut(f"no answer within {self._timeout:g} s")
+            return slow_shell(self.timeout)
+        return TimedOut(f"no answer within {self.timeout:g} s")
 
     def _failure(
         self, device: str, outputs: Sequence[Output], commands: Sequence[Command], error: DeviceError, start: float

@@ -11,18 +11,23 @@ import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from railbed.fleet.fleet import Answer, Fleet
+from railbed.fleet.worker import Call, Failed, Returned, Worker, called
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
 from railbed.model.pairs import Pair, pairs_of
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
-from railbed.probes.interpret import interpret
+from railbed.probes.interpret import EVIDENCE_CHARS, interpret
 from railbed.transport.base import Command
 
 SECONDS_BETWEEN_READINGS = 1.0
+SMALL_BYTES = 4096
+"""What is understood at once: even a parser that takes time by the square needs half a second for it. Most outputs are
+smaller, and to send them to another process takes longer than to understand them."""
 TESTING_AT_ONCE = 8
 """Nodes that test others at the same time."""
 AGAIN_AT_ONCE = 4
@@ -43,19 +48,23 @@ async def survey(
 ) -> AsyncGenerator[DeviceFacts, None]:
     """Yield what is known of a device each time it has answered; the last is the most."""
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
-    work = _Survey(fleet, cluster, ordered, every_pair=every_pair)
     devices = [target.name for target in fleet.targets if only is None or target.name in only]
-    for phase in (work.read_nodes(devices), work.test_pairs(), work.test_again(), work.read_counters()):
-        async with aclosing(phase) as answers:
-            async for facts in answers:
-                yield facts
+    async with Worker({probe.name: partial(_understand, probe) for probe in ordered}) as worker:
+        work = _Survey(fleet, cluster, ordered, worker, every_pair=every_pair)
+        for phase in (work.read_nodes(devices), work.test_pairs(), work.test_again(), work.read_counters()):
+            async with aclosing(phase) as answers:
+                async for facts in answers:
+                    yield facts
 
 
 class _Survey:
     """What is known so far, and the phases that add to it."""
 
-    def __init__(self, fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], *, every_pair: bool) -> None:
+    def __init__(
+        self, fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], worker: Worker, *, every_pair: bool
+    ) -> None:
         self._fleet = fleet
+        self._worker = worker
         self._cluster = cluster
         self._by_name = {probe.name: probe for probe in probes}
         self._single = [probe for probe in probes if not isinstance(probe.command, PairTest)]
@@ -73,11 +82,11 @@ class _Survey:
                 if answer.failure and answer.failure.timed_out:
                     late.append(answer.device)
                 else:
-                    yield self._add(answer)
+                    yield await self._add(answer)
         again = {device: commands[device] for device in late}
         async with aclosing(self._fleet.run(again, at_once=AGAIN_AT_ONCE)) as answers:
             async for answer in answers:
-                yield self._add(answer)
+                yield await self._add(answer)
 
     async def test_pairs(self) -> AsyncGenerator[DeviceFacts, None]:
         """Let nodes test others, a few nodes at a time."""
@@ -85,7 +94,7 @@ class _Survey:
         commands = {device: self._test_commands(dict.fromkeys(self._tests, pairs[device])) for device in pairs}
         async with aclosing(self._fleet.run(_nonempty(commands), at_once=TESTING_AT_ONCE)) as answers:
             async for answer in answers:
-                yield self._add(answer)
+                yield await self._add(answer)
 
     async def test_again(self) -> AsyncGenerator[DeviceFacts, None]:
         """Test again what timed out, with more patience; what there is no time for, cannot be told.
@@ -99,16 +108,16 @@ class _Survey:
         async with aclosing(self._fleet.run(commands, at_once=AGAIN_AT_ONCE)) as answers:
             async for answer in answers:
                 doubts = waiting.pop(answer.device)
-                yield self._settle(answer)
+                yield await self._settle(answer)
                 cleared = cleared or _count(self._doubts(answer.device)) < _count(doubts)
                 if time.monotonic() > deadline:
                     break
         for device, doubts in waiting.items() if cleared else ():
             yield self._doubt(device, doubts, NOT_AGAIN)
 
-    def _settle(self, answer: Answer) -> DeviceFacts:
+    async def _settle(self, answer: Answer) -> DeviceFacts:
         """Take in a second test; where it came to nothing, the first is in doubt. Old recordings have no second."""
-        facts = self._add(answer)
+        facts = await self._add(answer)
         came_to_nothing = [
             output.key
             for output in answer.outputs
@@ -136,7 +145,7 @@ class _Survey:
         await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
         async with aclosing(self._fleet.run(commands)) as answers:
             async for answer in answers:
-                yield self._add(answer)
+                yield await self._add(answer)
 
     def _answering(self) -> list[str]:
         return [device for device, facts in self._known.items() if not facts.failure]
@@ -168,16 +177,25 @@ class _Survey:
     def _answers(self, device: str) -> bool:
         return device in self._known and not self._known[device].failure
 
-    def _add(self, answer: Answer) -> DeviceFacts:
+    async def _add(self, answer: Answer) -> DeviceFacts:
         counted = [output.received for output in answer.outputs if self._by_name[output.key].twice]
         self._last_counted = max([self._last_counted, *counted])
-        readings: dict[str, tuple[Known[object] | Unknown, ...]] = {
-            output.key: (self._reading(output),) for output in answer.outputs
-        }
+        readings = await self._readings(answer.outputs)
         return self._join(DeviceFacts(device=answer.device, readings=readings, failure=answer.failure))
 
-    def _reading(self, output: Output) -> Known[object] | Unknown:
-        return interpret(self._by_name[output.key], output)
+    async def _readings(self, outputs: Sequence[Output]) -> dict[str, tuple[Known[object] | Unknown, ...]]:
+        """Return what is understood of a device's outputs, which takes no longer than it had to answer."""
+        small = [output for output in outputs if len(output.stdout) <= SMALL_BYTES]
+        large = [output for output in outputs if len(output.stdout) > SMALL_BYTES]
+        seconds = self._fleet.timeout
+        calls = [
+            Call(name=output.key, argument=output, seconds=min(self._by_name[output.key].timeout, seconds / 2))
+            for output in large
+        ]
+        apart = await self._worker.run(calls, seconds=seconds)
+        results = dict(zip((output.key for output in large), apart, strict=True))
+        results |= {output.key: called(partial(_understand, self._by_name[output.key]), output) for output in small}
+        return {output.key: (_reading(output, results[output.key]),) for output in outputs}
 
     def _join(self, new: DeviceFacts) -> DeviceFacts:
         """Put new readings behind those that are known."""
@@ -185,6 +203,25 @@ class _Survey:
         readings = {name: known.get(name, ()) + new.readings.get(name, ()) for name in {**known, **new.readings}}
         self._known[new.device] = DeviceFacts(device=new.device, readings=readings, failure=new.failure)
         return self._known[new.device]
+
+
+def _understand(probe: Probe[Any], output: Output) -> object:
+    """Return the facts alone, or why there are none: the output need not travel back."""
+    reading = interpret(probe, output)
+    return reading.facts if isinstance(reading, Known) else reading
+
+
+def _reading(output: Output, result: Returned | Failed) -> Known[object] | Unknown:
+    match result:
+        case Returned(value=Unknown() as unknown):
+            return unknown
+        case Returned(value=facts):
+            return Known(facts=facts, output=output)
+    return Unknown(
+        reason=f"railbed's parser of {output.key} {result.reason}",
+        remedy="please report it, with a recording (--record DIR)",
+        evidence=output.stdout[:EVIDENCE_CHARS].decode("utf-8", "replace"),
+    )
 
 
 def _command(probe: Probe[Any], script: str) -> Command:

@@ -7,15 +7,17 @@ import contextlib
 import time
 from dataclasses import dataclass, field
 
-from railbed.errors import DeviceError
+from railbed.errors import DeviceError, Unreachable
 from railbed.fleet import Fleet
-from railbed.launch.protocol import BEAT_SECONDS, SILENCE_SECONDS, Message, decode, encode
+from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 from railbed.transport.base import Program
 
 HELLO_SECONDS = 50.0
 """How long an agent may take to start, once the node lets us in: a login shell with slow start-up files takes most of
 it, and so do sixteen nodes that share two processors."""
 LATE = f"its agent did not start within {HELLO_SECONDS:g} s: is its login shell slow (~/.bashrc)?"
+MAX_LINE_BYTES = 4 * LINE_LIMIT
+"""A rank's line has a megabyte at most, and the agent puts it into one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class Link:
 
 
 class _Lines:
+    """What an agent says, line by line. Raises Unreachable where a line has no end."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self._buffer = bytearray()
@@ -130,6 +134,11 @@ class _Lines:
             if not chunk:
                 return None
             self._buffer += chunk
+            if len(self._buffer) > MAX_LINE_BYTES:
+                raise Unreachable(
+                    f"it sent a line of more than {MAX_LINE_BYTES // 2**20} MiB",
+                    hint="something else than our agent writes to its output: look at its shell's start-up files",
+                )
         line = bytes(self._buffer[:at])
         del self._buffer[: at + 1]
         return line

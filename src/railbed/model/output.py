@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_OUTPUT_BYTES = 4 * 2**20
+"""More than any probe prints on any machine; a command that prints more is cut off."""
+MAX_LINE_BYTES = 64 * 1024
+"""Twice the longest line known, with which `ss` lists a thousand processes that share a socket. JSON has no lines."""
+COMPLAINT_CHARS = 400
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
@@ -33,9 +39,17 @@ class Output:
 
     @property
     def complaint(self) -> str:
-        """The first line on standard error, which is what most tools say when they fail."""
-        lines = self.stderr.decode("utf-8", "replace").strip().splitlines()
-        return lines[0].strip() if lines else ""
+        """The first line on standard error, which is what most tools say when they fail; cut short where it is long."""
+        lines = self.stderr.lstrip()[: 4 * COMPLAINT_CHARS].decode("utf-8", "replace").strip().splitlines()
+        return lines[0].strip()[:COMPLAINT_CHARS] if lines else ""
+
+    def excess(self, *, one_line: bool = False) -> str:
+        """Return why it is too much for a parser, as the end of a sentence; `one_line` for what may have no lines."""
+        if self.truncated or len(self.stdout) > MAX_OUTPUT_BYTES:
+            return f"printed more than {MAX_OUTPUT_BYTES // 2**20} MiB"
+        if not one_line and max(map(len, self.stdout.split(b"\n"))) > MAX_LINE_BYTES:
+            return f"printed a line of more than {MAX_LINE_BYTES // 1024} KiB"
+        return ""
 
     @property
     def trouble(self) -> str:

@@ -47,6 +47,8 @@ class Probe(Generic[F_co]):
     """Seconds after which the command is ended on the device."""
     early: bool = False
     """Asked first, before anything else keeps the device busy (clocks)."""
+    one_line: bool = False
+    """All of it may come on one line, as JSON does; a line of text has a limit."""
     twice: bool = False
     """Read again at the end, to see what moves (counters)."""
 

@@ -151,4 +151,5 @@ PROBE = Probe(
     facts=Cpu,
     tool="lscpu",
     package="util-linux",
+    one_line=True,
 )

@@ -81,4 +81,5 @@ PROBE = Probe(
     facts=DcbApp,
     tool="dcb",
     package="iproute2",
+    one_line=True,
 )

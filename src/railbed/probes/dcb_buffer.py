@@ -69,4 +69,5 @@ PROBE = Probe(
     facts=DcbBuffer,
     tool="dcb",
     package="iproute2",
+    one_line=True,
 )

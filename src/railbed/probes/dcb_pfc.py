@@ -65,4 +65,5 @@ PROBE = Probe(
     facts=DcbPfc,
     tool="dcb",
     package="iproute2",
+    one_line=True,
 )

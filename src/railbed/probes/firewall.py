@@ -99,4 +99,5 @@ PROBE = Probe(
     parse=parse,
     facts=Firewall,
     needs_root=True,
+    one_line=True,
 )

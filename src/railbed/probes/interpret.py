@@ -39,13 +39,11 @@ def interpret(probe: Probe[F], output: Output) -> Known[F] | Unknown:
 
 
 def _obstacle(probe: Probe[Any], output: Output) -> Unknown | None:
-    evidence = (output.complaint or output.text)[:EVIDENCE_CHARS]
+    evidence = output.complaint or output.stdout[:EVIDENCE_CHARS].decode("utf-8", "replace")
     if output.failure:
         return Unknown(reason=f"{probe.name} {output.failure}", evidence=evidence)
-    if output.truncated:
-        return Unknown(
-            reason=f"{probe.name} printed more than {len(output.stdout) // 2**20} MiB; cut", evidence=evidence
-        )
+    if excess := output.excess(one_line=probe.one_line):
+        return Unknown(reason=f"{probe.name} {excess}", remedy="look at what it prints there", evidence=evidence)
     if probe.needs_root and output.exit != 0 and "sudo" in output.complaint:
         remedy = f"log in as root, or let this account run `{probe.tool or 'sh'}` through sudo without a password"
         return Unknown(reason=f"{probe.name} needs root", remedy=remedy, evidence=evidence)

@@ -81,4 +81,5 @@ PROBE = Probe(
     facts=Addresses,
     tool="ip",
     package="iproute2",
+    one_line=True,
 )

@@ -84,4 +84,5 @@ PROBE = Probe(
     tool="ip",
     package="iproute2",
     twice=True,
+    one_line=True,
 )

@@ -104,4 +104,5 @@ PROBE = Probe(
     facts=Routes,
     tool="ip",
     package="iproute2",
+    one_line=True,
 )

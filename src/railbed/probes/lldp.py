@@ -121,4 +121,5 @@ PROBE = Probe(
     tool="lldpctl",
     package="lldpd",
     needs_root=True,
+    one_line=True,
 )

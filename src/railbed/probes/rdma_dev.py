@@ -96,4 +96,5 @@ PROBE = Probe(
     facts=RdmaDevs,
     tool="rdma",
     package="iproute2",
+    one_line=True,
 )

@@ -97,4 +97,5 @@ PROBE = Probe(
     facts=RdmaLinks,
     tool="rdma",
     package="iproute2",
+    one_line=True,
 )

@@ -67,4 +67,5 @@ PROBE = Probe(
     tool="rdma",
     package="iproute2",
     twice=True,
+    one_line=True,
 )

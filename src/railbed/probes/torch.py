@@ -125,4 +125,5 @@ PROBE = Probe(
     parse=parse,
     facts=Torch,
     timeout=IMPORT_SECONDS + 10.0,
+    one_line=True,
 )

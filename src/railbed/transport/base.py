@@ -10,9 +10,6 @@ from typing import Protocol
 from railbed.model.cluster import Cluster, Login
 from railbed.model.output import Output
 
-MAX_OUTPUT_BYTES = 4 * 2**20
-"""More than any probe prints on any machine; what is longer is cut, and said to be."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:

@@ -1,8 +1,8 @@
 """Many commands in one round trip: one shell reads a script and frames each command's output with markers.
 
 The same script serves ssh and local. Standard output and standard error are framed apart. A command that does not end
-in its time costs its shell: that is ended with all it started, and the rest of the batch goes on in a new one. So even
-a process in uninterruptible sleep, which nothing can end, holds up nothing but itself.
+in its time, or never stops printing, costs its shell: that is ended with all it started, and the rest of the batch goes
+on in a new one. So even a process in uninterruptible sleep, which nothing can end, holds up nothing but itself.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
 from railbed.errors import TimedOut, Unreachable
-from railbed.model.output import Output
-from railbed.transport.base import MAX_OUTPUT_BYTES, Command, Program
+from railbed.model.output import MAX_OUTPUT_BYTES, Output
+from railbed.transport.base import Command, Program
 
 GREETING_SECONDS = 50.0
 """How long a login shell may take to start. That it lives is seen by the connection, and the time-out of the device
@@ -95,7 +95,10 @@ async def _run_in_one_shell(
                 async with asyncio.timeout(command.timeout):
                     out, err = await _both(stdout, stderr)
             except TimeoutError:
-                yield _unfinished(device, command, stdout.partial(), sent)
+                yield _unfinished(device, command, stdout.kept_bytes(), sent)
+                return
+            except _PrintsTooMuch:
+                yield _cut_off(device, command, stdout.kept_bytes(), stderr.kept_bytes(), sent)
                 return
             if out is None or err is None:
                 raise Unreachable(f"the connection ended in the middle of {command.key}")
@@ -109,8 +112,13 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
             out, err = await _both(stdout, stderr)
     except TimeoutError as error:
         raise slow_shell(GREETING_SECONDS) from error
+    except _PrintsTooMuch as error:
+        raise Unreachable(
+            f"its login printed more than {MAX_OUTPUT_BYTES // 2**20} MiB before a command could start",
+            hint="look at the start-up files of its shell, such as ~/.bashrc and /etc/profile",
+        ) from error
     if out is None or err is None:
-        said = (stdout.partial() or stderr.partial()).decode("utf-8", "replace").strip()
+        said = (stdout.kept_bytes() or stderr.kept_bytes()).decode("utf-8", "replace").strip()
         raise Unreachable(
             f"it ended the session at once{': ' + said.splitlines()[0][:120] if said else ''}",
             hint="the account needs a login shell that can run `sh`",
@@ -128,28 +136,33 @@ def slow_shell(seconds: float) -> TimedOut:
 
 async def _both(stdout: _Frames, stderr: _Frames) -> tuple[_Frame | None, _Frame | None]:
     """Read both streams at once: a command that fills one while we wait on the other would never end."""
-    async with asyncio.TaskGroup() as group:
-        out, err = group.create_task(stdout.next()), group.create_task(stderr.next())
+    try:
+        async with asyncio.TaskGroup() as group:
+            out, err = group.create_task(stdout.next()), group.create_task(stderr.next())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return out.result(), err.result()
+
+
+class _PrintsTooMuch(Exception):
+    """A command printed more than is kept of any."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
     data: bytes
     code: int | None
-    truncated: bool
 
 
 @dataclass(slots=True)
 class _Frames:
-    """Cuts one stream at the markers, keeping no more of a frame than MAX_OUTPUT_BYTES."""
+    """Cuts one stream at the markers. Raises _PrintsTooMuch where a frame has more than MAX_OUTPUT_BYTES."""
 
     shell: Program
     stream: int
     marker: str
     buffer: bytearray = field(default_factory=bytearray)
     kept: bytearray = field(default_factory=bytearray)
-    truncated: bool = False
 
     async def next(self) -> _Frame | None:
         """Return the next frame, or None when the stream ended first."""
@@ -166,23 +179,24 @@ class _Frames:
                 return None
             self.buffer += chunk
 
-    def partial(self) -> bytes:
+    def kept_bytes(self) -> bytes:
+        """Return what there is of a frame that is not whole."""
         return bytes(self.kept + self.buffer)[:MAX_OUTPUT_BYTES]
 
     def _take(self, at: int, end: int, mark_length: int) -> _Frame:
         code = self.buffer[at + mark_length : end].strip()
         self._keep(at)
-        frame = _Frame(bytes(self.kept), int(code) if code.isdigit() else None, self.truncated)
+        frame = _Frame(bytes(self.kept), int(code) if code.isdigit() else None)
         del self.buffer[: end - at + 1]
-        self.kept, self.truncated = bytearray(), False
+        self.kept = bytearray()
         return frame
 
     def _keep(self, count: int) -> None:
-        """Move bytes that hold no marker out of the buffer, dropping what is past the limit."""
-        room = MAX_OUTPUT_BYTES - len(self.kept)
-        self.kept += self.buffer[: min(count, room)]
-        self.truncated = self.truncated or count > room
+        """Move bytes that hold no marker out of the buffer."""
+        self.kept += self.buffer[:count]
         del self.buffer[:count]
+        if len(self.kept) > MAX_OUTPUT_BYTES:
+            raise _PrintsTooMuch
 
 
 def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: float) -> Output:
@@ -195,7 +209,6 @@ def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: flo
         exit=out.code,
         sent=sent,
         received=time.time(),
-        truncated=out.truncated,
     )
 
 
@@ -209,4 +222,19 @@ def _unfinished(device: str, command: Command, partial: bytes, sent: float) -> O
         sent=sent,
         received=time.time(),
         failure=f"did not finish within {command.timeout:g} s",
+    )
+
+
+def _cut_off(device: str, command: Command, out: bytes, err: bytes, sent: float) -> Output:
+    return Output(
+        device=device,
+        key=command.key,
+        command=command.script,
+        stdout=out,
+        stderr=err,
+        exit=None,
+        sent=sent,
+        received=time.time(),
+        truncated=True,
+        failure=f"printed more than {MAX_OUTPUT_BYTES // 2**20} MiB and was cut off",
     )

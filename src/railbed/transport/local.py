@@ -88,7 +88,16 @@ async def _end(process: Process) -> None:
         _signal(process, number)
         with contextlib.suppress(TimeoutError, OSError):
             async with asyncio.timeout(ENDING_SECONDS):
-                await process.communicate()  # not wait(), which waits for pipes that nobody reads, too
+                await _drained(process)
+
+
+async def _drained(process: Process) -> None:
+    """Wait for the end of a process, reading its pipes to their end, and keeping nothing: some never stop printing."""
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        while await stream.read(CHUNK):
+            pass
+    await process.wait()
 
 
 def _signal(process: Process, number: signal.Signals) -> None:

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from railbed import errors
 from railbed.errors import DeviceError, OnlyRecorded, Unreachable, UsageError
-from railbed.model.output import Output
+from railbed.model.output import MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program, Reach, Target, Transport
 from railbed.transport.record import INDEX
 
@@ -125,7 +125,8 @@ def _stdout(folder: Path, name: str) -> bytes:
     try:
         if "\0" in name or name != path.name or path.is_symlink():
             raise UsageError(f"the recording {folder / INDEX} is damaged: {name!r} is no file of its folder")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(MAX_OUTPUT_BYTES + 1)  # more is too much for any parser, and told so
     except FileNotFoundError as error:
         raise UsageError(f"the recording {folder} is damaged: {name} is missing") from error
     except OSError as error:
