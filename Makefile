@@ -11,7 +11,10 @@ APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool pyth
 # The tests start Python hundreds of times: what was compiled is kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-fast lint docs bench soak clean
+# What `make soak` does, one after another: hours that a release is worth, and a commit is not.
+SOAK_STEPS := soak-fuzz soak-x86
+
+.PHONY: setup run test test-fast lint docs bench soak $(SOAK_STEPS) clean
 
 setup: $(STAMP)
 
@@ -49,8 +52,12 @@ bench: setup
 	@$(BIN)/python -m tools.bench_overhead
 	@$(BIN)/python -m tools.bench_failures
 
-# Hours, and only where asked for.
-soak: setup
+soak: $(SOAK_STEPS)
+
+soak-fuzz: setup
+	@$(BIN)/python -m tools.soak_fuzz
+
+soak-x86: setup
 	@PYTHON="$(PYTHON)" APT_PACKAGES="$(QEMU_x86_64) $(QEMU_aarch64)" sh tools/setup.sh "$(VENV)"
 	@$(BIN)/python -m tools.soak_x86
 

@@ -1,80 +1,108 @@
-"""Parsers read foreign text: whatever they are given, they return facts or raise ParseError, and nothing else."""
+"""Foreign text, files and messages: whatever they are given, readers return or refuse, and nothing else.
+
+`make soak` does the same with a million inputs; see tools/soak_fuzz.py.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+import json
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_core import to_json
+from tools import soak_fuzz
 
 from railbed.errors import ParseError
 from railbed.probes.interpret import all_probes
 from tests.support.examples import examples
+from tests.support.mutate import PIECES, VALUES
+from tests.support.readers import Reader, all_readers
 
-CASES = Path(__file__).parent / "cases" / "probes"
-NAMES = sorted(all_probes())
 SETTINGS = settings(
-    max_examples=examples(150), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
+HANGS_SECONDS = 5.0
+"""Of processor time, which no input of this size comes near."""
+SHAPES = {
+    "deep": "[" * 3000,
+    "deep objects": '{"a":' * 3000,
+    "deep and whole": "[" * 900 + "]" * 900,
+    "brackets in a line": "PING 10.1.0.5 (10.1.0.5) from " + "[" * 20_000,
+    "spaces": " " * 20_000,
+    "blank lines": "\n" * 20_000,
+    "a long word": "x" * 60_000,
+    "a long number": "9" * 60_000,
+    "NaN": '{"a": NaN, "b": Infinity, "c": 1e999}',
+    "a surrogate": '"\\ud800"',
+    "directives": "%YAML 1.5\n",
+    "later directives": "---\n%YAML 2.0\n---\nname: x\n",
+    **{f"JSON {json.dumps(value)[:20]}": json.dumps(value) for value in VALUES},
+    **{f"piece {piece!r:.20}": piece for piece in PIECES},
+}
 
 
-def texts_of(probe: str) -> list[str]:
-    return [path.read_bytes().decode("utf-8", "replace") for path in sorted((CASES / probe).glob("*.txt"))]
+def survives(reader: Reader, text: str) -> None:
+    begun = time.thread_time()
+    reader.read(text)
+    assert time.thread_time() - begun < HANGS_SECONDS
 
 
-def parse_survives(probe: str, text: str) -> None:
-    with contextlib.suppress(ParseError):
-        to_json(all_probes()[probe].parse(text))
-
-
-@pytest.mark.parametrize("probe", NAMES)
+@pytest.mark.parametrize("probe", sorted(all_probes()))
 def test_any_text(probe: str) -> None:
     @SETTINGS
     @given(st.text(max_size=400))
-    def survives(text: str) -> None:
-        parse_survives(probe, text)
+    def is_understood_or_refused(text: str) -> None:
+        with contextlib.suppress(ParseError):
+            to_json(all_probes()[probe].parse(text))
 
-    survives()
+    is_understood_or_refused()
 
 
-@pytest.mark.parametrize("probe", NAMES)
-def test_real_text_cut_and_bent(probe: str) -> None:
-    """Cut a real output short, swap pieces of it, splice foreign characters into it."""
-    real = texts_of(probe)
+@pytest.mark.parametrize("name", sorted(all_readers()))
+def test_damaged_inputs(name: str) -> None:
+    reader = all_readers()[name]
+    for index in range(examples(120 if reader.share > 5 else 30)):
+        survives(reader, reader.input(0, index))
 
-    @SETTINGS
-    @given(st.sampled_from(real), st.data())
-    def survives(text: str, data: st.DataObject) -> None:
-        at = data.draw(st.integers(0, len(text)))
-        length = data.draw(st.integers(0, 40))
-        splice = data.draw(
-            st.one_of(
-                st.sampled_from(
-                    [
-                        "",
-                        "\n",
-                        ":",
-                        "\x00",
-                        "-1",
-                        "null",
-                        "{}",
-                        "[]",
-                        "9" * 400,
-                        "\ufffd",
-                        "²",
-                        "1e999",
-                        "NaN",
-                        "\t",
-                        "\r",
-                    ]
-                ),
-                st.text(max_size=20),
-                st.sampled_from(real).map(lambda other: other[:60]),
-            )
-        )
-        parse_survives(probe, text[:at] + splice + text[at + length :])
 
-    survives()
+@pytest.mark.parametrize("name", sorted(all_readers()))
+def test_shapes_that_were_once_too_much(name: str) -> None:
+    for text in SHAPES.values():
+        survives(all_readers()[name], text)
+
+
+@pytest.mark.parametrize("name", sorted(all_readers()))
+def test_what_is_damaged_was_good_before(name: str) -> None:
+    reader = all_readers()[name]
+    assert reader.seeds, "nothing to damage"
+    for text in reader.seeds[:5]:
+        survives(reader, text)
+
+
+def test_an_input_is_the_same_for_the_same_number() -> None:
+    reader = all_readers()["cluster file"]
+    assert [reader.input(7, index) for index in range(20)] == [reader.input(7, index) for index in range(20)]
+    assert reader.input(7, 1) != reader.input(8, 1)
+
+
+def test_the_campaign_counts_and_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(text: str) -> None:
+        if "a" in text:
+            raise KeyError(text[:10])
+
+    tally = soak_fuzz.try_batch(Reader("planted", read, ["a b c", "b c d"]), 0)
+    assert tally.inputs == soak_fuzz.BATCH
+    assert tally.failures
+    assert all("KeyError" in what for _, what in tally.failures)
+    monkeypatch.setattr(soak_fuzz, "SLOW_SECONDS", -1.0)
+    assert any("took" in what for _, what in soak_fuzz.try_batch(Reader("planted", len, ["x"]), 0).failures)
+
+
+def test_a_campaign_tries_every_reader() -> None:
+    assert {name for name, _ in soak_fuzz.batches(0)} == set(all_readers())
+    planned = soak_fuzz.batches(1_000_000)
+    assert abs(len(planned) * soak_fuzz.BATCH - 1_000_000) < 5_000
+    assert len(set(planned)) == len(planned)

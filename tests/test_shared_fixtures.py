@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from railbed.cli.main import run
+from tests.support.readers import all_readers
 
 FIXTURES = Path(__file__).parent.parent.parent / "shared" / "fixtures"
 pytestmark = [pytest.mark.shared, pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared/fixtures here")]
@@ -45,6 +47,23 @@ def test_host_output(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("device", ["mlx4_0", "mlx5_0"])
 def test_sysfs_tree(probe: str, device: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert device in parsed(probe, FIXTURES / "sysfs" / device, capsys)
+
+
+READER_OF = {
+    "ping_mtu__slow": "probe ping_mtu",
+    "iperf3__no_role": "tool iperf3",
+    "perftest__slow": "tool perftest",
+    "cluster__assertion.yaml": "cluster file",
+    "cluster__version.yaml": "cluster file",
+    "cluster__slow.yaml": "cluster file",
+}
+
+
+@pytest.mark.parametrize("path", sorted((FIXTURES / "found").glob("*.txt")), ids=lambda path: path.stem)
+def test_what_was_once_read_badly(path: Path) -> None:
+    begun = time.thread_time()
+    all_readers()[READER_OF[path.stem]].read(path.read_bytes().decode("utf-8", "replace"))
+    assert time.thread_time() - begun < 1.0
 
 
 def test_every_host_file_is_there() -> None:

@@ -25,7 +25,15 @@ TOGETHER = "global_tokens_per_second"
 
 
 def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
-    """Yield what is kept of a rank's message."""
+    """Yield what is kept of a rank's message; of one that is not understood, that it came."""
+    try:
+        records = list(_records_of(node, rank, said))
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
+        records = [Event(name="notice", message=f"{node}/rank{rank} sent a message that is not understood")]
+    yield from records
+
+
+def _records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
     match said:
         case {"kind": "progress" | "evaluation" | "memory", "step": int(step)}:
             yield from _measurements(node, rank, step, said)

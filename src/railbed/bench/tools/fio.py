@@ -60,7 +60,7 @@ def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) 
 
 def _number(fields: Fields, key: str) -> float:
     value = dict(fields.items()).get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
         raise ParseError(f"field {key!r} is not a number", line=str(value)[:80])
     return number(repr(float(value)))
 

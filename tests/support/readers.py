@@ -1,0 +1,349 @@
+"""Everything that reads what others wrote, each as a function of a text that must return or refuse, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic_core import to_json
+
+from railbed.bench import baseline, experiments, suites
+from railbed.bench.catalogue import all_tools
+from railbed.bench.script import unwrapped
+from railbed.bench.tool import Tool
+from railbed.clusterfile import loads
+from railbed.clusterfile.difference import difference
+from railbed.errors import DeviceError, ParseError, UserError
+from railbed.launch.protocol import decode
+from railbed.model.probe import Probe
+from railbed.model.scrub import scrub
+from railbed.probes.interpret import all_probes
+from railbed.report import describe, read
+from railbed.report.comparing import compared
+from railbed.report.markdown import as_markdown
+from railbed.report.page import as_html
+from railbed.report.sidebyside import describe_both
+from railbed.store import read_record, read_run_in
+from railbed.train import checkpoints, recipes
+from railbed.train.account import records_of
+from railbed.train.worker.tensorfile import read_tensors, write_tensors
+from railbed.train.worker.tokenfile import Tokens
+from railbed.transport.base import Command, Target
+from railbed.transport.replay import replay_from
+from tests.support.mutate import mutated
+
+TESTS = Path(__file__).parent.parent
+CASES = TESTS / "cases"
+SOURCE = TESTS.parent / "src" / "railbed"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Something that reads foreign text."""
+
+    name: str
+    read: Callable[[str], object]
+    """Raises nothing: what is refused as it should be is a value here."""
+    seeds: Sequence[str]
+    share: int = 1
+    """How often it is chosen, beside the others."""
+
+    def input(self, seed: int, index: int) -> str:
+        """Return one of its damaged inputs."""
+        return mutated(self.seeds, random.Random(f"{seed} {self.name} {index}"))  # noqa: S311  (not for secrets)
+
+
+@cache
+def all_readers() -> dict[str, Reader]:
+    """Return every reader by name; the files that they need are in a folder that goes with the process."""
+    folder = Path(_FOLDER.name)
+    found = [*_probes(), *_tools(), *_yaml_files(folder), *_runs(folder), *_training(folder), *_wires(folder)]
+    return {reader.name: reader for reader in found}
+
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="railbed-fuzz-")
+
+
+def _texts(folder: Path, pattern: str = "*.txt") -> list[str]:
+    return [path.read_bytes().decode("utf-8", "replace") for path in sorted(folder.glob(pattern))]
+
+
+def _probes() -> Iterator[Reader]:
+    def read(probe: Probe[Any], text: str) -> None:
+        with suppress(ParseError):
+            to_json(probe.parse(text))
+
+    for name, probe in all_probes().items():
+        yield Reader(f"probe {name}", partial(read, probe), _texts(CASES / "probes" / name), 18)
+
+
+def _tools() -> Iterator[Reader]:
+    def read(tool: Tool, text: str) -> None:
+        with suppress(ParseError):
+            to_json(tool.parse(unwrapped(text).output))
+
+    for name, tool in all_tools().items():
+        yield Reader(
+            f"tool {name}", partial(read, tool), [text[:20_000] for text in _texts(CASES / "tools" / name)], 15
+        )
+
+
+def _yaml_files(folder: Path) -> Iterator[Reader]:
+    def read(load: Callable[[str], object], text: str) -> None:
+        path = folder / "file.yaml"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        with suppress(UserError):
+            load(str(path))
+
+    def read_cluster(text: str) -> None:
+        with suppress(UserError):
+            loads(text, name="cluster.yaml")
+
+    clusters = [*_texts(CASES / "clusterfile", "*.yaml"), *_texts(TESTS.parent / "examples", "*.yaml")]
+    yield Reader("cluster file", read_cluster, clusters, 40)
+    yield Reader("recipe", partial(read, recipes.load), _texts(SOURCE / "train" / "recipes", "*.yaml"), 8)
+    yield Reader("suite", partial(read, suites.load), _texts(SOURCE / "bench" / "suites", "*.yaml"), 8)
+    yield Reader("experiment", partial(read, experiments.load), _texts(SOURCE / "bench" / "experiments", "*.yaml"), 8)
+
+
+RUN = {
+    "id": "x",
+    "verb": "bench",
+    "arguments": ["bench"],
+    "cluster": "lab",
+    "version": "1",
+    "started": 1.79e9,
+    "ended": 1.79e9 + 60,
+    "status": "done",
+    "exit": 0,
+    "verdicts": {"ok": 2},
+    "process": None,
+}
+
+
+def _runs(folder: Path) -> Iterator[Reader]:
+    run, other = folder / "20260101-000000-bench", folder / "20260101-000001-bench"
+    for one in (run, other):
+        one.mkdir()
+        (one / "run.json").write_text(json.dumps(RUN))
+        (one / "cluster.yaml").write_text("name: lab\nnodes: {a: {host: local}}\n")
+        (one / "records.jsonl").write_text(RECORDS)
+
+    def about(text: str) -> None:
+        (run / "run.json").write_text(text, errors="replace")
+        read_run_in(run)
+        (run / "run.json").write_text(json.dumps(RUN))
+
+    def line(text: str) -> None:
+        with suppress(ValueError):
+            read_record(text.encode("utf-8", "replace"))
+
+    def report(text: str) -> None:
+        (run / "records.jsonl").write_text(text, errors="replace")
+        with suppress(UserError):
+            document = describe(read(run))
+            as_html(document)
+            as_markdown(document)
+
+    def compare(text: str) -> None:
+        (run / "records.jsonl").write_text(text, errors="replace")
+        with suppress(UserError):
+            before, after = read(run), read(other)
+            as_html(describe_both(before, after, compared(before, after)))
+
+    def cluster_of_a_run(text: str) -> None:
+        with suppress(UserError):
+            first = loads("name: lab\nnodes: {a: {host: local}}\n", name="a")
+            difference(first, loads(text, name="b"))
+
+    yield Reader("run.json", about, [json.dumps(RUN), json.dumps({**RUN, "status": "running"})], 15)
+    yield Reader("record", line, RECORDS.splitlines(), 20)
+    yield Reader("report", report, [RECORDS, "\n".join(RECORDS.splitlines()[:6])], 3)
+    yield Reader("compare", compare, [RECORDS], 3)
+    yield Reader("cluster difference", cluster_of_a_run, _texts(TESTS.parent / "examples", "*.yaml"), 4)
+
+
+def _records() -> Iterator[dict[str, object]]:
+    yield {"kind": "event", "name": "reading", "data": {"devices": 2}, "time": 1.79e9}
+    yield {"kind": "event", "name": "training", "data": {"run": "x", "recipe": {"steps": 3}, "ranks": [], "hash": "x"}}
+    finding = {
+        "kind": "finding",
+        "check": "mtu",
+        "subject": "a/eth1",
+        "expected": "9000",
+        "observed": "1500",
+        "why": "…",
+    }
+    for verdict in ("ok", "fail", "unknown"):
+        yield {**finding, "verdict": verdict, "remedy": "ip link", "evidence": "x", "time": 1.79e9}
+    for generation in (1, 2):
+        yield {
+            "kind": "event",
+            "name": "generation",
+            "data": {"number": generation, "nodes": ["a", "b"], "ranks": 2, "why": "x", "step": 1},
+            "time": 1.79e9 + generation,
+        }
+        for step in range(1, 6):
+            for name, unit in (
+                ("loss", "nat"),
+                ("step_seconds", "s"),
+                ("tokens_per_second", "token/s"),
+                ("bytes_sent", "byte"),
+            ):
+                labels = {"step": step, "rank": generation - 1, "node": "a"}
+                yield {
+                    "kind": "measurement",
+                    "name": name,
+                    "value": 1.5 / step,
+                    "unit": unit,
+                    "labels": labels,
+                    "time": 1.79e9,
+                }
+    labels = {
+        "test": "ib_write_bw",
+        "from": "a",
+        "to": "b",
+        "size": 65536,
+        "tool": "perftest",
+        "rail": "r",
+        "repeat": 1,
+    }
+    yield {"kind": "measurement", "name": "bandwidth", "value": 9.5, "unit": "Gb/s", "labels": labels, "time": 1.79e9}
+    yield {"kind": "measurement", "name": "retransmits", "value": 0.0, "unit": "1", "labels": labels, "time": 1.79e9}
+    yield {"kind": "change", "subject": "rails.r", "action": "set", "before": "1", "after": "2", "time": 1.79e9}
+    for name in (
+        "checkpoint",
+        "restart",
+        "lost",
+        "transport",
+        "path",
+        "sample",
+        "exported",
+        "answer",
+        "memory",
+        "notice",
+    ):
+        data = {"engine": "gloo", "step": 1, "seconds": 0.5, "text": "x", "verdict": "tcp", "node": "a", "bytes": 1}
+        yield {"kind": "event", "name": name, "subject": "a", "message": "words", "data": data, "time": 1.79e9}
+
+
+RECORDS = "".join(json.dumps(record) + "\n" for record in _records())
+
+
+def _training(folder: Path) -> Iterator[Reader]:
+    tensors = folder / "model.safetensors"
+    write_tensors(tensors, {"a": torch.zeros(2, 3), "b": torch.zeros(1, dtype=torch.int64)}, {"format": "pt"})
+    data = tensors.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].decode()
+
+    def tensor_file(text: str) -> None:
+        head = text.encode("utf-8", "replace")
+        tensors.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
+        with suppress(DeviceError):
+            read_tensors(tensors)
+
+    def raw_tensor_file(text: str) -> None:
+        tensors.write_bytes(text.encode("latin-1", "replace"))
+        with suppress(DeviceError):
+            read_tensors(tensors)
+
+    saved = checkpoints.publish(
+        folder / "checkpoints", 5, lambda to: {"state.json": checkpoints.write_synced(to / "state.json", b"{}")}
+    )
+    manifest = (saved.path / checkpoints.MANIFEST).read_text()
+
+    def checkpoint(text: str) -> None:
+        (saved.path / checkpoints.MANIFEST).write_text(text, errors="replace")
+        with suppress(DeviceError):
+            checkpoints.verified(saved.path)
+
+    def tokens(text: str) -> None:
+        (folder / "tokens.bin").write_bytes(bytes(64))
+        (folder / "tokens.json").write_text(text, errors="replace")
+        with suppress(UserError):
+            Tokens.open(folder)
+
+    about = json.dumps({"tokens": 32, "train": 30, "vocabulary": 9, "end_of_text": 0, "dtype": "uint16", "texts": 1})
+    yield Reader("tensor file's header", tensor_file, [header], 10)
+    yield Reader("tensor file", raw_tensor_file, [data.decode("latin-1")], 6)
+    yield Reader("checkpoint's manifest", checkpoint, [manifest], 8)
+    yield Reader("tokens.json", tokens, [about], 4)
+
+
+def _wires(folder: Path) -> Iterator[Reader]:
+    recording = folder / "recording"
+    (recording / "a").mkdir(parents=True)
+    (recording / "a" / "ip_link.1.out").write_bytes(b"[]")
+    line = {"key": "ip_link", "command": "ip", "exit": 0, "sent": 1.0, "received": 1.5, "truncated": False}
+    line |= {"failure": "", "stderr": "", "stdout": "ip_link.1.out"}
+    error = {"error": "LoginRefused", "message": "no", "hint": "x"}
+
+    async def replay() -> None:
+        async with replay_from(recording)(Target(name="a", host="a")) as transport:
+            async for _ in transport.run([Command(key="ip_link", script="")]):
+                pass
+
+    def index(text: str) -> None:
+        (recording / "a" / "index.jsonl").write_text(text, errors="replace")
+        with suppress(UserError, DeviceError):
+            asyncio.run(replay())
+
+    def message(text: str) -> None:
+        decoded = decode(text.encode("utf-8", "replace"))
+        if decoded is not None:
+            for record in records_of("a", 0, decoded):
+                to_json(record)
+
+    def kept(text: str) -> None:
+        (folder / "x.baseline.json").write_text(text, errors="replace")
+        with suppress(UserError):
+            baseline.read(folder / "x.baseline.json")
+
+    entry = {"middle": 1.0, "spread": 0.1, "unit": "Gb/s", "count": 3}
+    base = json.dumps({"cluster": "lab", "run": "x", "saved": 1.0, "measures": {"bandwidth|a": entry}})
+    lines = [json.dumps(line), json.dumps(error)]
+    yield Reader("recording", index, [f"{one}\n" for one in (*lines, "\n".join(lines))], 8)
+    yield Reader("message of an agent", message, [json.dumps(one) for one in MESSAGES], 15)
+    yield Reader("baseline", kept, [base], 4)
+    secret = [
+        '{"password": "x", "a": ["token abc123def"]}',
+        "password=hunter2 user\n",
+        "://user:pw@host/",
+        "Bearer abc123def",
+    ]
+    yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
+
+
+MESSAGES: tuple[dict[str, object], ...] = (
+    {"kind": "hello", "pid": 1, "host": "a", "python": "3.11"},
+    {
+        "kind": "progress",
+        "step": 3,
+        "loss": 1.5,
+        "step_seconds": 0.1,
+        "global_tokens_per_second": 9.0,
+        "time": 1.0,
+        "samples": [0, 4],
+    },
+    {"kind": "checkpoint", "step": 3, "seconds": 0.5, "hash": "x"},
+    {"kind": "error", "sentence": "it failed", "peer": True},
+    {
+        "kind": "transport",
+        "engine": "gloo",
+        "reason": "no RDMA",
+        "trials": [{"engine": "mpi", "size": 1, "seconds": [0.1]}],
+    },
+    {"kind": "shares", "sentence": "a does more", "cost": "1 %"},
+    {"kind": "resumed", "step": 1},
+    {"kind": "done", "step": 9},
+)

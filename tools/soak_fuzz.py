@@ -1,0 +1,213 @@
+"""The fuzzing campaign: damaged inputs for everything that reads what others wrote, counted by reader.
+
+    python -m tools.soak_fuzz                       INPUTS=1000000 SECONDS=3600 SEED=1 by default, from the environment
+    python -m tools.soak_fuzz READER SEED INDEX     one input again, printed, and then read
+
+A reader must return or refuse: any other exception fails the campaign, and so does an input that takes more than a
+second of processor time. Inputs that fail are kept in a folder. Two processes share the work; one that hangs is ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tests.support.readers import Reader, all_readers
+
+INPUTS = int(os.environ.get("INPUTS", "1000000"))
+SECONDS = float(os.environ.get("SECONDS", "3600"))
+SEED = int(os.environ.get("SEED", "1"))
+PROCESSES = 2
+SLOW_SECONDS = 1.0
+HANG_SECONDS = 60.0
+BATCH = 50
+"""Inputs of one reader between two messages: enough to cost nothing, few enough to see one that hangs."""
+KEPT_PER_READER = 20
+
+
+@dataclass
+class Tally:
+    """What came of one reader's inputs."""
+
+    inputs: int = 0
+    seconds: float = 0.0
+    slowest: float = 0.0
+    slowest_index: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    """The index of an input, and what it did."""
+
+    def add(self, other: Tally) -> None:
+        """Add what another process counted."""
+        self.inputs += other.inputs
+        self.seconds += other.seconds
+        self.failures += other.failures
+        if other.slowest > self.slowest:
+            self.slowest, self.slowest_index = other.slowest, other.slowest_index
+
+
+Batch = tuple[str, int]
+"""Name of a reader, and index of the first input."""
+
+
+def batches(inputs: int) -> list[Batch]:
+    """Return all batches, readers in turns, so that a campaign that is cut short has tried all of them."""
+    readers = all_readers().values()
+    shares = sum(reader.share for reader in readers)
+    counts = {reader.name: max(1, round(inputs * reader.share / shares / BATCH)) for reader in readers}
+    placed = [
+        ((number + 0.5) / count, name, number * BATCH) for name, count in counts.items() for number in range(count)
+    ]
+    return [(name, first) for _, name, first in sorted(placed)]
+
+
+def try_batch(reader: Reader, first: int) -> Tally:
+    """Read some inputs and return what came of them."""
+    tally = Tally()
+    for index in range(first, first + BATCH):
+        text = reader.input(SEED, index)
+        begun = time.thread_time()
+        try:
+            reader.read(text)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            tally.failures.append((index, f"{type(error).__name__}: {str(error)[:160]} ({where})"))
+        took = time.thread_time() - begun
+        tally.inputs += 1
+        tally.seconds += took
+        if took > tally.slowest:
+            tally.slowest, tally.slowest_index = took, index
+        if took > SLOW_SECONDS:
+            tally.failures.append((index, f"took {took:.1f} s"))
+    return tally
+
+
+def work(control: Connection) -> None:
+    """Try the batches that come, until there are no more."""
+    readers = all_readers()
+    while batch := control.recv():
+        name, first = batch
+        control.send(try_batch(readers[name], first))
+
+
+class Helper:
+    """One process, and the batch it is at."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self.control, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(theirs,), daemon=True)
+        self._process.start()
+        self.batch: Batch | None = None
+        self._begun = 0.0
+
+    def give(self, batch: Batch) -> None:
+        """Let it try a batch."""
+        self.batch, self._begun = batch, time.monotonic()
+        self.control.send(batch)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it has been at its batch for too long, or is gone."""
+        return self.batch is not None and (
+            time.monotonic() - self._begun > HANG_SECONDS + BATCH * SLOW_SECONDS or not self._process.is_alive()
+        )
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+
+def campaign(inputs: int, seconds: float) -> dict[str, Tally]:
+    """Return what came of every reader's inputs."""
+    tallies = {name: Tally() for name in all_readers()}
+    left: Iterator[Batch] = iter(batches(inputs))
+    deadline = time.monotonic() + seconds
+    helpers = [Helper() for _ in range(PROCESSES)]
+    for helper in helpers:
+        _next(helper, left, deadline)
+    while busy := [helper for helper in helpers if helper.batch]:
+        for helper in busy:
+            if helper.control.poll(0.05):
+                answer: Any = helper.control.recv()
+                assert helper.batch
+                tallies[helper.batch[0]].add(answer)
+                _next(helper, left, deadline)
+            elif helper.hangs:
+                assert helper.batch
+                name, first = helper.batch
+                tallies[name].failures.append((first, f"one of {BATCH} inputs from here hung, or ended the process"))
+                helper.end()
+                helpers[helpers.index(helper)] = replacement = Helper()
+                _next(replacement, left, deadline)
+    for helper in helpers:
+        helper.end()
+    return tallies
+
+
+def _next(helper: Helper, left: Iterator[Batch], deadline: float) -> None:
+    batch = next(left, None) if time.monotonic() < deadline else None
+    helper.batch = None
+    if batch:
+        helper.give(batch)
+
+
+def show(tallies: dict[str, Tally], took: float) -> None:
+    """Print a table, and where the inputs that failed are kept."""
+    print(f"{'reader':<28}{'inputs':>9}{'CPU':>9}{'slowest':>11}  at index   failed")
+    for name, tally in sorted(tallies.items()):
+        print(
+            f"{name:<28}{tally.inputs:>9,}{tally.seconds:>7.1f} s{tally.slowest * 1e3:>8.1f} ms"
+            f"{tally.slowest_index:>10}{len(tally.failures):>9}"
+        )
+    inputs, failed = sum(one.inputs for one in tallies.values()), sum(len(one.failures) for one in tallies.values())
+    slowest = max(tallies.values(), key=lambda one: one.slowest).slowest
+    print(f"{inputs:,} inputs in {took:.0f} s, seed {SEED}: {failed} failed; the slowest took {slowest * 1e3:.0f} ms")
+
+
+def keep_failures(tallies: dict[str, Tally]) -> None:
+    """Write the inputs that failed to files, and say how to try each again."""
+    folder = Path(tempfile.mkdtemp(prefix="railbed-soak-"))
+    for name, tally in tallies.items():
+        for index, what in tally.failures[:KEPT_PER_READER]:
+            path = folder / f"{name.replace(' ', '_').replace(chr(39), '')}.{index}.txt"
+            path.write_text(all_readers()[name].input(SEED, index), encoding="utf-8", errors="replace")
+            print(f"{name} {index}: {what}\n  {path}\n  python -m tools.soak_fuzz {name!r} {SEED} {index}")
+
+
+def again(name: str, seed: int, index: int) -> None:
+    """Print one input, and read it."""
+    reader = all_readers()[name]
+    text = reader.input(seed, index)
+    print(ascii(text), flush=True)
+    begun = time.thread_time()
+    reader.read(text)
+    print(f"{time.thread_time() - begun:.3f} s")
+
+
+def main() -> int:
+    """Run the campaign, or one input."""
+    if len(sys.argv) == 4:
+        again(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+        return 0
+    begun = time.monotonic()
+    tallies = campaign(INPUTS, SECONDS)
+    show(tallies, time.monotonic() - begun)
+    if any(tally.failures for tally in tallies.values()):
+        keep_failures(tallies)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
