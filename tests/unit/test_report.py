@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import UsageError
+from railbed.model.printable import clean
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, Table, Text
@@ -22,7 +23,7 @@ from railbed.report.history import restarts
 from railbed.report.page import _policy, as_html
 from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
 from railbed.report.thin import MOST, thin
-from railbed.report.words import JOIN, clean, counted, listed, percent, plural, seconds, size
+from railbed.report.words import JOIN, counted, listed, percent, plural, seconds, size
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from pydantic_core import to_json
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +20,7 @@ from railbed.bench.versus import compare_arms
 from railbed.bench.visits import read_first_visit
 from railbed.cli.benchnote import Noted
 from railbed.cli.benchscreen import BenchScreen
+from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
@@ -108,7 +108,7 @@ def _save(path: Path, noted: Noted, cluster: str) -> None:
 
 
 def _say(sentence: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(sentence))
+    SafeConsole(stderr=True, highlight=False, soft_wrap=True).print(Text(sentence))
 
 
 def _list(*, as_json: bool) -> None:
@@ -122,7 +122,7 @@ def _list(*, as_json: bool) -> None:
                 line = to_json({"kind": kind, "name": name, "description": description})
                 sys.stdout.write(line.decode() + "\n")
         return
-    console = Console(highlight=False)
+    console = SafeConsole(highlight=False)
     for title, entries in (("suites", found), ("experiments", questions), ("tests", tests)):
         table = Table(
             title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False

@@ -6,15 +6,16 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from railbed.bench.arms import DIFFERENCE
 from railbed.cli.bar import BarScreen
-from railbed.cli.tables import STYLES, WIDE, TextScreen, printable
+from railbed.cli.console import SafeConsole
+from railbed.cli.tables import STYLES, WIDE, TextScreen
 from railbed.model.amount import number
+from railbed.model.printable import printable
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.model.statistics import median
 
@@ -40,7 +41,7 @@ class BenchScreen(BarScreen):
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose
         self._findings = TextScreen(verbose=verbose, told_before=frozenset({DIFFERENCE}))
-        self._out = Console(highlight=False)
+        self._out = SafeConsole(highlight=False)
         self._values: dict[Group, dict[str, list[float]]] = {}
         self._answers: list[Text] = []
         self._left = self._done = 0.0
@@ -50,7 +51,7 @@ class BenchScreen(BarScreen):
             TextColumn("measuring"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[left]}  {task.fields[now]}"),
-            console=Console(stderr=True, highlight=False),
+            console=SafeConsole(stderr=True, highlight=False),
             transient=True,
             disable=not sys.stderr.isatty(),
         )

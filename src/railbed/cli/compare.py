@@ -10,15 +10,16 @@ from typing import Annotated
 
 import typer
 from pydantic_core import to_json
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
-from railbed.cli.tables import change_line, printable
+from railbed.cli.tables import change_line
 from railbed.errors import UsageError
+from railbed.model.printable import printable
 from railbed.model.record import Event, Finding
 from railbed.report import Document
 from railbed.report.changes import change_in_words, own_labels
@@ -118,7 +119,7 @@ def _as_json(found: Compared) -> None:
 
 
 def _show(first: RunData, second: RunData, found: Compared, *, everything: bool) -> None:
-    console = Console(highlight=False)
+    console = SafeConsole(highlight=False)
     names = {"before": first.summary.id, "after": second.summary.id}
     most = sys.maxsize if everything else MOST_ROWS
     _show_numbers(console, "changed:", found.changed, found, most)
@@ -145,7 +146,7 @@ def _show(first: RunData, second: RunData, found: Compared, *, everything: bool)
         console.print("the cluster files are equal")
 
 
-def _show_numbers(console: Console, title: str, numbers: Sequence[Changed], found: Compared, most: int) -> None:
+def _show_numbers(console: SafeConsole, title: str, numbers: Sequence[Changed], found: Compared, most: int) -> None:
     if not numbers:
         return
     console.print(Text(title, style="bold"))
@@ -159,7 +160,7 @@ def _setting(one: Setting) -> Text:
     return Text.assemble((printable(one.key), "bold"), f": {before} → {after}")
 
 
-def _show_lone(console: Console, title: str, alone: Sequence[Lone], *, everything: bool) -> None:
+def _show_lone(console: SafeConsole, title: str, alone: Sequence[Lone], *, everything: bool) -> None:
     """Name what only one run has; of measures, only how many of them, for there may be hundreds."""
     for kind in ("measure", "node", "rank", "event"):
         several = [one for one in alone if one.kind == kind]

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
 from rich.text import Text
 
 from railbed import clusterfile
 from railbed.cli.advice import cluster_option, use_cluster_file
+from railbed.cli.console import SafeConsole
 from railbed.cli.exits import FOUND, OK
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
@@ -236,7 +236,7 @@ def _rewritten(data: bytes, found: Cluster, *, name: str) -> bytes:
 
 
 def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
-    console = Console(stderr=True, highlight=False)
+    console = SafeConsole(stderr=True, highlight=False)
     rdma_ports = sum(bool(port.rdma) for _, port in found.ports())
     gpus = sum(len(node.gpus) for node in found.nodes.values())
     counts = f"{len(found.nodes)} nodes, {len(found.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"

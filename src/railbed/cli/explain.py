@@ -6,10 +6,10 @@ import sys
 from typing import Any
 
 from pydantic_core import to_json
-from rich.console import Console
 from rich.text import Text
 
 from railbed.check.rule import HEADINGS, Check
+from railbed.cli.console import SafeConsole
 
 
 def explain_rule(rule: Check[Any], *, as_json: bool) -> None:
@@ -23,7 +23,7 @@ def explain_rule(rule: Check[Any], *, as_json: bool) -> None:
         parts = {heading.lower().replace(" ", "_"): text for heading, text in sections.items()}
         sys.stdout.write(to_json({"kind": "rule", "check": rule.name, "title": rule.title, **parts}).decode() + "\n")
         return
-    console = Console(highlight=False)
+    console = SafeConsole(highlight=False)
     console.print(Text.assemble((rule.name, "bold"), f"  {rule.title}"))
     for heading, text in sections.items():
         console.print(Text(f"\n{heading}", style="bold"))

@@ -20,6 +20,7 @@ from railbed import __version__
 from railbed.cli import ctrlc
 from railbed.cli.advice import use_cluster_file, with_cluster
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
+from railbed.cli.stream import SafeStream
 from railbed.cli.summary import stand_in
 from railbed.cli.usage import complaint
 from railbed.errors import RailbedError
@@ -114,13 +115,15 @@ def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending
 
 
 def _prepare_streams() -> None:
-    """Make closed streams harmless, and characters that the terminal does not know replaceable."""
+    """Make closed streams, characters that the terminal does not know, and what would steer it harmless."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (until the end)
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+        if not isinstance(getattr(sys, name), SafeStream):
+            setattr(sys, name, SafeStream(getattr(sys, name)))
 
 
 def _drop_output() -> None:

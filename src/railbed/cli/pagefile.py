@@ -14,7 +14,10 @@ STANDARD_OUTPUT = Path("-")
 def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
     """Write to a file, whole or not at all, or to standard output."""
     if path == STANDARD_OUTPUT:
-        sys.stdout.write(content.decode())
+        # As it is: what it quotes was cleaned when it was made, and a page's own script may hold any character.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
         return
     if path.exists() and not path.is_file():
         raise UsageError(f"cannot write the page to {path}: it is no file", hint=hint)

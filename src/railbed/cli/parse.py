@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from pydantic_core import to_json
-from rich.console import Console
 from rich.table import Table
 
+from railbed.cli.console import SafeConsole
 from railbed.errors import ParseError, UsageError
 from railbed.model.probe import Probe
 from railbed.probes.interpret import all_probes
@@ -49,7 +49,7 @@ def _list() -> None:
     table.add_column("reads", overflow="fold")
     for name, probe in all_probes().items():
         table.add_row(name, probe.title)
-    Console(highlight=False).print(table)
+    SafeConsole(highlight=False).print(table)
 
 
 def _probe(name: str) -> Probe[Any]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from railbed.cli.tables import STYLES, printable
+from railbed.cli.tables import STYLES
+from railbed.model.printable import printable
 from railbed.model.record import Event, Verdict
 
 

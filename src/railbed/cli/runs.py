@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from pydantic_core import to_json
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
-from railbed.cli.tables import printable
+from railbed.model.printable import printable
 from railbed.model.record import Verdict
 from railbed.store import RunSummary, list_runs
 
@@ -26,14 +26,14 @@ def runs_command(as_json: JsonOption = False) -> int:
             sys.stdout.write(to_json({"kind": "run", **to_dict(run)}).decode() + "\n")
         return 0
     if not runs:
-        Console(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
+        SafeConsole(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
         return 0
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("run", "cluster", "took", "status", "result"):
         table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
         table.add_row(run.id, Text(printable(run.cluster)), _took(run), run.status, _result(run))
-    Console(highlight=False).print(table)
+    SafeConsole(highlight=False).print(table)
     return 0
 
 

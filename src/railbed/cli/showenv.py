@@ -6,16 +6,16 @@ import json
 import sys
 from collections.abc import Mapping
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from railbed.cli.console import SafeConsole
 from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import DEVICE, OK
-from railbed.cli.tables import printable
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts
 from railbed.model.cluster import Cluster
+from railbed.model.printable import printable
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 
@@ -44,7 +44,7 @@ def _print_json(found: Mapping[str, NodeFabric]) -> None:
 
 
 def _print_tables(found: Mapping[str, NodeFabric]) -> None:
-    console = Console(highlight=False)
+    console = SafeConsole(highlight=False)
     for node, fabric in found.items():
         console.print(Text(printable(node), style="bold"))
         if fabric.obstacle:

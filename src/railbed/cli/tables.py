@@ -8,14 +8,15 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.alike import Block, OwnWords, blocks, name_of
 from railbed.cli.bar import BarScreen
+from railbed.cli.console import SafeConsole
 from railbed.model.cluster import Cluster
+from railbed.model.printable import printable
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 
 STYLES = {
@@ -41,7 +42,7 @@ class TextScreen(BarScreen):
         self._own = OwnWords(cluster)
         self._told_before = frozenset() if verbose else told_before
         """Checks whose findings stand in full above the groups: they are counted, and not listed again."""
-        self._out = Console(highlight=False)
+        self._out = SafeConsole(highlight=False)
         self._started = time.monotonic()
         self._findings: list[Finding] = []
         self._changes: list[Change] = []
@@ -50,7 +51,7 @@ class TextScreen(BarScreen):
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[last]}"),
-            console=Console(stderr=True),
+            console=SafeConsole(stderr=True),
             transient=True,
             disable=not sys.stderr.isatty(),
         )
@@ -140,11 +141,6 @@ def change_line(change: Change) -> Text:
     sign, style = {"add": ("+", "green"), "remove": ("-", "red"), "set": ("~", "yellow")}[change.action]
     values = " → ".join(printable(value) for value in (change.before, change.after) if value)
     return Text.assemble((f"{sign} {printable(change.subject)}", style), "  ", values)
-
-
-def printable(text: str) -> str:
-    """Return the text without control characters: what a device printed must not steer the terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _badness(findings: list[Finding]) -> list[int]:

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from railbed.check.judge import essential_checks
 from railbed.check.run import check
 from railbed.cli.attached import attached
+from railbed.cli.console import SafeConsole
 from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
@@ -181,4 +181,4 @@ def _list_recipes(*, as_json: bool) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, description in recipes.descriptions().items():
         table.add_row(f"[bold]{name}[/bold]", description)
-    Console(highlight=False).print(table)
+    SafeConsole(highlight=False).print(table)

@@ -6,14 +6,15 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from railbed.cli.bar import BarScreen
+from railbed.cli.console import SafeConsole
 from railbed.cli.pathline import PathLine
-from railbed.cli.tables import TextScreen, printable
+from railbed.cli.tables import TextScreen
 from railbed.cli.trainsummary import TrainSummary
+from railbed.model.printable import printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
 NODES = ("node_up", "node_lost", "node_cut", "node_out")
@@ -31,8 +32,8 @@ class TrainScreen(BarScreen):
 
     def __init__(self, *, steps: int, verbose: bool) -> None:
         self._findings = TextScreen(verbose=verbose)
-        self._out = Console(highlight=False)
-        self._err = Console(stderr=True, highlight=False)
+        self._out = SafeConsole(highlight=False)
+        self._err = SafeConsole(stderr=True, highlight=False)
         self._latest: dict[str, float] = {}
         self._summary = TrainSummary()
         self._step, self._steps, self._restarts = 0, steps, 0

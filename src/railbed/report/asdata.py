@@ -13,11 +13,12 @@ from typing import Any
 from pydantic_core import to_json
 
 from railbed import __version__
+from railbed.model.printable import clean, escaped
 from railbed.model.record import Measurement
 from railbed.report.blocks import Block, Cell, Entries, Facts, Figure, Fold, Heading, Listing, Table, Text, Value
 from railbed.report.data import measurements_in
 from railbed.report.document import Document
-from railbed.report.words import JOIN, clean
+from railbed.report.words import JOIN
 
 OWN_COLUMNS = ("name", "value", "unit", "source", "time")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -32,7 +33,8 @@ def as_json(document: Document) -> bytes:
     ]
     about = {"kind": "report", "of": document.title, "railbed": __version__, "about": _text(document.over)}
     verdict = {"verdict": _text(document.verdict.text), "tone": document.verdict.tone}
-    return to_json({**about, **verdict, "sections": sections}, indent=1, inf_nan_mode="null") + b"\n"
+    text = to_json({**about, **verdict, "sections": sections}, indent=1, inf_nan_mode="null").decode()
+    return escaped(text).encode() + b"\n"
 
 
 def _block(block: Block) -> dict[str, Any]:
@@ -109,5 +111,7 @@ def _rows(measurements: Iterable[Measurement], labels: Sequence[str]) -> Iterabl
 
 
 def _safe(value: str | int) -> str | int:
-    """Return a text that stays text in a spreadsheet."""
-    return f"'{clean(value)}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    """Return a text that stays text in a spreadsheet, and steers no terminal."""
+    if not isinstance(value, str):
+        return value
+    return f"'{clean(value)}" if value.startswith(_FORMULA) else clean(value)

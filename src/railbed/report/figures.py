@@ -8,9 +8,9 @@ from html import escape
 from math import ceil, floor, isfinite, log10
 from typing import Any
 
+from railbed.model.printable import clean
 from railbed.report.blocks import Figure
 from railbed.report.series import Points
-from railbed.report.words import clean
 
 COLOURS = tuple(f"$c{number}" for number in range(1, 13))
 MOST_MARKS = 200

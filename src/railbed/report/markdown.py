@@ -9,6 +9,7 @@ from typing import Any
 
 from railbed import __version__
 from railbed.model.amount import number
+from railbed.model.printable import clean
 from railbed.report.blocks import (
     Block,
     Cell,
@@ -26,7 +27,7 @@ from railbed.report.blocks import (
     Value,
 )
 from railbed.report.document import Document
-from railbed.report.words import clean, quoted
+from railbed.report.words import quoted
 
 MOST_ROWS = 40
 _STEERS = re.compile(r"([\\`*_\[\]<>#|~&])")

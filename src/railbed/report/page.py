@@ -19,10 +19,11 @@ from markupsafe import Markup
 
 from railbed import __version__
 from railbed.errors import ToolMissing
+from railbed.model.printable import clean
 from railbed.report.blocks import Figure
 from railbed.report.document import Document
 from railbed.report.drawing import drawn
-from railbed.report.words import clean, quoted
+from railbed.report.words import quoted
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import unicodedata
 from collections.abc import Iterable
 from math import isfinite
 
@@ -17,14 +16,6 @@ JOIN = "\N{NO-BREAK SPACE}"
 _SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
 _DIGITS = re.compile(r"([0-9]{1,18})")
-_REPLACED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-
-
-def clean(text: str) -> str:
-    """Return the text with characters that steer (control, direction, half ones) made visible as �."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if char in "\n\t" or unicodedata.category(char) not in _REPLACED else "�" for char in text)
 
 
 def seconds(value: float) -> str:

@@ -1,0 +1,24 @@
+"""The way of all text to the terminal: nothing that a device printed can steer it, by whatever path it came."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from railbed.model.printable import clean, escaped
+
+
+class SafeStream:
+    """Standard output or standard error. What is written is cleaned; JSON keeps its meaning."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+        """What rich's consoles write to: theirs is the colour, and they clean the text themselves (console.py)."""
+
+    def write(self, text: str) -> int:
+        """Write text that may be of foreign origin."""
+        is_json = text[:1] in ("{", "[")
+        self.rich_proxied_file.write(escaped(text) if is_json else clean(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the stream has)
+        return getattr(self.rich_proxied_file, name)

@@ -1,0 +1,45 @@
+"""Foreign text that must not steer a terminal or a page: escape sequences, control and direction characters.
+
+A terminal obeys what a device prints: it can hide lines, change the title, or fake a verdict.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+STEERING = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Unicode's categories of control, format (with direction), half, private, unassigned and line characters."""
+KEPT = "\n\t"
+REPLACEMENT = "\ufffd"
+
+
+def clean(text: str) -> str:
+    """Return the text with characters that steer made visible as �; line ends and tabs stay."""
+    if _is_harmless(text):
+        return text
+    return "".join(REPLACEMENT if _steers(char) else char for char in text)
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, with a space for each character that is not printed."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def escaped(text: str) -> str:
+    """Return JSON that says the same without a character that steers: each is written as a JSON escape."""
+    if _is_harmless(text):
+        return text
+    return "".join(_escape(char) if _steers(char) else char for char in text)
+
+
+def _is_harmless(text: str) -> bool:
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
+
+
+def _steers(char: str) -> bool:
+    return char not in KEPT and unicodedata.category(char) in STEERING
+
+
+def _escape(char: str) -> str:
+    code = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
