@@ -64,7 +64,7 @@ def test_any_text(probe: str) -> None:
 @pytest.mark.parametrize("name", sorted(all_readers()))
 def test_damaged_inputs(name: str) -> None:
     reader = all_readers()[name]
-    for index in range(examples(120 if reader.share > 5 else 30)):
+    for index in range(examples(120 if reader.share > 3 else 30)):
         survives(reader, reader.input(0, index))
 
 

@@ -57,7 +57,9 @@ def test_a_stream_cleans_text_and_keeps_the_meaning_of_json() -> None:
 
 def test_a_console_keeps_its_colours_and_cleans_the_text() -> None:
     raw = io.StringIO()
-    SafeConsole(file=raw, force_terminal=True, color_system="standard", highlight=False).print(f"[bold]{HOSTILE}", markup=True)
+    SafeConsole(file=raw, force_terminal=True, color_system="standard", highlight=False).print(
+        f"[bold]{HOSTILE}", markup=True
+    )
     assert raw.getvalue().startswith("\x1b[1mevil\ufffd]0;owned")
     assert_harmless(raw.getvalue())
 

@@ -109,10 +109,10 @@ def _yaml_files(folder: Path) -> Iterator[Reader]:
             loads(text, name="cluster.yaml")
 
     clusters = [*_texts(CASES / "clusterfile", "*.yaml"), *_texts(TESTS.parent / "examples", "*.yaml")]
-    yield Reader("cluster file", read_cluster, clusters, 40)
-    yield Reader("recipe", partial(read, recipes.load), _texts(SOURCE / "train" / "recipes", "*.yaml"), 8)
-    yield Reader("suite", partial(read, suites.load), _texts(SOURCE / "bench" / "suites", "*.yaml"), 8)
-    yield Reader("experiment", partial(read, experiments.load), _texts(SOURCE / "bench" / "experiments", "*.yaml"), 8)
+    yield Reader("cluster file", read_cluster, clusters, 15)
+    yield Reader("recipe", partial(read, recipes.load), _texts(SOURCE / "train" / "recipes", "*.yaml"), 3)
+    yield Reader("suite", partial(read, suites.load), _texts(SOURCE / "bench" / "suites", "*.yaml"), 3)
+    yield Reader("experiment", partial(read, experiments.load), _texts(SOURCE / "bench" / "experiments", "*.yaml"), 3)
 
 
 RUN = {
@@ -167,9 +167,9 @@ def _runs(folder: Path) -> Iterator[Reader]:
 
     yield Reader("run.json", about, [json.dumps(RUN), json.dumps({**RUN, "status": "running"})], 15)
     yield Reader("record", line, RECORDS.splitlines(), 20)
-    yield Reader("report", report, [RECORDS, "\n".join(RECORDS.splitlines()[:6])], 3)
-    yield Reader("compare", compare, [RECORDS], 3)
-    yield Reader("cluster difference", cluster_of_a_run, _texts(TESTS.parent / "examples", "*.yaml"), 4)
+    yield Reader("report", report, [RECORDS, "\n".join(RECORDS.splitlines()[:6])], 1)
+    yield Reader("compare", compare, [RECORDS], 1)
+    yield Reader("cluster difference", cluster_of_a_run, _texts(TESTS.parent / "examples", "*.yaml"), 1)
 
 
 def _records() -> Iterator[dict[str, object]]:

@@ -171,3 +171,9 @@ def test_a_saved_output_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UsageError, match="standard input is closed"):
         parse_command("ip_link", Path("-"))
+
+
+def test_a_saved_output_has_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "saved").write_bytes(b"x\n" * (2 * 2**20 + 1))
+    with pytest.raises(UsageError, match="is larger than 4 MiB, which no probe prints"):
+        parse_command("hostname", tmp_path / "saved")

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from railbed.cli.console import SafeConsole
 from railbed.errors import ParseError, UsageError
+from railbed.model.output import MAX_OUTPUT_BYTES
 from railbed.model.probe import Probe
 from railbed.probes.interpret import all_probes
 
@@ -66,12 +67,19 @@ def _text(file: Path) -> str:
         if str(file) == "-":
             if not sys.stdin:
                 raise UsageError("standard input is closed", hint="give a file, or pipe the saved output in")
-            return sys.stdin.buffer.read().decode("utf-8", "replace")
+            return _limited(file, sys.stdin.buffer.read(MAX_OUTPUT_BYTES + 1))
         if file.is_dir():
             return folder_text(file)
-        return file.read_bytes().decode("utf-8", "replace")
+        with file.open("rb") as saved:
+            return _limited(file, saved.read(MAX_OUTPUT_BYTES + 1))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _limited(file: Path, data: bytes) -> str:
+    if len(data) > MAX_OUTPUT_BYTES:
+        raise UsageError(f"{file} is larger than {MAX_OUTPUT_BYTES // 2**20} MiB, which no probe prints")
+    return data.decode("utf-8", "replace")
 
 
 def folder_text(folder: Path) -> str:
