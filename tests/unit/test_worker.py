@@ -38,7 +38,7 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "double": lambda text: text * 2,
     "slow": slow,
     "die": lambda _: os.kill(os.getpid(), signal.SIGKILL),
-    "raise": lambda _: {}["missing"],
+    "raise": lambda text: {"there": text}["missing"],
     "recurse": recurse,
     "pid": lambda _: os.getpid(),
 }

@@ -23,6 +23,8 @@ GREETING_SECONDS = 50.0
 """How long a login shell may take to start. That it lives is seen by the connection, and the time-out of the device
 mostly comes first: start-up files that wait for a lock are slow, and not broken."""
 CHUNK = 64 * 1024
+EVIDENCE_BYTES = 64 * 1024
+"""Kept of what printed too much: enough to see what it is."""
 
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
@@ -230,8 +232,8 @@ def _cut_off(device: str, command: Command, out: bytes, err: bytes, sent: float)
         device=device,
         key=command.key,
         command=command.script,
-        stdout=out,
-        stderr=err,
+        stdout=out[:EVIDENCE_BYTES],
+        stderr=err[:EVIDENCE_BYTES],
         exit=None,
         sent=sent,
         received=time.time(),
