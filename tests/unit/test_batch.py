@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railbed.errors import Unreachable
-from railbed.model.output import MAX_OUTPUT_BYTES, Output
+from railbed.model.output import Output
 from railbed.transport import batch
 from railbed.transport.base import Command
 from railbed.transport.local import LocalTransport
@@ -76,7 +76,7 @@ async def test_a_command_that_never_stops_printing_is_cut_off(printing: str) -> 
         Command(key="after", script="echo after"),
     )
     assert (big.exit, big.truncated, big.failure) == (None, True, "printed more than 4 MiB and was cut off")
-    assert max(len(big.stdout), len(big.stderr)) == MAX_OUTPUT_BYTES
+    assert max(len(big.stdout), len(big.stderr)) == batch.EVIDENCE_BYTES
     assert not after.truncated
     assert after.stdout == b"after\n"
 
