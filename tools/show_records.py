@@ -9,7 +9,8 @@ from pathlib import Path
 
 from railbed.cli.benchscreen import BenchScreen
 from railbed.cli.labscreen import show_up, tell
-from railbed.cli.screen import Screen, make_screen
+from railbed.cli.screen import Screen
+from railbed.cli.tables import TextScreen
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
 from railbed.store import read_record
@@ -21,7 +22,7 @@ def main() -> None:
     name, file = sys.argv[1:]
     records = [read_record(line) for line in Path(file).read_bytes().splitlines()]
     if name == "check":
-        _show(make_screen(as_json=False, verbose=False), records, Path(RUN.format(name)))
+        _show(TextScreen(verbose=False), records, Path(RUN.format(name)))
     elif name == "bench":
         _show(BenchScreen(verbose=False), records, Path(RUN.format(name)))
     else:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from railbed.cli.alike import OwnWords, blocks, name_of
+from railbed.cli.console import SafeConsole
 from railbed.cli.tables import TextScreen, group_of, grouped
 from railbed.model.record import Finding, Verdict
 from tests.unit.test_pairs import cluster_of
@@ -107,7 +107,7 @@ def test_what_is_well_may_differ_where_it_is_not_shown() -> None:
 def test_64_healthy_nodes_fit_on_a_screen(columns: int) -> None:
     screen = TextScreen(verbose=False, cluster=cluster_of([[0]] * 64))
     out = StringIO()
-    screen._out = Console(file=out, width=columns, highlight=False)
+    screen._out = SafeConsole(file=out, width=columns, highlight=False)
     for i in range(64):
         screen.show(finding(f"n{i}", Verdict.UNKNOWN, "no time service", check="clock"))
         for rule in range(17):

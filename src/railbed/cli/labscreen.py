@@ -27,7 +27,7 @@ def tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> Sequence[Ev
 def show_up(spec: Spec, records: Sequence[Event]) -> None:
     """Print how to use a lab."""
     ready = next(event for event in records if event.name == "lab_up")
-    cluster, seconds = ready.data["cluster"], ready.time - records[0].time
+    cluster, seconds = str(ready.data["cluster"]), ready.time - records[0].time
     named = name_option(spec.name)
     sys.stdout.write(
         f"the lab {spec.name} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
