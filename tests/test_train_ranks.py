@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from railbed.train.checkpoints import survey
 from railbed.train.idle import IdleTimes
 from railbed.train.job import ResumeSource
+from tests.support.ports import free_port
 from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
 
 pytestmark = pytest.mark.whole
@@ -60,6 +62,22 @@ def test_the_same_loss_on_any_ranks(starter: Starter, alone: list[float], shares
         assert losses(rank) == pytest.approx(alone, rel=1e-5)
     samples = [tuple(message["samples"]) for rank in ranks for message in rank.said("progress") if message["step"] == 3]
     assert sorted(number for first, end in samples for number in range(first, end)) == list(range(24, 36))
+
+
+def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: list[float]) -> None:
+    """It has torch's own store client and tries from before the ranks meet: rank 1 loads torch first."""
+    port = free_port()
+    command = [sys.executable, "-m", "tests.support.intruder", "127.0.0.1", str(port), "8"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as intruder:
+        assert intruder.stdout is not None
+        assert intruder.stdout.readline() == b"begins\n"
+        ranks = starter.run(2, recipe(), checkpoints="", port=port, slow=(1,))
+        achieved = json.loads(intruder.stdout.read())
+    assert losses(ranks[0]) == pytest.approx(alone, rel=1e-5)
+    assert set(achieved.values()) == {0}
+    (told, *_) = ranks[0].said("intrusion")
+    assert told["address"] == "127.0.0.1"
+    assert "was turned away" in told["sentence"]
 
 
 def test_an_account_is_given_of_every_step(starter: Starter) -> None:

@@ -16,6 +16,7 @@
     │   ├── ToolMissing           a program or library that is needed here
     │   ├── CheckpointDamaged     a saved state that is not whole
     │   └── RankFailed            a rank of a training job that cannot start or go on
+    │       └── Interference        somebody got between the ranks: no node is at fault
     └── ParseError              text that a parser does not know; the fleet turns it into `unknown`
 
 A finding that failed is data, not an exception; a failing device inside a fleet becomes a value. What is not in this
@@ -104,6 +105,13 @@ class RankFailed(DeviceError):
         super().__init__(message, hint=hint)
         self.peer = peer
         self.refused = refused
+
+
+class Interference(RankFailed):
+    """Somebody who does not belong to the job got between its ranks; no node of it is at fault."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, peer=True)
 
 
 class ParseError(RailbedError):

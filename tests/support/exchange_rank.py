@@ -14,8 +14,9 @@ from railbed.collective.meet import Meeting
 
 def main(rank: int, port: int) -> None:
     """Do one of each, and check what comes of it."""
-    meeting = Meeting(address="127.0.0.1", port=port, name="exchange", rank=rank, world=2, interface="lo", timeout=60.0)
-    group, choice = connect("mpi", meeting, torch.device("cpu"), [4096])
+    place = {"address": "127.0.0.1", "port": port, "interface": "lo"}
+    meeting = Meeting(**place, name="exchange", rank=rank, world=2, timeout=60.0, secret="ab" * 32)
+    group, choice = connect("mpi", meeting, torch.device("cpu"), [4096], lambda *_: None)
     assert choice.engine == group.name == "mpi"
     assert isinstance(group, Exchanges)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64):

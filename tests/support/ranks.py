@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from railbed.launch.job import new_secret
 from railbed.train.job import JobSpec, ResumeSource
 from tests.support.forked import Forked, nursery
 from tests.support.ports import free_port
@@ -140,13 +141,14 @@ class Starter:
         wrap: Sequence[str] = (),
         slow: Sequence[int] = (),
         machines: Sequence[int] = (),
+        port: int = 0,
         **fields: Any,
     ) -> list[Rank]:
         """Start the ranks of one job, each with its own checkpoints, as if on a node of its own; some of them slow.
 
         `machines` gives for each rank the first rank of its machine, where some are to share one.
         """
-        port = free_port()
+        port, secret = port or free_port(), new_secret()
         jobs = [
             JobSpec(
                 recipe=dict(recipe),
@@ -156,6 +158,7 @@ class Starter:
                 local_rank=rank - machines[rank] if machines else 0,
                 shares=tuple(shares or [1.0] * ranks),
                 master_port=port,
+                secret=secret,
                 interface="lo",
                 threads=1,
                 tokens=str(self.tokens),

@@ -14,7 +14,7 @@ from railbed.bench.suite import Step
 from railbed.errors import DeviceError, OnlyRecorded
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
-from railbed.launch.job import RankStart
+from railbed.launch.job import RankStart, new_secret
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, ship
@@ -65,12 +65,14 @@ class CollectiveJob:
         """Return the ranks, numbered in the order of the nodes."""
         self.ranks = dict(enumerate(member.name for member in members for _ in range(member.ranks)))
         first = {node: min(rank for rank, one in self.ranks.items() if one == node) for node in self.ranks.values()}
+        secret = new_secret()
         starts: dict[str, list[RankStart]] = {}
         for rank, node in self.ranks.items():
-            starts.setdefault(node, []).append(self._start(rank, rank - first[node], node, members[0].address))
+            meeting = (members[0].address, secret)
+            starts.setdefault(node, []).append(self._start(rank, rank - first[node], node, meeting))
         return starts
 
-    def _start(self, rank: int, local: int, node: str, master: str) -> RankStart:
+    def _start(self, rank: int, local: int, node: str, meeting: tuple[str, str]) -> RankStart:
         place = self.places[node]
         spec = CollectiveSpec(
             run=self.run,
@@ -80,8 +82,9 @@ class CollectiveJob:
             local_rank=local,
             node=node,
             no_rdma=place.fabric.obstacle,
-            master_address=master,
+            master_address=meeting[0],
             master_port=self.port,
+            secret=meeting[1],
             interface=place.interface,
             operations=self.operations,
         )
@@ -101,6 +104,8 @@ class CollectiveJob:
                 return list(self._measurements(name, size, seconds, message))
             case {"kind": "skipped", "operation": str(name), "sentence": str(sentence)} if rank == 0:
                 return [_finding("cluster", Verdict.SKIPPED, name, sentence)]
+            case {"kind": "intrusion", "sentence": str(sentence)}:
+                return [Event(name="intrusion", subject=node, message=sentence, data={"address": message["address"]})]
             case {"kind": "error", "sentence": str(sentence)}:
                 self.errors[rank] = f"{node}: {sentence}"
         return []

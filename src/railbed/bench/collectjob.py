@@ -10,13 +10,14 @@ The rank answers with JSON lines, each with its kind, rank and time:
     result      operation, size, seconds, iterations, repeat; from rank 0, for the slowest rank
     skipped     operation, sentence: the engine cannot do it
     done        everything was measured
-    error       sentence, peer
+    intrusion   address, sentence: somebody without the secret of the job spoke to this rank
+    error       sentence, peer; interference: true where somebody got between the ranks
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class CollectiveSpec:
     """Why its node has no RDMA; empty where it has."""
     master_address: str
     master_port: int
+    secret: str = field(repr=False)
+    """What the ranks know each other by, and nobody else may read."""
     interface: str
     timeout_seconds: float = 60.0
     operations: tuple[Operation, ...] = ()

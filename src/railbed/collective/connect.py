@@ -14,6 +14,7 @@ from railbed.collective.alone import Alone
 from railbed.collective.choose import Choice, candidates, decide, refusal
 from railbed.collective.face import Collective
 from railbed.collective.group import Group, join
+from railbed.collective.keyserver import Alarm
 from railbed.collective.meet import Meeting, exchange, meet
 from railbed.collective.mpi import MpiGroup
 from railbed.collective.trial import Timing, measure
@@ -24,7 +25,9 @@ TRIAL_SECONDS = 1.0
 """For each engine that is tried."""
 
 
-def connect(wanted: str, meeting: Meeting, device: torch.device, sizes: Sequence[int]) -> tuple[Collective, Choice]:
+def connect(
+    wanted: str, meeting: Meeting, device: torch.device, sizes: Sequence[int], alarm: Alarm
+) -> tuple[Collective, Choice]:
     """Join the others, and say how; `sizes` are the bytes of the buckets that the trial sums.
 
     Raises RankFailed where they do not come, or what was asked for does not work.
@@ -36,7 +39,7 @@ def connect(wanted: str, meeting: Meeting, device: torch.device, sizes: Sequence
     # Without a name, gloo looks its own host name up and may end at 127.0.1.1.
     os.environ["GLOO_SOCKET_IFNAME"] = meeting.interface
     os.environ["NCCL_SOCKET_IFNAME"] = f"={meeting.interface}"
-    store = meet(meeting)
+    store = meet(meeting, alarm)
     answers = roll.call(store, meeting, device)
     engines, left_out = candidates(wanted, answers)
     timings: dict[str, Sequence[Timing]] = {}

@@ -39,9 +39,11 @@ def missing() -> str:
     """Return what MPI lacks on this node; empty where it is there."""
     if importlib.util.find_spec("mpi4py") is None:
         return f"mpi4py is not installed for its Python; {INSTALL}"
-    if importlib.util.find_spec("mpi4py.MPI") is None and not _is_abi_aware():
-        return f"mpi4py is there, and no MPI library; {INSTALL}"
-    return ""
+    try:
+        there = importlib.util.find_spec("mpi4py.MPI") is not None or _is_abi_aware()
+    except (ImportError, RuntimeError, OSError):  # its wheels look for a library already then
+        there = False
+    return "" if there else f"mpi4py is there, and no MPI library; {INSTALL}"
 
 
 def _is_abi_aware() -> bool:

@@ -1,14 +1,21 @@
-"""How ranks find each other: a store at rank 0's address, under a name that no other generation uses."""
+"""How ranks find each other: keys and values at rank 0's address, for those who know the secret of the generation."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import hmac
+import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import PrefixStore, Store
 
+from railbed.collective.keyserver import Alarm, KeyServer
+from railbed.collective.keystore import KeyStore
 from railbed.errors import RankFailed
+from railbed.launch.messages import Messages
 
 POLL_SECONDS = 0.05
 READ_SECONDS = 10.0
@@ -27,6 +34,8 @@ class Meeting:
     interface: str
     """The interface, or several with commas, that this node talks through."""
     timeout: float
+    secret: str = field(repr=False)
+    """64 hexadecimal digits that the ranks of this generation know, and nobody else."""
     node: str = ""
     """Name of its node, for sentences."""
     machine: int = 0
@@ -40,23 +49,30 @@ class Meeting:
         return timedelta(seconds=self.timeout)
 
 
-def meet(meeting: Meeting) -> Store:
-    """Return a store that all ranks share, once all are there; raise RankFailed that names who is missing."""
+def meet(meeting: Meeting, alarm: Alarm) -> Store:
+    """Return a store that all ranks share, once all are there; raise RankFailed that names who is missing.
+
+    Whoever does not know the secret is turned away and told of to `alarm`.
+    """
+    if not meeting.secret:
+        raise RankFailed("the job has no secret by which its ranks know each other")
+    key = hmac.digest(bytes.fromhex(meeting.secret), meeting.name.encode(), hashlib.sha256)
     try:
-        store = TCPStore(
-            meeting.address,
-            meeting.port,
-            meeting.world,
-            is_master=meeting.rank == 0,
-            timeout=meeting.span,
-            wait_for_workers=False,
-        )
-    except (RuntimeError, ValueError) as error:
+        if meeting.rank == 0:
+            KeyServer(meeting.address, meeting.port, key, meeting.world, alarm)
+        store = KeyStore(meeting.address, meeting.port, key, meeting.timeout, alarm)
+        store.open()
+    except OSError as error:
         raise RankFailed(_not_reached(meeting, error), peer=meeting.rank != 0) from None
     named = PrefixStore(meeting.name, store)
     named.set(f"arrived/{meeting.rank}", "yes")
     _wait_for_all(meeting, named)
     return named
+
+
+def alarm_to(messages: Messages) -> Alarm:
+    """Return what reports a stranger to who started the ranks."""
+    return lambda address, sentence: messages.send("intrusion", address=address, sentence=sentence)
 
 
 def exchange(store: Store, meeting: Meeting, name: str, said: str, seconds: float = 0.0) -> list[str]:
@@ -65,8 +81,9 @@ def exchange(store: Store, meeting: Meeting, name: str, said: str, seconds: floa
     limit = seconds or meeting.timeout
     try:
         keys.set(str(meeting.rank), said)
-        keys.wait([str(rank) for rank in range(meeting.world)], timedelta(seconds=limit))
-        told = [keys.get(str(rank)).decode() for rank in range(meeting.world)]
+        ranks = [str(rank) for rank in range(meeting.world)]
+        keys.wait(ranks, timedelta(seconds=limit))
+        told = [text.decode() for text in keys.multi_get(ranks)]
         _await_readers(keys, meeting)
     except RuntimeError:
         raise RankFailed(f"not all ranks told their {name} within {limit:g} s", peer=True) from None
@@ -98,10 +115,9 @@ def _wait_for_all(meeting: Meeting, store: Store) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _not_reached(meeting: Meeting, error: Exception) -> str:
+def _not_reached(meeting: Meeting, error: OSError) -> str:
     place = f"{meeting.address}:{meeting.port}"
-    if meeting.rank == 0:
-        in_use = "in use" in str(error).lower()
-        reason = "the port is in use" if in_use else str(error).strip().splitlines()[0][:200]
+    if meeting.rank == 0 and error.errno:
+        reason = "the port is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno)
         return f"rank 0 cannot listen at {place}: {reason}"
     return f"rank 0 at {place} did not answer within {meeting.timeout:g} s"

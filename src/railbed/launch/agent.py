@@ -23,6 +23,8 @@ from railbed.launch.spawn import Child, Spawner
 
 TERM_SECONDS = 1.0
 REACH_SECONDS = 2.0
+HALTED_SECONDS = 2.0
+"""A rank that is stopped for so long holds up the others; a shorter stop is as harmless as a slow step."""
 BACKLOG_BYTES = 16 * 2**20
 
 
@@ -33,6 +35,8 @@ class Rank:
         self.number = number
         self.generation = generation
         self.child = child
+        self.halted = 0.0
+        """Since when it has been stopped, as by SIGSTOP; 0 where it is not."""
         self.tasks: list[asyncio.Task[None]] = []
 
 
@@ -73,7 +77,17 @@ class Agent:
     async def _beat(self) -> None:
         while time.monotonic() - self._heard < SILENCE_SECONDS:
             self.say({"kind": "beat", "ranks": sorted(rank.number for rank in self._ranks)})
+            self._look_for_halted()
             await asyncio.sleep(BEAT_SECONDS)
+
+    def _look_for_halted(self) -> None:
+        """Tell of ranks that are stopped: they cannot say so, and one that starts may be silent for long."""
+        now = time.monotonic()
+        for rank in self._ranks:
+            halted = rank.child.is_halted()
+            rank.halted = (rank.halted or now) if halted else 0.0
+            if halted and now - rank.halted >= HALTED_SECONDS:
+                self.say({"kind": "halted", "generation": rank.generation, "rank": rank.number})
 
     async def _listen(self, control: asyncio.StreamReader) -> None:
         while line := await control.readline():
@@ -210,9 +224,11 @@ async def _unreached(doors: dict[str, list[Any]]) -> dict[str, str]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all, for nobody else to read: a job has a secret in it."""
     new = path.with_name(f"{path.name}.new")
-    new.write_text(text, encoding="utf-8")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
     new.replace(path)
 
 

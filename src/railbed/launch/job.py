@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,12 +19,18 @@ class RankStart:
     rank: int
     command: Sequence[str]
     """`{job}` stands for the file with the job, `{messages}` for the file descriptor that its messages go to."""
-    job: str
+    job: str = field(repr=False)
+    """Text of its job file, with the secret in it."""
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_message(self) -> Message:
         """Return what the agent is told of it."""
         return {"rank": self.rank, "command": list(self.command), "job": self.job, "env": dict(self.env)}
+
+
+def new_secret() -> str:
+    """Return what the ranks of one generation know each other by: it travels to them inside their jobs, over SSH."""
+    return secrets.token_hex(32)
 
 
 class Job(Protocol):

@@ -1,10 +1,11 @@
 """What control and agent say to each other: JSON lines, one object each. Only the standard library: it runs on nodes.
 
 To the agent (`do`): start, stop, write, door, reach, beat. From it (`kind`): hello, beat, message (of a rank), log,
-exit, stopped, door, reach. A rank says what it has to say as JSON lines on a file descriptor, which its command line
-names: `alive` every second, with `stepping: false` while no steps are to be expected of it; `progress` after every
-`step`; `done`; and `error`, with `peer` where it is well and others are not, with `refused` where what was asked for
-cannot be. More is the job's.
+exit, halted (a rank is stopped, as by SIGSTOP), stopped (all ranks have ended), door, reach. A rank says what it has to
+say as JSON lines on a file descriptor, which its command line names: `alive` every second, with `stepping: false` while
+no steps are to be expected of it; `progress` after every `step`; `done`; `intrusion` where somebody without the job's
+secret spoke to it; and `error`, with `peer` where it is well and others are not, with `refused` where what was asked
+for cannot be, with `interference` where somebody got between the ranks. More is the job's.
 """
 
 from __future__ import annotations

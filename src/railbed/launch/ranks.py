@@ -48,6 +48,10 @@ class RankWatch:
         self._ranks = {number: _Rank(heard=now, moved=now) for number in nodes}
         self.refusal: tuple[str, str] | None = None
         """Sentence and hint of a rank that cannot do what was asked for, however often it is started."""
+        self.interference = ""
+        """What a rank said of somebody who got between the ranks."""
+        self.intrusions = 0
+        """How often ranks told of somebody who does not belong to the job."""
 
     @property
     def is_done(self) -> bool:
@@ -93,6 +97,9 @@ class RankWatch:
                 rank.step, rank.moved = step, now
         if said.get("kind") == "error" and said.get("refused"):
             self.refusal = self.refusal or (str(said.get("sentence")), str(said.get("hint") or ""))
+        self.intrusions += said.get("kind") == "intrusion"
+        if said.get("kind") == "error" and said.get("interference"):
+            self.interference = self.interference or str(said.get("sentence"))
         rank.done = rank.done or said.get("kind") == "done"
         rank.lost_peers = rank.lost_peers or (said.get("kind") == "error" and bool(said.get("peer")))
 

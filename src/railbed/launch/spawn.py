@@ -22,6 +22,8 @@ LIBC = ctypes.CDLL(None)
 KILLED = -int(signal.SIGKILL)
 FORK_SECONDS = 10.0
 END_SECONDS = 5.0
+HALTED = ("T", "t")
+"""States of a process that was stopped by a signal or by a debugger."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """numpy, which torch loads, starts threads otherwise, and ranks compute nothing with it."""
 
@@ -39,6 +41,16 @@ class Child:
         if self.pid.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid.result(), number)
+
+    def is_halted(self) -> bool:
+        """Whether it is stopped, as by SIGSTOP."""
+        if not self.pid.done() or self.code.done():
+            return False
+        try:
+            status = Path(f"/proc/{self.pid.result()}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        return status.rpartition(") ")[2].startswith(HALTED)
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Note its process number or its end."""

@@ -160,14 +160,20 @@ class Supervisor:
 
     def _end_of_generation(self, heard: Heard | None) -> tuple[str, str] | None:
         """Return the node and the words for why this generation must end."""
-        self._suspect = self._failure(heard) or self._ranks.stall()
+        self._suspect = self._interference() or self._failure(heard) or self._ranks.stall()
         if self._suspect:
             node, why = self._suspect
             return node, f"{node}: {why}" if node else why
         if self._victim and time.monotonic() > self._victim[1]:
-            return self._victim[0], f"{self._victim[0]}: a rank lost the others, and none of them failed"
+            why = f"{self._victim[0]}: a rank lost the others, and none of them failed"
+            return self._victim[0], f"{why}; strangers spoke to them" if self._ranks.intrusions else why
         returned = self._returned()
         return (returned[0], f"{' and '.join(returned)} came back") if returned else None
+
+    def _interference(self) -> tuple[str, str] | None:
+        """Return what somebody from outside did to the ranks, which is the fault of no node."""
+        told = self._ranks.interference
+        return ("", f"the ranks were interfered with: {told}") if told else None
 
     def _knock(self) -> None:
         """Ask whether nodes that were cut off can be reached again.
@@ -235,6 +241,9 @@ class Supervisor:
                 for other, why in (self._reach.answer(heard) or {}).items():
                     if other in self._ranks.nodes.values():
                         return other, f"{node} does not reach it over the rail: {why}"
+            case Heard(node, {"kind": "halted", "generation": self._number, "rank": int(number)}):
+                if not self._ranks.has_done(number):
+                    return node, f"rank {number} is stopped (SIGSTOP)"
             case Heard(node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)}):
                 if self._ranks.lost_peers(number):
                     # Somebody else is at fault, who may take a while to be noticed.

@@ -42,6 +42,8 @@ def _records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Recor
             yield Event(name="checkpoint", subject=node, message=words, data=_data(said))
         case {"kind": "checkpoint_failed" | "error", "sentence": str(sentence)}:
             yield Event(name=said["kind"], subject=f"{node}/rank{rank}", message=sentence, data=_data(said))
+        case {"kind": "intrusion", "sentence": str(sentence)}:
+            yield Event(name="intrusion", subject=node, message=sentence, data=_data(said))
         case {"kind": "transport", "engine": str(engine), "reason": str(reason)}:
             yield Event(name="transport", subject=engine, message=reason, data=_data(said))
             yield from _trials(node, rank, said)

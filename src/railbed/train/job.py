@@ -23,8 +23,9 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     sample              step, tokens: text made by the model, still as tokens
     exported            folder: the weights in the layout of Hugging Face
     done                step, loss, seconds
+    intrusion           address, sentence: somebody without the secret of the job spoke to this rank
     error               sentence, peer: true where another rank was lost and this one is well; refused: true where
-                        what was asked for cannot be
+                        what was asked for cannot be; interference: true where somebody got between the ranks
 
 When nobody reads the messages any more, the rank ends itself: no orphan outlives its starter.
 """
@@ -70,6 +71,8 @@ class JobSpec:
     master_address: str = "127.0.0.1"
     """Address of rank 0's node, on the network that the job uses; never a host name."""
     master_port: int = 0
+    secret: str = field(default="", repr=False)
+    """What the ranks of this generation know each other by, and nobody else may read."""
     interface: str = ""
     """Network interface of this node that carries the gradients; several with commas. Needed for more than one rank."""
     timeout_seconds: float = 60.0
@@ -91,6 +94,8 @@ class JobSpec:
     export: str = ""
     """Folder for the final weights, written by rank 0; empty writes none."""
     resume: ResumeSource | None = None
+    owes_evaluation: bool = False
+    """The validation that was due at the step to go on from is not known: it is made before the first step."""
     prompt: tuple[int, ...] = ()
     """Tokens that the sample of generated text begins with."""
     sample_tokens: int = 120

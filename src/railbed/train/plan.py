@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from railbed.launch.job import RankStart
+from railbed.launch.job import RankStart, new_secret
 from railbed.launch.members import Member
 from railbed.train.job import JobSpec, ResumeSource
 
@@ -46,12 +46,26 @@ class Course:
     timeout: float = 60.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all ranks of a generation have in common, and no other generation has."""
+
+    generation: int
+    members: Sequence[Member]
+    resume: ResumeSource | None
+    owes_evaluation: bool
+    """The state that it goes on from was saved, and its validation, where one was due, did not come to its end."""
+    secret: str = field(repr=False)
+
+
 @dataclass
 class Saved:
     """Which checkpoints are known to be whole, on which nodes."""
 
     steps: dict[str, dict[int, str]] = field(default_factory=dict)
     """Hashes of the states by step, for each node."""
+    evaluated: set[int] = field(default_factory=set)
+    """Steps whose validation loss is known."""
 
     def note(self, node: str, step: int, digest: str) -> None:
         """Note a checkpoint; a node keeps the last two."""
@@ -74,11 +88,10 @@ def ranks_of(course: Course, generation: int, members: Sequence[Member], saved: 
     first = {member.name: sum(one.ranks for one in members[:at]) for at, member in enumerate(members)}
     newest = saved.newest([member.name for member in members])
     resume = ResumeSource(step=newest[0], rank=first[newest[1]]) if newest else None
+    owed = newest is not None and newest[0] not in saved.evaluated
+    shared = Shared(generation=generation, members=members, resume=resume, owes_evaluation=owed, secret=new_secret())
     return {
-        member.name: [
-            _rank(course, generation, members, member, first[member.name] + local, local, resume)
-            for local in range(member.ranks)
-        ]
+        member.name: [_rank(course, shared, member, first[member.name] + local, local) for local in range(member.ranks)]
         for member in members
     }
 
@@ -99,28 +112,21 @@ def shares_of(recipe: Mapping[str, Any], members: Sequence[Member]) -> tuple[flo
     return tuple(float(weights.get(member.name, 1.0)) for member in members for _ in range(member.ranks))
 
 
-def _rank(  # noqa: PLR0917  (all that tells one rank from another)
-    course: Course,
-    generation: int,
-    members: Sequence[Member],
-    member: Member,
-    rank: int,
-    local: int,
-    resume: ResumeSource | None,
-) -> RankStart:
+def _rank(course: Course, shared: Shared, member: Member, rank: int, local: int) -> RankStart:
     place = course.places[member.name]
     job = JobSpec(
         recipe=dict(course.recipe),
         run=course.run,
-        generation=generation,
+        generation=shared.generation,
         rank=rank,
-        world=sum(one.ranks for one in members),
+        world=sum(one.ranks for one in shared.members),
         local_rank=local,
         local_world=member.ranks,
-        shares=shares_of(course.recipe, members),
-        names=names_of(members),
-        master_address=members[0].address,
+        shares=shares_of(course.recipe, shared.members),
+        names=names_of(shared.members),
+        master_address=shared.members[0].address,
         master_port=course.port,
+        secret=shared.secret,
         interface=place.interface,
         timeout_seconds=course.timeout,
         transport=course.transport,
@@ -130,7 +136,8 @@ def _rank(  # noqa: PLR0917  (all that tells one rank from another)
         tokens=place.tokens,
         checkpoints=f"{place.folder}/checkpoints",
         export=f"{place.folder}/model",
-        resume=resume,
+        resume=shared.resume,
+        owes_evaluation=shared.owes_evaluation,
         prompt=course.prompt,
         environment=dict(place.environment),
     )

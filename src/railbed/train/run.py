@@ -21,6 +21,7 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
+from railbed.train.downtime import Downtime
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
@@ -73,6 +74,8 @@ class TrainJob:
     def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
         """Note what was saved where, and keep what a rank tells."""
         match message:
+            case {"kind": "evaluation", "step": int(step)} if rank == 0:  # whose word is kept
+                self._saved.evaluated.add(step)
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._saved.note(node, step, digest)
                 if step < self._course.recipe["steps"]:
@@ -131,9 +134,12 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     taking_part = [member for name, member in members.items() if name in places]
     ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, order.transport, proves=order.proves))
     supervisor = Supervisor(fleet, TrainJob(course, saved, ledger), taking_part, agents, order.minimum)
+    downtime = Downtime()
     async with aclosing(supervisor.run()) as records:
         async for record in records:
             yield record
+            for known in downtime.see(record):
+                yield known
     for record in ledger.closing():
         yield record
 

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 from railbed.bench.collectjob import CollectiveSpec
-from railbed.errors import RailbedError, RankFailed
+from railbed.errors import Interference, RailbedError, RankFailed
 from railbed.launch.memlock import raise_memlock
 from railbed.launch.messages import Messages
 
@@ -32,7 +32,8 @@ def main() -> int:
         run(job, messages)
     except RailbedError as error:
         traceback.print_exc()
-        messages.send("error", sentence=error.message, peer=isinstance(error, RankFailed) and error.peer)
+        peer, between = isinstance(error, RankFailed) and error.peer, isinstance(error, Interference)
+        messages.send("error", sentence=error.message, peer=peer, interference=between)
         return 1
     except BaseException as error:
         traceback.print_exc()

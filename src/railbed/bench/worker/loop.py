@@ -11,7 +11,7 @@ from railbed.bench.collectjob import CollectiveSpec, Operation
 from railbed.bench.worker.operations import Prepared, Unable, prepare
 from railbed.collective.connect import connect
 from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting
+from railbed.collective.meet import Meeting, alarm_to
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 
@@ -26,7 +26,7 @@ MOST_ITERATIONS = 20_000
 def run(job: CollectiveSpec, messages: Messages) -> None:
     """Do everything that the job says."""
     device = _device(job)
-    group, choice = connect(job.engine, _meeting(job), device, [TRIAL_BYTES])
+    group, choice = connect(job.engine, _meeting(job), device, [TRIAL_BYTES], alarm_to(messages))
     try:
         _prove(group, choice.path, device, messages)
         for operation in job.operations:
@@ -54,6 +54,7 @@ def _meeting(job: CollectiveSpec) -> Meeting:
         world=job.world,
         interface=job.interface,
         timeout=job.timeout_seconds,
+        secret=job.secret,
         node=job.node,
         machine=job.rank - job.local_rank,
         no_rdma=job.no_rdma,

@@ -12,7 +12,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from railbed.errors import RailbedError, RankFailed
+from railbed.errors import Interference, RailbedError, RankFailed
 from railbed.launch.memlock import raise_memlock
 from railbed.launch.messages import Messages
 from railbed.train.job import JobSpec
@@ -37,7 +37,10 @@ def main() -> int:
     except RailbedError as error:
         traceback.print_exc()
         peer, refused = (error.peer, error.refused) if isinstance(error, RankFailed) else (False, False)
-        messages.send("error", sentence=error.message, peer=peer, refused=refused, hint=error.hint)
+        between = isinstance(error, Interference)
+        messages.send(
+            "error", sentence=error.message, peer=peer, refused=refused, interference=between, hint=error.hint
+        )
         return 1
     except BaseException as error:
         traceback.print_exc()

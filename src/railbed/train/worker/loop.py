@@ -13,7 +13,7 @@ import torch
 from railbed.collective.choose import Choice
 from railbed.collective.connect import connect
 from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting
+from railbed.collective.meet import Meeting, alarm_to
 from railbed.collective.trial import sizes_of
 from railbed.errors import DataError, RankFailed
 from railbed.launch.messages import Messages
@@ -48,7 +48,7 @@ def run(job: JobSpec, messages: Messages) -> None:
     device = device_of(job)
     messages.phase = "joining"
     sizes = sizes_of(_gradient_bytes(job, settings), BUCKET_MEGABYTES << 20)
-    collective, choice = connect(job.transport, _meeting(job), device, sizes)
+    collective, choice = connect(job.transport, _meeting(job), device, sizes, alarm_to(messages))
     if job.rank == 0:
         _tell(choice, messages)
     try:
@@ -77,6 +77,7 @@ def _meeting(job: JobSpec) -> Meeting:
         world=job.world,
         interface=job.interface,
         timeout=job.timeout_seconds,
+        secret=job.secret,
         node=job.node,
         machine=job.rank - job.local_rank,
         no_rdma=job.no_rdma,
@@ -151,6 +152,8 @@ class Training:
             self.saver.save(step)
         self.stepper.warm_up()
         self.sharing.begin(step)
+        if self.job.owes_evaluation and Schedule(self.settings).evaluation_due(step):
+            self._evaluate(step)
         self.messages.phase = "training"
         self._steps(step)
         self.messages.phase = "finishing"
@@ -195,9 +198,9 @@ class Training:
 
     def _evaluate(self, step: int) -> None:
         start = time.monotonic()
-        self.messages.phase = "evaluating"
+        phase, self.messages.phase = self.messages.phase, "evaluating"
         loss = validation_loss(self.stepper)
-        self.messages.phase = "training"
+        self.messages.phase = phase
         if loss is not None:
             self.messages.send("evaluation", step=step, validation_loss=loss, seconds=time.monotonic() - start)
 
