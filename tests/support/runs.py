@@ -19,6 +19,7 @@ from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.store.run import Status
 from railbed.train.account import records_of
+from railbed.train.downtime import Downtime
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger
 
@@ -197,8 +198,11 @@ def chosen() -> dict[str, object]:
 def training_run(*, steps: int = 300, fails_at: int | None = 173) -> Path:
     """Write a run on two nodes with a failure, checkpoints and a sample; return its folder."""
     with made_run("train", ["tiny", "--cluster", "lab.yaml"]) as (run, clock):
+        downtime = Downtime(lambda: clock.now)
         for record in _story(clock, steps, fails_at):
             run.append(record)
+            for known in downtime.see(record):
+                run.append(replace(known, time=clock.now))
         clock.now += 1.5
         run.finish("done", 0)
     return run.folder

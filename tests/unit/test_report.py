@@ -96,13 +96,13 @@ def test_a_training_run_has_every_section() -> None:
     assert page.sections == DEFAULT_SECTIONS
     assert page.figures == 10
     assert page.verdict.startswith("Training took 2 min 29 s: the loss fell from 7.9")
-    assert "it restarted once and lost 6.80 s by it" in page.verdict
+    assert "it restarted once and lost 17.6 s by it" in page.verdict
     assert tags_of(page).tags.count("section") == len(page.sections)
     text = said(page)
     for words in (
         "rank 1 was ended by SIGKILL",
         "the state of step 150",
-        "23 steps were done again",
+        "23 steps again",
         "Soft-RoCE",
         "tiny",
         "of 3.81 GB of gradients crossed RoCE on both nodes",
@@ -277,7 +277,46 @@ def test_steps_that_were_done_again_count_once() -> None:
     assert list(run.series["step_seconds"].mean().values) == [4.0] * 5 + [2.0] * 15
     (restart,) = restarts(run)
     assert (restart.who, restart.why, restart.seconds, restart.steps_again) == ("b", "b: gone", 10.0, 5)
-    assert "Training went on 10.0 s later on a, from the state of step 5; 5 steps were done again." in said(build(run))
+    # No record tells what it cost: an older railbed made them.
+    words = "Training continued on a, from the state of step 5, 10.0 s after it was noticed; 5 steps were done again."
+    assert words in said(build(run))
+    assert "lost at least 10.0 s by it" in build(run).verdict
+
+
+def test_a_restart_costs_all_the_time_without_progress_and_has_the_reason_that_was_found() -> None:
+    caught_up = {"lost_seconds": 35.0, "unnoticed_seconds": 4.5, "stopped_seconds": 11.3, "again_seconds": 19.2}
+    cut = "a does not reach it over the rail: no answer"
+    records = [
+        started(1, 0.0, "a", "b"),
+        Event(name="node_cut", subject="a", message="of an earlier time", time=STARTED + 1),
+        Event(name="restart", subject="", message="no step for 4.5 s", time=STARTED + 20),
+        Event(name="node_cut", subject="b", message=cut, time=STARTED + 24),
+        started(2, 25.0, "a"),
+        Event(name="caught_up", data={**caught_up, "steps_again": 6, "restarts": 1}, time=STARTED + 60),
+    ]
+    run = read(plain_run(records))
+    (restart,) = restarts(run)
+    assert (restart.seconds, restart.is_least, restart.causes) == (35.0, False, [("b", cut)])
+    text = said(build(run))
+    assert f"{cut} (first noticed as: no step for 4.5 s)" in text
+    assert (
+        "35.0 s were lost: 4.50 s until it was noticed, 11.3 s until the next step and 19.2 s for 6 steps again" in text
+    )
+    assert "it restarted once and lost 35.0 s by it" in build(run).verdict
+
+
+def test_restarts_that_were_made_good_together_count_once() -> None:
+    records = [
+        started(1, 0.0, "a"),
+        Event(name="restart", subject="a", message="a: gone", time=STARTED + 20),
+        started(2, 25.0, "a"),
+        Event(name="restart", subject="a", message="a: gone again", time=STARTED + 30),
+        started(3, 35.0, "a"),
+        Event(name="caught_up", data={"lost_seconds": 30.0, "restarts": 2}, time=STARTED + 50),
+    ]
+    run = read(plain_run(records))
+    assert [one.seconds for one in restarts(run)] == [None, 30.0]
+    assert "it restarted twice and lost 30.0 s by it" in build(run).verdict
 
 
 def test_a_restart_that_nothing_came_after() -> None:

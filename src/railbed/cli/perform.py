@@ -98,6 +98,8 @@ class _Outcome:
         self._judged = 0
         self._unknown = 0
         self._measured = 0
+        self._mishap = ""
+        """What makes an end that came in order no good end: an intruder, nodes that were lost on the way."""
         self._undetermined: dict[str, None] = {}
         """Rules that training depends on and that could not be judged everywhere."""
 
@@ -107,6 +109,8 @@ class _Outcome:
                 self._see_finding(record)
             case Change():
                 self._changes += 1
+            case Event(name="intrusion" | "ending", message=message):
+                self._mishap = message
             case Measurement():
                 self._measured += 1
             case Event(name="device_read", data=data):
@@ -132,6 +136,8 @@ class _Outcome:
             return DEVICE, "nothing could be judged"
         if self._failed or self._changes:
             return FOUND, f"{self._failed} finding{'s' if self._failed != 1 else ''} failed"
+        if self._mishap:
+            return FOUND, self._mishap
         if must_know and self._undetermined:
             return DEVICE, f"training depends on what is unknown: {', '.join(self._undetermined)}"
         return (DEVICE, "nothing was measured") if must_measure and not self._measured else (OK, "")

@@ -6,7 +6,7 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 
 from railbed.check.judge import essential_checks
+from railbed.check.rules import torch_equal
 from railbed.check.run import check
 from railbed.cli.attached import attached
 from railbed.cli.console import SafeConsole
@@ -23,6 +24,7 @@ from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
+from railbed.cli.resumed import EarlierRun, earlier_run, site_of
 from railbed.cli.screen import JsonScreen
 from railbed.cli.showenv import show_env
 from railbed.cli.site import built_in_local, given_cluster
@@ -32,6 +34,7 @@ from railbed.cli.trainoptions import (
     AttachOption,
     DetachOption,
     EnvironmentOption,
+    FromStartOption,
     ListOption,
     MinimumOption,
     RanksOption,
@@ -42,17 +45,17 @@ from railbed.cli.trainoptions import (
     TransportOption,
     UncheckedOption,
 )
-from railbed.cli.trainruns import TRAINING, refuse_mixtures
+from railbed.cli.trainruns import TRAINING, refuse_mixtures, was_given
 from railbed.cli.trainscreen import TrainScreen
-from railbed.errors import UsageError, UserError
+from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.lab.folder import cache_folder
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Record, Verdict
-from railbed.store import read_records
 from railbed.train import recipes, tokens
 from railbed.train.data import prepare
+from railbed.train.ending import Ending
 from railbed.train.fit import fit
 from railbed.train.recipe import Recipe
 from railbed.train.run import Order, train
@@ -75,6 +78,7 @@ def train_command(
     minimum: MinimumOption = 1,
     transport: TransportOption = "auto",
     resume: ResumeOption = None,
+    from_start: FromStartOption = False,
     detach: DetachOption = False,
     attach: AttachOption = None,
     stop: StopOption = None,
@@ -99,9 +103,14 @@ def train_command(
     if environment:
         return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
     unseen = in_background(as_json=as_json) if detach else None
-    site = given_cluster(cluster, None) or built_in_local()
+    earlier = earlier_run(resume) if resume is not None else None
+    site = site_of(earlier, cluster) if earlier else given_cluster(cluster, None) or built_in_local()
+    if earlier:
+        ranks = ranks or earlier.options.get("ranks")
+        minimum = minimum if was_given(context, "minimum") else earlier.options.get("minimum", minimum)
+        transport = transport if was_given(context, "transport") else earlier.options.get("transport", transport)
+    order = _continued(earlier, from_start=from_start) if earlier else _order(recipes.load(recipe, settings or []))
     local = all(node.host == "local" for node in site.nodes.values())
-    order = _order(recipe, settings or [], resume)
     order = replace(order, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
@@ -114,29 +123,36 @@ def _local_ranks() -> int:
     return gpus or LOCAL_RANKS
 
 
-def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
-    """Return what to train: a recipe of the user's, or that of a run that goes on."""
-    if resume is None:
-        wanted = recipes.load(recipe, settings)
-        run = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    else:
-        begun = next((one["data"] for one in read_records(resume) if one.get("name") == TRAINING), None)
-        if begun is None:
-            raise UsageError(f"{resume} is no training run that began", hint="`railbed runs` lists them")
-        wanted, run = Recipe.model_validate(begun["recipe"]), str(begun["run"])
+def _order(wanted: Recipe, run: str = "") -> Order:
+    """Return what to train: a recipe, under a name of its own where none is given."""
     prepared = prepare(wanted, cache_folder() / "tokens")
     prompt = tuple(tokens.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return Order(
-        run=run,
+        run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         recipe=wanted.model_dump(mode="json"),
         tokens=prepared.folder,
         prompt=prompt,
-        resume=resume is not None,
     )
 
 
+def _continued(earlier: EarlierRun, *, from_start: bool) -> Order:
+    return replace(_order(earlier.recipe, earlier.job), resumes="" if from_start else earlier.id)
+
+
 async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -> AsyncGenerator[Record, None]:
-    yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe)})
+    asked = {"ranks": order.ranks, "minimum": order.minimum, "transport": order.transport, "resumes": order.resumes}
+    yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe), **asked})
+    ending = Ending(site.nodes)
+    async with aclosing(_stages(site, fleet, order, unchecked=unchecked)) as records:
+        async for record in records:
+            ending.see(record)
+            yield record
+    if fell_short := ending.event():
+        yield fell_short
+
+
+async def _stages(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+    """Check, estimate, train."""
     if not unchecked and len(site.nodes) > 1:
         async with aclosing(_checked(site, fleet)) as findings:
             async for record in findings:
@@ -156,12 +172,19 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
     async with aclosing(check(site, fleet, essential_checks())) as records:
         async for record in records:
             yield record
-            if isinstance(record, Finding) and record.verdict is Verdict.FAIL and record.check != "reachable":
+            if isinstance(record, Finding) and (_prevents(record) or torch_equal.is_missing(record)):
                 wrong.append(record)
+    if missing := [one for one in wrong if torch_equal.is_missing(one)]:
+        told = "; ".join(f"{one.subject}: {one.observed}" for one in missing[:3])
+        raise ToolMissing(f"not every node can train: {told}", hint=missing[0].remedy)
     if wrong:
         told = "; ".join(f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3])
         more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise NotFit(f"the cluster cannot train as it is: {told}{more}", hint="`railbed check` says what to do")
+
+
+def _prevents(finding: Finding) -> bool:
+    return finding.verdict is Verdict.FAIL and finding.check != "reachable"
 
 
 def _readable(record: Record, order: Order) -> Record:

@@ -20,7 +20,15 @@ TransportOption = Annotated[
     Literal["auto", "nccl", "mpi", "gloo"], typer.Option("--transport", help="What carries the gradients.")
 ]
 ResumeOption = Annotated[
-    str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run from its last good checkpoint.")
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="Continue a run, by name or folder, from its last good checkpoint, on its cluster.",
+    ),
+]
+FromStartOption = Annotated[
+    bool, typer.Option("--from-start", help="With --resume: start the run again at step 1, whatever was saved.")
 ]
 EnvironmentOption = Annotated[
     bool, typer.Option("--show-env", help="Print what each node's ranks are told of the fabric, and why; end.")

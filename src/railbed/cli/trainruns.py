@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from itertools import pairwise
 from pathlib import Path
 
 import typer
@@ -23,16 +21,22 @@ FIT_EVERYTHING = ("as_json",)
 
 def refuse_mixtures(context: typer.Context) -> None:
     """Refuse an option that starts nothing beside one that says how to start: it would be passed over."""
-    given = [
-        option
-        for option in context.command.params
-        if option.name and getattr(context.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
-    ]
+    given = [option for option in context.command.params if option.name and was_given(context, option.name)]
     names = {str(option.name): option.opts[0] if option.opts[0].startswith("-") else "RECIPE" for option in given}
     alone = next((name for name in names if name in OF_NO_NEW_RUN), None)
     other = next((name for name in names if name not in (alone, *FIT_EVERYTHING)), None)
     if alone and other:
         raise UsageError(f"{names[alone]} and {names[other]} do not go together", hint="give them one at a time")
+    own = next((names[name] for name in ("recipe", "settings") if name in names), None)
+    if "resume" in names and own:
+        raise UsageError(f"--resume and {own} do not go together", hint="a run continues with its own recipe")
+    if "from_start" in names and "resume" not in names:
+        raise UsageError("--from-start needs --resume RUN", hint="without --resume a run starts at step 1 anyway")
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Say whether an option stands on the command line, or only has its default."""
+    return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
 def training_run(given: str) -> tuple[Path, RunSummary]:
@@ -71,7 +75,5 @@ def to_report(run: str) -> str:
 
 
 def to_resume(run: RunSummary) -> str:
-    """Return the command that goes on with a run that ended, on the cluster that it was given."""
-    words = [word for argument in run.arguments for word in argument.split("=", 1)]
-    cluster = next((value for option, value in pairwise(words) if option in ("-c", "--cluster")), None)
-    return f"railbed train --resume {run.id}" + (f" -c {shlex.quote(cluster)}" if cluster else "")
+    """Return the command that continues a run that ended; it knows its cluster."""
+    return f"railbed train --resume {run.id}"

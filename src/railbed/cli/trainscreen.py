@@ -11,6 +11,7 @@ from rich.text import Text
 
 from railbed.cli.bar import BarScreen
 from railbed.cli.console import SafeConsole
+from railbed.cli.exits import FOUND
 from railbed.cli.pathline import PathLine
 from railbed.cli.tables import TextScreen
 from railbed.cli.trainsummary import TrainSummary
@@ -19,10 +20,14 @@ from railbed.model.record import Event, Finding, Measurement, Record
 
 NODES = ("node_up", "node_lost", "node_cut", "node_out")
 TOLD = (
-    *(*NODES, "estimate", "generation", "restart", "resumed"),
+    *(*NODES, "estimate", "generation", "restart", "caught_up", "resuming", "resumed", "intrusion"),
     *("shares", "checkpoint_failed", "notice", "error"),
 )
-STYLES = {"restart": "yellow", **dict.fromkeys((*NODES[1:], "error", "checkpoint_failed"), "red")}
+STYLES = {
+    "restart": "yellow",
+    "intrusion": "bold red",
+    **dict.fromkeys((*NODES[1:], "error", "checkpoint_failed"), "red"),
+}
 QUIET_SECONDS = 10.0
 """How often a line is printed where there is no terminal to draw a bar on."""
 
@@ -39,6 +44,8 @@ class TrainScreen(BarScreen):
         self._step, self._steps, self._restarts = 0, steps, 0
         self._sample = ""
         self._export = ""
+        self._lost = 0.0
+        self._ending = ""
         self._path = PathLine(self._progress_print)
         self._told = 0.0
         self._clock = 0.0
@@ -75,22 +82,33 @@ class TrainScreen(BarScreen):
             case Event(name="transport", message=reason, data={"falls_back": falls_back}):
                 style = STYLES["restart"] if falls_back else "dim"
                 self._progress.console.print(Text(printable(f"gradients: {reason}"), style=style))
+            case Event(name="ending", message=message):
+                self._ending = message
             case Event(name=name) if name in TOLD:
-                self._restarts += name == "restart"
-                where = (
-                    f"{record.subject}: " if record.subject and not record.message.startswith(record.subject) else ""
-                )
-                line = Text(printable(f"{where}{record.message}"), style=STYLES.get(name, "dim"))
-                self._progress.console.print(line)
+                self._tell(record)
             case _:
                 pass
+
+    def _tell(self, event: Event) -> None:
+        self._restarts += event.name == "restart"
+        match event.data.get("lost_seconds"):
+            case float() | int() as lost:
+                self._lost += lost
+        where = f"{event.subject}: " if event.subject and not event.message.startswith(event.subject) else ""
+        line = Text(printable(f"{where}{event.message}"), style=STYLES.get(event.name, "dim"))
+        self._progress.console.print(line)
 
     def finish(self, run: Path) -> None:
         """Say how it went."""
         self._progress.stop()
-        if not (numbers := self._summary.numbers):
-            return
-        restarts = f", {self._restarts} restarts" if self._restarts else ""
+        if numbers := self._summary.numbers:
+            self._sum_up(numbers, run)
+        if self._ending:
+            self._out.print(Text(f"exit {FOUND}: {printable(self._ending)}", style=STYLES["restart"]))
+
+    def _sum_up(self, numbers: str, run: Path) -> None:
+        cost = f", which cost {self._lost:.1f} s" if self._lost else ""
+        restarts = f", {self._restarts} restart{'s' * (self._restarts > 1)}{cost}" if self._restarts else ""
         self._out.print(f"trained {self._step} of {self._steps} steps{restarts}: {numbers}{self._path.short}")
         self._path.finish(self._out)
         if self._sample:

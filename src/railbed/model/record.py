@@ -44,6 +44,10 @@ class Finding:
     kind: Literal["finding"] = "finding"
 
 
+OF_STATE = frozenset({"validation_loss"})
+"""Measurements of the state after a step: ranks that go on from there make them before any step of their own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """A number with its unit; identity is in the labels, never in the name."""

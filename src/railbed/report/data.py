@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.errors import UsageError
-from railbed.model.record import Change, Event, Finding, Measurement
+from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
 from railbed.report.series import Series, Source
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
@@ -84,7 +84,8 @@ class _Reader:
         rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
         series = self.series.get(record.name)
         if series is None:
-            series = self.series[record.name] = Series(record.unit, record.source == "simulated", self._begins)
+            series = Series(record.unit, record.source == "simulated", self._begins, record.name in OF_STATE)
+            self.series[record.name] = series
         source = Source(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:
             series.add(step, record.value, source, self._generation)

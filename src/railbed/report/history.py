@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -29,6 +29,10 @@ class Generation:
     done: bool = False
     resumed_from: int | None = None
     resumed_at: float | None = None
+    caught_up: Mapping[str, Any] = field(default_factory=dict)
+    """What was told when it had come as far as the one before it: what the restarts until then cost."""
+    cut: Sequence[tuple[str, str]] = ()
+    """Nodes that the others were found not to reach when it had ended, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +45,28 @@ class Restart:
     before: Generation
     after: Generation | None
 
+    counted_later: bool = False
+    """Another restart followed before this one was made good, and its cost has this one's in it."""
+
     @property
     def seconds(self) -> float | None:
-        """From the moment it was noticed until the state was loaded again, or the ranks were started if not told."""
-        if self.after is None:
+        """The time in which training did not get any further (`train.downtime`); the least it can be, if not told."""
+        if self.after is None or self.counted_later:
             return None
+        match self.after.caught_up.get("lost_seconds"):
+            case float() | int() as lost:
+                return float(lost)
         return max(0.0, (self.after.resumed_at or self.after.start) - self.time)
+
+    @property
+    def is_least(self) -> bool:
+        """Whether it cost more than `seconds`: it was not made good, or an older railbed did not tell."""
+        return self.seconds is not None and self.after is not None and "lost_seconds" not in self.after.caught_up
+
+    @property
+    def causes(self) -> Sequence[tuple[str, str]]:
+        """The nodes at fault and why, as far as that was found out."""
+        return self.before.cut or ([(self.who, self.why.removeprefix(f"{self.who}: "))] if self.who else ())
 
     @property
     def steps_again(self) -> int | None:
@@ -90,7 +110,7 @@ def memory(run: RunData) -> list[dict[str, Any]]:
 def generations(run: RunData) -> list[Generation]:
     """Return the generations in their order."""
     spans: list[list[Event]] = []
-    for event in run.told("generation", "restart", "done", "resumed"):
+    for event in run.told("generation", "restart", "done", "resumed", "caught_up", "node_cut"):
         if event.name == "generation":
             spans.append([event])
         elif spans:
@@ -104,10 +124,30 @@ def restarts(run: RunData) -> list[Restart]:
     """Return what happened between the generations."""
     found = generations(run)
     return [
-        Restart(who=one.who, why=one.why, time=one.end, before=one, after=following)
-        for one, following in zip_longest(found, found[1:])
+        Restart(
+            who=one.who,
+            why=one.why,
+            time=one.end,
+            before=one,
+            after=following,
+            counted_later=_is_counted_later(found[number:]),
+        )
+        for number, (one, following) in enumerate(zip_longest(found, found[1:]), start=1)
         if one.why and one.end is not None
     ]
+
+
+def _is_counted_later(following: Sequence[Generation]) -> bool:
+    """Say whether the cost of a restart is told together with that of a later one."""
+    for distance, one in enumerate(following, start=1):
+        if one.caught_up:
+            return distance > 1 and one.caught_up.get("restarts", 1) >= distance
+    return False
+
+
+def lost_seconds(found: Sequence[Restart]) -> tuple[float, bool]:
+    """Return what restarts cost together, and whether that is only the least it can be."""
+    return sum(one.seconds or 0.0 for one in found), any(one.is_least for one in found)
 
 
 def _generation(run: RunData, number: int, span: Sequence[Event], steps: tuple[int, int] | None) -> Generation:
@@ -115,6 +155,8 @@ def _generation(run: RunData, number: int, span: Sequence[Event], steps: tuple[i
     ending = next((event for event in span if event.name in ("restart", "done")), None)
     resumed = next((event for event in span if event.name == "resumed"), None)
     step = resumed.data.get("step") if resumed else None
+    caught_up = next((event.data for event in span if event.name == "caught_up"), {})
+    cut = [event for event in span if event.name == "node_cut" and ending and event.time >= ending.time]
     restart = ending is not None and ending.name == "restart"
     return Generation(
         number=number,
@@ -127,4 +169,6 @@ def _generation(run: RunData, number: int, span: Sequence[Event], steps: tuple[i
         done=ending is not None and not restart,
         resumed_from=step if isinstance(step, int) else None,
         resumed_at=resumed.time if resumed else None,
+        caught_up=caught_up,
+        cut=[(event.subject, event.message) for event in cut],
     )

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from railbed.report.data import RunData
-from railbed.report.history import generations, memory, recipe, restarts
+from railbed.report.history import generations, lost_seconds, memory, recipe, restarts
 from railbed.report.sections.time import PARTS
 from railbed.report.series import Source, Typical, ends
 
@@ -68,9 +68,17 @@ def _of_run(run: RunData, kept: Kept, steps: Sequence[int]) -> dict[str, Any]:
         "nodes": list(dict.fromkeys(node for one in parts for node in one.nodes)),
         "generations": len(parts),
         "restarts": [
-            {"time": one.time, "node": one.who, "why": one.why, "seconds": one.seconds, "steps_again": one.steps_again}
+            {
+                "time": one.time,
+                "node": one.who,
+                "why": one.why,
+                "causes": [{"node": node, "why": why} for node, why in one.causes],
+                "seconds": one.seconds,
+                "steps_again": one.steps_again,
+            }
             for one in restarts(run)
         ],
+        "lost_seconds": lost_seconds(restarts(run))[0],
         "steps_asked": asked.get("steps"),
         "steps_in_history": len(steps),
         "steps_thrown_away": max(0, done - len(steps)),

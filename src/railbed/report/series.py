@@ -56,6 +56,8 @@ class Series:
     begins: dict[int, int] = field(default_factory=dict)
     """The first step of each generation; one map for all measures of a run, so that what a restart threw away is thrown
     away of every measure."""
+    of_state: bool = False
+    """Measured of a state, which may be of the step before the first one of a generation."""
     sources: list[Source] = field(default_factory=list)
     _number: dict[Source, int] = field(default_factory=dict)
     _steps: array[int] = field(default_factory=lambda: array("q"))
@@ -72,7 +74,8 @@ class Series:
         self._values.append(value)
         self._from.append(self._number[source])
         self._generations.append(generation)
-        self.begins[generation] = min(step, self.begins.get(generation, step))
+        if not self.of_state:
+            self.begins[generation] = min(step, self.begins.get(generation, step))
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -90,12 +93,10 @@ class Series:
 
     def _thrown_away(self) -> dict[int, float]:
         """Return for each generation the first of its steps that a later one went back to."""
-        found: dict[int, float] = {}
-        earliest = inf
-        for generation in sorted(self.begins, reverse=True):
-            found[generation] = earliest
-            earliest = min(earliest, self.begins[generation])
-        return found
+        return {
+            generation: min((first for later, first in self.begins.items() if later > generation), default=inf)
+            for generation in set(self._generations)
+        }
 
     def mean(self) -> Points:
         """Return the mean over the ranks that took a step; what only one rank tells is its own value."""

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import OF_STATE, Event, Measurement, Record
 
 FOLDER = "tensorboard"
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
@@ -60,7 +60,7 @@ class TensorBoardLogs:
 
     def _write(self, library: _Library, record: Measurement, step: int) -> None:
         if self._file is None:
-            self._file = self._begin_file(library, step)
+            self._file = self._begin_file(library, step + 1 if record.name in OF_STATE else step)
         self._file.write(library.scalar(_tag(record), record.value, step, record.time))
         now = time.monotonic()
         if now - self._flushed > FLUSH_SECONDS:

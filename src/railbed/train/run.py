@@ -14,7 +14,7 @@ from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
 from railbed.launch.job import RankStart
 from railbed.launch.members import Member
-from railbed.launch.protocol import Message, decode
+from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, parcel, ship
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
@@ -25,7 +25,7 @@ from railbed.train.downtime import Downtime
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
-from railbed.transport.base import Command
+from railbed.train.resume import resume_point
 
 FRESH_SECONDS = 1.0
 """For so long after a checkpoint, starting anew costs nothing worth telling."""
@@ -47,8 +47,8 @@ class Order:
     transport: str = "auto"
     proves: bool = False
     """It is run to see whether RDMA works: where the cluster file has it, anything else is a failure."""
-    resume: bool = False
-    """Go on from what an earlier run of this name left on the nodes."""
+    resumes: str = ""
+    """The earlier run, as the user calls it, whose states on the nodes are gone on from; empty starts at step 1."""
 
     def ranks_on(self, node: Node) -> int:
         """Return how many ranks a node gets."""
@@ -106,18 +106,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
     if order.transport == "mpi":
         _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
-    places = {
-        name: Place(
-            python=cluster.nodes[name].python,
-            code=f"{base}/{code.name}",
-            tokens=f"{base}/{tokens.name}",
-            folder=f"{base}/runs/{order.run}/{name}",
-            interface=_interface(cluster.nodes[name]),
-            environment=fabric[name].environment,
-            no_rdma=fabric[name].obstacle,
-        )
-        for name, base in shipped.bases.items()
-    }
+    places = _places(cluster, order.run, shipped.bases, code.name, tokens.name, fabric)
     course = Course(
         run=order.run,
         recipe=order.recipe,
@@ -127,8 +116,11 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         prompt=order.prompt,
     )
     saved = Saved()
-    if order.resume:
-        async for event in _look(fleet, places, saved):
+    if order.resumes:
+        looks = {
+            name: _run(place, "railbed.train.look", f"{place.folder}/checkpoints") for name, place in places.items()
+        }
+        async for event in resume_point(fleet, looks, saved, order.resumes, order.recipe["steps"]):
             yield event
     agents = {name: _agent(place) for name, place in places.items()}
     taking_part = [member for name, member in members.items() if name in places]
@@ -142,6 +134,23 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
                 yield known
     for record in ledger.closing():
         yield record
+
+
+def _places(  # noqa: PLR0917  (where everything is)
+    cluster: Cluster, run: str, bases: Mapping[str, str], code: str, tokens: str, fabric: Mapping[str, NodeFabric]
+) -> dict[str, Place]:
+    return {
+        name: Place(
+            python=cluster.nodes[name].python,
+            code=f"{base}/{code}",
+            tokens=f"{base}/{tokens}",
+            folder=f"{base}/runs/{run}/{name}",
+            interface=_interface(cluster.nodes[name]),
+            environment=fabric[name].environment,
+            no_rdma=fabric[name].obstacle,
+        )
+        for name, base in bases.items()
+    }
 
 
 def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
@@ -160,22 +169,6 @@ def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:
                 f"the recipe's shares name {name}, which is no node of this cluster",
                 hint=f"its nodes are {', '.join(cluster.nodes)}",
             )
-
-
-async def _look(fleet: Fleet, places: Mapping[str, Place], saved: Saved) -> AsyncGenerator[Event, None]:
-    """Find out which states of an earlier run are whole, and on which nodes."""
-    commands = {
-        name: (
-            Command(key="look", script=_run(place, "railbed.train.look", f"{place.folder}/checkpoints"), timeout=60.0),
-        )
-        for name, place in places.items()
-    }
-    async for answer in fleet.run(commands):
-        found = decode(answer.outputs[0].stdout) if answer.outputs else None
-        for state in found["good"] if found else ():
-            saved.note(answer.device, state["step"], state["hash"])
-        for sentence in found["damaged"] if found else ():
-            yield Event(name="checkpoint_failed", subject=answer.device, message=sentence)
 
 
 def _agent(place: Place) -> str:

@@ -28,9 +28,11 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.site import Site
+from railbed.model.record import Finding
 from railbed.probes import torch
 
 EXPECTED = "the same Python and torch on all nodes"
+NOWHERE, NO_TORCH, NO_PYTHON = "torch is on no node", "no torch", "no Python at"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
@@ -41,7 +43,7 @@ def judge(site: Site) -> Iterator[Judgement]:
     if installs.values and not able and all(facts.python for facts in installs.values.values()):
         yield warn(
             expected=EXPECTED,
-            observed="torch is on no node",
+            observed=NOWHERE,
             remedy="install torch on every node, or set `python:` in the cluster file",
         )
         return
@@ -54,12 +56,18 @@ def judge(site: Site) -> Iterator[Judgement]:
         yield from too_few(site, installs)
 
 
+def is_missing(finding: Finding) -> bool:
+    """Say whether a finding of this rule is that Python or torch is not there, and not that versions differ."""
+    words = (finding.observed == NOWHERE, finding.observed.endswith(NO_TORCH), finding.observed.startswith(NO_PYTHON))
+    return finding.check == CHECK.name and any(words)
+
+
 def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
     python = site.cluster.nodes[node].python
     if facts.python is None:
         remedy = f"correct `python:` of {node} in the cluster file, or install it"
-        return fail(subject=node, expected=EXPECTED, observed=f"no Python at {python}", remedy=remedy)
-    observed = f"Python {facts.python}, no torch"
+        return fail(subject=node, expected=EXPECTED, observed=f"{NO_PYTHON} {python}", remedy=remedy)
+    observed = f"Python {facts.python}, {NO_TORCH}"
     return fail(subject=node, expected=EXPECTED, observed=observed, remedy=f"on {node}: {python} -m pip install torch")
 
 

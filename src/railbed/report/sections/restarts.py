@@ -8,7 +8,7 @@ from typing import Any
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
 from railbed.report.data import RunData
 from railbed.report.figures import label, plain
-from railbed.report.history import Generation, Restart, generations, restarts
+from railbed.report.history import Generation, Restart, generations, lost_seconds, restarts
 from railbed.report.section import Headline, Section
 from railbed.report.values import duration
 from railbed.report.words import listed, plural, seconds
@@ -23,8 +23,9 @@ def headline(run: RunData) -> Headline | None:
     found = restarts(run)
     if not found:
         return None
-    lost = sum(one.seconds or 0.0 for one in found)
-    return Headline(f"it restarted {_times(len(found))} and lost {seconds(lost)} by it", "notice")
+    lost, is_least = lost_seconds(found)
+    least = "at least " if is_least else ""
+    return Headline(f"it restarted {_times(len(found))} and lost {least}{seconds(lost)} by it", "notice")
 
 
 def show(run: RunData) -> Sequence[Block] | None:
@@ -51,21 +52,40 @@ def _times(count: int) -> str:
 
 
 def _entry(run: RunData, one: Restart) -> Entry:
+    title, text = one.who or "restart", one.why.removeprefix(f"{one.who}: ")
+    if one.before.cut:
+        title = listed(node for node, _ in one.before.cut)
+        found = "; ".join(why if len(one.before.cut) == 1 else f"{node}: {why}" for node, why in one.before.cut)
+        text = f"{found} (first noticed as: {one.why})"
     return Entry(
         mark=Mark(f"after {seconds(max(0.0, one.time - run.summary.started))}", "notice"),
-        title=one.who or "restart",
-        text=one.why.removeprefix(f"{one.who}: "),
+        title=title,
+        text=text,
         detail=_cost(one),
     )
 
 
 def _cost(one: Restart) -> str:
-    if one.after is None or one.seconds is None:
+    if one.after is None:
         return "Nothing went on after this."
     where = f" on {listed(one.after.nodes)}" if one.after.nodes else ""
     state = f", from the state of step {one.after.resumed_from:,}" if one.after.resumed_from is not None else ""
-    again = f"; {plural(one.steps_again, 'step was', 'steps were')} done again" if one.steps_again else ""
-    return f"Training went on {seconds(one.seconds)} later{where}{state}{again}."
+    went_on = f"Training continued{where}{state}"
+    if one.seconds is None:
+        return f"{went_on}; it restarted once more before it got any further, and what both cost stands there."
+    if one.is_least:
+        again = f"; {plural(one.steps_again, 'step was', 'steps were')} done again" if one.steps_again else ""
+        return f"{went_on}, {seconds(one.seconds)} after it was noticed{again}."
+    return f"{went_on}. {seconds(one.seconds)} were lost: {_parts(one)}."
+
+
+def _parts(one: Restart) -> str:
+    """Return what the lost time was lost with."""
+    told = one.after.caught_up if one.after else {}
+    spent = {name: float(told.get(f"{name}_seconds", 0.0)) for name in ("unnoticed", "stopped", "again")}
+    parts = [f"{seconds(spent['unnoticed'])} until it was noticed", f"{seconds(spent['stopped'])} until the next step"]
+    steps = int(told.get("steps_again", 0))
+    return listed([*parts, *([f"{seconds(spent['again'])} for {plural(steps, 'step')} again"] if steps else [])])
 
 
 def _row(run: RunData, one: Generation) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:

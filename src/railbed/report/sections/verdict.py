@@ -23,6 +23,8 @@ ENDED: dict[str, tuple[str, Tone]] = {
 }
 COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
 TOLD: dict[str, tuple[str, Tone]] = {
+    "ending": ("exit 1", "bad"),
+    "intrusion": ("intrusion", "bad"),
     "error": ("error", "bad"),
     "checkpoint_failed": ("not saved", "bad"),
     "notice": ("notice", "notice"),

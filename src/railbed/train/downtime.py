@@ -1,0 +1,95 @@
+"""What restarts cost, by one definition: the time in which training did not get any further.
+
+It begins with the last step that was new when something failed, and ends when that step is reached again. So it holds
+the time until the failure was noticed, the time until steps were made again, and the steps that were made once more.
+Where a restart is followed by another before that, both are one account.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from railbed.model.record import Event, Measurement, Record
+
+CAUGHT_UP = "caught_up"
+
+
+@dataclass(slots=True)
+class _Account:
+    """What is known of a restart that was not made good yet."""
+
+    noticed: float
+    restarts: int = 1
+    began: float | None = None
+    """When the first step after it began."""
+    first: int = 0
+    """That step."""
+
+
+class Downtime:
+    """Watches the records of a run go by, in real time, and tells what each restart cost once it was made good."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._step = 0
+        self._reached = 0.0
+        """When the furthest step was reached; before the first one, when the first ranks were started."""
+        self._started = 0.0
+        self._open: _Account | None = None
+
+    def see(self, record: Record) -> list[Record]:
+        """Take a record; return what follows from it."""
+        now = self._clock()
+        match record:
+            case Event(name="generation"):
+                self._started = now
+                self._reached = self._reached or now
+            case Event(name="restart"):
+                restarts = self._open.restarts + 1 if self._open else 1
+                self._open = _Account(noticed=self._open.noticed if self._open else now, restarts=restarts)
+            case Measurement(name="step_seconds", value=seconds, labels={"rank": 0, "step": int(step)}):
+                return self._made(step, now, seconds)
+            case _:
+                pass
+        return []
+
+    def _made(self, step: int, now: float, seconds: float) -> list[Record]:
+        """Note a step of rank 0."""
+        told: list[Record] = []
+        if self._open:
+            if self._open.began is None:
+                self._open.began, self._open.first = max(now - seconds, self._open.noticed), step
+            if step >= self._step:
+                told.append(self._account(self._open, now if step == self._step else now - seconds))
+                self._open = None
+        if step > self._step:
+            self._step, self._reached = step, now
+        return told
+
+    def _account(self, account: _Account, caught_up: float) -> Event:
+        began = account.began or caught_up
+        if self._step:
+            unnoticed, again = account.noticed - self._reached, max(0.0, caught_up - began)
+            stopped = began - account.noticed
+        else:  # nothing had been reached: only that the ranks were started once more is lost
+            unnoticed, again, stopped = account.noticed - self._reached, 0.0, self._started - account.noticed
+        steps = max(0, self._step - account.first + 1)
+        lost = unnoticed + stopped + again
+        repeated = f", {again:.1f} s for {steps} {'step' if steps == 1 else 'steps'} again" if steps else ""
+        several = f"{account.restarts} restarts" if account.restarts > 1 else "the restart"
+        return Event(
+            name=CAUGHT_UP,
+            message=f"{several} cost {lost:.1f} s: {unnoticed:.1f} s until it was noticed, {stopped:.1f} s until "
+            f"steps were made again{repeated}",
+            data={
+                "lost_seconds": lost,
+                "unnoticed_seconds": unnoticed,
+                "stopped_seconds": stopped,
+                "again_seconds": again,
+                "steps_again": steps,
+                "restarts": account.restarts,
+                "step": self._step,
+            },
+        )

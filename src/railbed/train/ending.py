@@ -1,0 +1,63 @@
+"""How a training that came to its end fell short, in one sentence: nodes that were lost, intruders, failed findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+
+ENDING = "ending"
+LOSSES = ("node_lost", "node_cut", "node_out")
+
+
+class Ending:
+    """Watches the records of a run go by."""
+
+    def __init__(self, nodes: Iterable[str]) -> None:
+        self._nodes = list(nodes)
+        self._last: list[str] = []
+        """Nodes of the last generation."""
+        self._step = 0
+        self._lost: dict[str, tuple[int, str]] = {}
+        """Step and reason of the last loss of each node."""
+        self._failed: list[Finding] = []
+        self._intruders: list[str] = []
+
+    def see(self, record: Record) -> None:
+        """Take a record."""
+        match record:
+            case Measurement(name="step_seconds", labels={"step": int(step)}):
+                self._step = max(self._step, step)
+            case Event(name="generation", data={"nodes": list(nodes)}):
+                self._last = nodes
+            case Event(name=name, subject=node, message=why) if name in LOSSES:
+                self._lost[node] = self._step, why
+            case Event(name="intrusion", data={"address": str(address)}):
+                self._intruders.append(address)
+            case Finding(verdict=Verdict.FAIL):
+                self._failed.append(record)
+            case _:
+                pass
+
+    def event(self) -> Event | None:
+        """Return what is to be told at the end; None where all is well."""
+        missing = {node: self._lost.get(node, (0, "")) for node in self._nodes if node not in self._last}
+        reasons = [_loss(node, *how) for node, how in missing.items()]
+        others = [one for one in self._failed if not (one.check == "reachable" and one.subject in missing)]
+        reasons += [f"{one.check} failed for {one.subject}: {one.observed}" for one in others[:3]]
+        if self._intruders:
+            where = ", ".join(dict.fromkeys(self._intruders))
+            reasons.append(f"somebody at {where} tried to get at its ranks")
+        if not reasons:
+            return None
+        data = {
+            "lost": {node: {"step": step, "why": why} for node, (step, why) in missing.items()},
+            "failed": [one.check for one in others],
+            "intruders": list(dict.fromkeys(self._intruders)),
+        }
+        return Event(name=ENDING, message=f"trained to the end, but {'; '.join(reasons)}", data=data)
+
+
+def _loss(node: str, step: int, why: str) -> str:
+    when = f"was lost at step {step}" if step else "did not take part"
+    return f"{node} {when} ({why})" if why else f"{node} {when}"
