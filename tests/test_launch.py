@@ -43,20 +43,35 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 class Counting:
     """A job of ranks that count; it goes on from the lowest step that was reached."""
 
-    def __init__(self, steps: int, pace: float = 0.1, refuses: str = "") -> None:
+    def __init__(
+        self,
+        steps: int,
+        pace: float = 0.1,
+        *,
+        refuses: str = "",
+        stops: int | None = None,
+        interference: str = "",
+        interfered: int = 1,
+    ) -> None:
         self._steps = steps
         self._pace = pace
         self._refuses = refuses
+        self._stops = stops
+        """The rank that is stopped in the first generation, before it says anything."""
+        self._interference = interference
+        self._interfered = interfered
+        """How many generations somebody from outside gets at."""
         self.reached: dict[int, int] = {}
 
-    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:  # noqa: ARG002
+    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         begin = min(self.reached.values(), default=0)
         self.reached = {}
         plan: dict[str, list[RankStart]] = {}
         ranks = [(member, rank) for member in members for rank in range(member.ranks)]
         for rank, (member, _) in enumerate(ranks):
             job: dict[str, object] = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps}
-            job |= {"pace": self._pace, "refuses": self._refuses}
+            job |= {"pace": self._pace, "refuses": self._refuses, "stops": number == 1 and rank == self._stops}
+            job["interference"] = self._interference if number <= self._interfered and rank == 2 else ""
             start = RankStart(rank=rank, command=["python3", str(RANK), "{job}", "{messages}"], job=json.dumps(job))
             plan.setdefault(member.name, []).append(start)
         return plan
@@ -168,6 +183,30 @@ def test_parcels_are_named_by_their_content(tmp_path: Path) -> None:
     assert parcel("files", {"a": tmp_path / "a"}) == first
     (tmp_path / "a").write_text("two")
     assert parcel("files", {"a": tmp_path / "a"}).name != first.name
+
+
+def test_a_rank_that_is_stopped_before_its_first_word_is_noticed_and_its_node_is_blamed(lab: RunningLab) -> None:
+    told = run(lab, Counting(60, stops=2))
+    (restart, *_) = named(told, "restart")
+    assert (restart.subject, restart.message) == ("node2", "node2: rank 2 is stopped (SIGSTOP)")
+    assert named(told, "done")
+
+
+def test_interference_from_outside_is_no_fault_of_a_node(lab: RunningLab) -> None:
+    told = run(lab, Counting(30, interference="somebody answers as rank 0", interfered=4))
+    assert {(one.subject, one.message) for one in named(told, "restart")} == {
+        ("", "the ranks were interfered with: somebody answers as rank 0")
+    }
+    assert [one.data["nodes"] for one in named(told, "generation")] == [["node1", "node2", "node3"]] * 5
+    assert not named(told, "node_out")
+
+
+def test_interference_that_does_not_end_ends_the_job_with_a_sentence(
+    lab: RunningLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("railbed.launch.supervise.VAIN_STARTS", 2)
+    with pytest.raises(GaveUp, match="2 starts in a row came to nothing, the last one so: the ranks were interfered"):
+        run(lab, Counting(30, interference="somebody answers as rank 0", interfered=99))
 
 
 def test_what_cannot_be_is_told_at_once_and_not_tried_again(lab: RunningLab) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -181,17 +182,89 @@ def test_a_run_that_was_killed_is_told_and_how_to_go_on(folder: Path) -> None:
     for result in (seen, call(folder, "train", "--attach", run)):
         assert result.code == 3
         assert f"railbed: {run} was not ended: its process was killed" in result.err
-        assert f"`railbed train --resume {run} -c cluster.yaml`" in result.err
+        assert f"`railbed train --resume {run}`" in result.err
     eventually(lambda: not processes(folder))
     result = call(folder, "train", "--stop", run, "--json")
     assert (result.code, result.records[0]["data"]["status"]) == (0, "died")
 
-    resumed = call(folder, "train", "--resume", run, "-c", "cluster.yaml", "--ranks", "1", "--detach", "--json")
+    resumed = call(folder, "train", "--resume", run, "--detach", "--json")
     again = resumed.records[0]["data"]["run"]
     viewer = Viewer(folder, again)
-    assert viewer.read("resumed")["data"]["step"] >= 50
+    step = viewer.read("resuming")["data"]["step"]
+    assert step >= 50
+    assert viewer.read("resumed")["data"]["step"] == step
+    refused = call(folder, "train", "--resume", again)
+    assert (refused.code, f"{again} is still running" in refused.err) == (2, True)
     assert call(folder, "train", "--stop", again).code == 0
     assert viewer.end().code == 130
+
+
+@pytest.fixture(scope="module")
+def done(folder: Path) -> str:
+    """A run of sixty steps that ended; its states are those of step 50 and 60."""
+    result = call(folder, *TRAIN, "--set", "steps=60", "--json")
+    assert result.code == 0, result
+    return max(path.name for path in (folder / "runs").iterdir())
+
+
+def states(folder: Path, run: str) -> Path:
+    """Return where a run keeps its checkpoints."""
+    with (folder / "runs" / run / "records.jsonl").open() as records:
+        return folder / ".railbed" / "runs" / json.loads(records.readline())["data"]["run"] / "here" / "checkpoints"
+
+
+def named(result: Result, name: str) -> list[dict[str, Any]]:
+    return [record for record in result.records if record["name"] == name]
+
+
+def test_a_run_is_resumed_from_any_folder_on_its_own_cluster(folder: Path, done: str, tmp_path: Path) -> None:
+    """A cluster file that lies in this folder is another one."""
+    (tmp_path / "cluster.yaml").write_text("name: other\nnodes: {other: {host: 192.0.2.1}}\n")
+    shutil.rmtree(states(folder, done) / "step-00000060")
+    command = [RAILBED, "train", "--resume", str(folder / "runs" / done), "--json"]
+    ended = subprocess.run(command, cwd=tmp_path, env=env(folder), capture_output=True, timeout=SECONDS, check=False)
+    result = Result(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+    assert result.code == 0, result
+    (resuming,) = named(result, "resuming")
+    assert resuming["message"] == "continues after step 50 of 60; the state is on here"
+    assert [record["labels"]["step"] for record in named(result, "loss")] == list(range(51, 61))
+    assert f"{done} continues on its own cluster, here (here)" in result.err
+    assert named(result, "training")[0]["data"]["ranks"] == 1  # as it was begun
+    refused = call(tmp_path, "train", "--resume", str(folder / "runs" / done), "-c", "cluster.yaml")
+    assert refused.code == 2
+    assert f"cluster.yaml has none of the nodes of {done}, which ran on here" in refused.err
+
+
+def test_a_run_without_a_good_checkpoint_is_not_started_anew_unasked(folder: Path, done: str) -> None:
+    checkpoints = states(folder, done)
+    for weights in checkpoints.glob("*/model.safetensors"):
+        weights.write_bytes(b"")
+    unusable = call(folder, "train", "--resume", done)
+    assert unusable.code == 3
+    assert f"no checkpoint of {done} can be used: here: checkpoint" in unusable.err
+    shutil.rmtree(checkpoints)
+    nothing = call(folder, "train", "--resume", done)
+    assert nothing.code == 2
+    assert f"there is nothing to resume: no node has a checkpoint of {done}" in nothing.err
+    assert f"`railbed train --resume {done} --from-start` starts it again at step 1" in nothing.err
+    begun = call(folder, "train", "--resume", done, "--from-start", "--json")
+    assert begun.code == 0
+    assert [record["labels"]["step"] for record in named(begun, "loss")] == list(range(1, 61))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--resume", "RUN", "--set", "steps=3"), "--resume and --set do not go together"),
+        (("tiny", "--resume", "RUN"), "--resume and RECIPE do not go together"),
+        (("tiny", "--from-start"), "--from-start needs --resume RUN"),
+        (("--resume", "nowhere"), "there is no run 'nowhere'"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_resuming_is_refused(folder: Path, options: tuple[str, ...], said: str) -> None:
+    result = call(folder, "train", *options)
+    assert (result.code, said in result.err) == (2, True), result
 
 
 def test_the_view_ends_with_the_run_and_its_exit_code(folder: Path) -> None:
@@ -220,7 +293,6 @@ def test_a_run_that_fails_later_is_told_by_the_view(folder: Path) -> None:
         ("--set", "data.files=[nowhere.txt]"),
         ("--cluster", "nowhere.yaml"),
         ("--ranks", "none"),
-        ("--resume", "20200101-000000-train"),
     ],
     ids=" ".join,
 )

@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,14 @@ import pytest
 from ruamel.yaml import YAML
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from railbed import clusterfile
 from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, call, kept
 from tests.support.training import Records, events, losses, trained, training, training_lab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
+REPOSITORY = Path(__file__).parent.parent
+EVERYWHERE = ("0.0.0.0", "*", "[::]")  # noqa: S104
 NODES = ["node1", "node2", "node3", "node4"]
 
 
@@ -42,7 +46,9 @@ def train(lab: RunningLab, *options: str, faults: Mapping[int, Sequence[str]]) -
         for at, fault in faults.items():
             run.until(lambda record, at=at: record.get("labels", {}).get("step", 0) >= at)  # type: ignore[misc]
             assert lab.fault(*fault).code == 0
-        assert run.end() == 0
+        assert run.end() == 1
+    lost = events(run.records, "ending")[-1]["data"]["lost"]
+    assert set(lost) == {fault[1] for fault in faults.values()}
     return run.records
 
 
@@ -89,6 +95,31 @@ def _files_tell_one_history(run: Path, records: Sequence[dict[str, Any]]) -> Non
 def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     (found,) = [one for one in records if one["kind"] == "finding" and one["check"] == "gradients_over_rdma"]
     return found
+
+
+def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
+    """It attacks where the ranks meet from another node, all the while; nobody listens for more than the rail."""
+    address = clusterfile.load(lab.cluster).nodes["node1"].ports[0].address
+    attack = f"cd {REPOSITORY} && exec {sys.executable} -m tests.support.intruder {address} 29500 25"
+    command = [RAILBED, "lab", "shell", "node4", "--name", lab.name, "--", attack]
+    with (
+        subprocess.Popen(command, env=environment(**kept()), stdout=subprocess.PIPE) as intruder,
+        training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=60") as run,
+    ):
+        assert intruder.stdout is not None
+        assert intruder.stdout.readline() == b"begins\n"
+        run.until(lambda _: run.steps >= 2)
+        listening = lab.shell("node1", "ss -Hltn | awk '{print $4}'").out.split()
+        assert run.end() == 1
+        assert set(json.loads(intruder.stdout.read()).values()) == {0}
+    assert f"{address}:29500" in listening
+    assert [one for one in listening if one.startswith(EVERYWHERE) and not one.endswith(":22")] == []
+    assert [one["data"]["nodes"] for one in events(run.records, "generation")] == [NODES]
+    assert len(losses(run.records)) == 60
+    intruder_address = str(clusterfile.load(lab.cluster).nodes["node4"].ports[0].address)
+    assert {one["data"]["address"] for one in events(run.records, "intrusion")} == {intruder_address}
+    (ending,) = events(run.records, "ending")
+    assert ending["message"] == f"trained to the end, but somebody at {intruder_address} tried to get at its ranks"
 
 
 SINK = """
@@ -227,7 +258,9 @@ def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
         weights = newest / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-7])
     run = max(Path(lab.folder, "runs").glob("*-train*")).name
-    again = trained(lab, "-c", "cluster.yaml", "--resume", run)
+    again = trained(lab, "--resume", run)  # on its own cluster
+    (resuming,) = events(again, "resuming")
+    assert resuming["message"].startswith("continues after step 50 of 60; the state is on node1, node2")
     assert any("step-00000060" in one["message"] for one in events(again, "checkpoint_failed"))
     assert min(losses(again)) == 51
     assert losses(again)[60] == pytest.approx(losses(records)[60], rel=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -26,6 +27,11 @@ def beat() -> None:
 
 sys.stdout.write(f"rank {JOB['rank']} of {JOB['world']} begins at {STEP[0]}\n")
 sys.stdout.flush()
+if JOB["stops"]:  # before its first word, as while it loads
+    os.kill(os.getpid(), signal.SIGSTOP)
+if JOB["interference"]:
+    say(kind="error", step=0, sentence=JOB["interference"], peer=True, interference=True)
+    sys.exit(1)
 if JOB["refuses"]:
     say(kind="error", step=0, sentence=JOB["refuses"], hint="ask for less", peer=False, refused=True)
     sys.exit(1)

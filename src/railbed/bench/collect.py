@@ -14,7 +14,7 @@ from railbed.bench.suite import Step
 from railbed.errors import DeviceError, OnlyRecorded
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
-from railbed.launch.job import RankStart, new_secret
+from railbed.launch.job import RankStart, meeting_port, new_secret
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, ship
@@ -207,7 +207,7 @@ async def _one_job(  # noqa: PLR0917  (all that a job needs)
         )
         for name, base in shipped.bases.items()
     }
-    job = CollectiveJob(run, engine, tuple(map(_operation, steps)), places, cluster.training.rendezvous_port)
+    job = CollectiveJob(run, engine, tuple(map(_operation, steps)), places, meeting_port(cluster))
     taking_part = [member for member in members if member.name in places]
     if shipped.failed and sum(member.ranks for member in taking_part) < 2:
         return

@@ -68,11 +68,8 @@ class TrainScreen(BarScreen):
         match record:
             case Finding():
                 self._findings.show(record)
-            case Measurement(name=name, value=value, labels={"rank": 0, "step": int(step)}):
-                self._latest[name] = value
-                if name == "tokens_per_second":
-                    self._clock = record.time
-                    self._move(step)
+            case Measurement(labels={"rank": 0, "step": int(step)}):
+                self._take(record, step)
             case Event(name="gradient_path"):
                 self._path.take(record)
             case Event(name="sample", data={"text": str(text)}):
@@ -88,6 +85,12 @@ class TrainScreen(BarScreen):
                 self._tell(record)
             case _:
                 pass
+
+    def _take(self, measured: Measurement, step: int) -> None:
+        self._latest[measured.name] = measured.value
+        if measured.name == "tokens_per_second":
+            self._clock = measured.time
+            self._move(step)
 
     def _tell(self, event: Event) -> None:
         self._restarts += event.name == "restart"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
+from railbed.model.cluster import LOCAL_HOST, Cluster
 from railbed.model.record import Record
 
 
@@ -31,6 +33,17 @@ class RankStart:
 def new_secret() -> str:
     """Return what the ranks of one generation know each other by: it travels to them inside their jobs, over SSH."""
     return secrets.token_hex(32)
+
+
+def meeting_port(cluster: Cluster) -> int:
+    """Return the port that rank 0 listens on: the cluster file's, which firewalls know.
+
+    Where all ranks are on this machine, no firewall is between them: any port that is free now lets several runs be.
+    """
+    if any(node.ports or node.host != LOCAL_HOST for node in cluster.nodes.values()):
+        return cluster.training.rendezvous_port
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 class Job(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
-from railbed.launch.job import RankStart
+from railbed.launch.job import RankStart, meeting_port
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, parcel, ship
@@ -111,7 +111,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         run=order.run,
         recipe=order.recipe,
         places=places,
-        port=cluster.training.rendezvous_port,
+        port=meeting_port(cluster),
         transport=order.transport,
         prompt=order.prompt,
     )
