@@ -64,6 +64,16 @@ def test_the_same_loss_on_any_ranks(starter: Starter, alone: list[float], shares
     assert sorted(number for first, end in samples for number in range(first, end)) == list(range(24, 36))
 
 
+def test_a_validation_that_a_failure_prevented_is_made_up_for(starter: Starter) -> None:
+    """The state of step 10 was saved, and what was due after it was not told any more."""
+    wanted = recipe(evaluation={"every": 10}, checkpoint={"steps": 10})
+    whole = starter.run(2, wanted)[0].said("evaluation")
+    shutil.rmtree(starter.folder / "node1" / "step-00000020")
+    resumed = starter.run(2, wanted, resume=ResumeSource(step=10, rank=0), owes_evaluation=True)[0].said("evaluation")
+    assert [one["step"] for one in resumed] == [one["step"] for one in whole] == [10, 20]
+    assert [one["validation_loss"] for one in resumed] == [one["validation_loss"] for one in whole]
+
+
 def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: list[float]) -> None:
     """It has torch's own store client and tries from before the ranks meet: rank 1 loads torch first."""
     port = free_port()

@@ -9,11 +9,13 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from railbed.model.record import Event, Measurement, Record
 from railbed.report import describe, read
 from railbed.report.metrics import OF_STEP, as_json, metrics
 from railbed.report.page import as_html
+from railbed.store.tensorboard import TensorBoardLogs
 from tests.support.runs import ESTIMATES, RECIPE, STARTED, plain_run, training_run
 
 
@@ -99,6 +101,24 @@ def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() ->
     assert figures["validation_loss"] is None
     assert figures["useful_seconds"] == 10 * 1.0 + 2 * 2.0
     assert "validation loss" not in as_html(describe(read(folder)))
+
+
+def test_a_validation_made_up_for_after_a_restart_throws_no_step_away() -> None:
+    """Ranks that go on from step 10 validate that state first; its own step stays that of the generation before."""
+    records: list[Record] = [generation(1)]
+    records += [measured("loss", step, 9.0) for step in range(1, 11)]
+    records += [Event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
+    records += [measured("validation_loss", 10, 7.0), *(measured("loss", step, 5.0) for step in (11, 12))]
+    folder = plain_run(records)
+    figures = file_of(folder)
+    assert [row["loss"] for row in figures["steps"]] == [9.0] * 10 + [5.0] * 2
+    assert figures["steps"][9]["validation_loss"] == figures["validation_loss"] == 7.0
+    logs = TensorBoardLogs(folder)
+    for record in records:
+        logs.take(record)
+    logs.close()
+    curves = EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    assert [point.step for point in curves.Scalars("loss")] == list(range(1, 13))
 
 
 def test_what_was_not_measured_is_null() -> None:
