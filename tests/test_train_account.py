@@ -6,6 +6,7 @@ import json
 import signal
 import stat
 import sys
+import venv
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
@@ -122,20 +123,42 @@ def test_a_model_too_big_for_the_memory_is_refused_before_the_launch(folder: Pat
     assert json.loads((only_run(folder) / "training_metrics.json").read_text())["status"] == "failed"
 
 
+def script(path: Path, command: str) -> str:
+    """Write a program, and return its path."""
+    path.write_text(f'#!/bin/sh\n{command} "$@"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
 @pytest.mark.ssh
-def test_a_node_with_another_torch_is_named_with_both_versions(folder: Path, tmp_path_factory: Any) -> None:
+def test_a_node_that_cannot_train_as_it_is_is_named_with_the_reason(folder: Path, tmp_path_factory: Any) -> None:
+    """Versions that differ are a matter of the files (2); a tool that is not there is a matter of the device (3)."""
     (folder / "other" / "torch").mkdir(parents=True)
     (folder / "other" / "torch" / "version.py").write_text("__version__ = '2.1.7+cpu'\n")
-    python = folder / "python-of-n2"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={folder / "other"} exec {sys.executable} "$@"\n')
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    with running_servers(2, tmp_path_factory.mktemp("ssh")) as servers:
-        text = servers.cluster_yaml()
-        for name, path in (("n1", sys.executable), ("n2", str(python))):
-            text = text.replace(f"  {name}: {{", f"  {name}: {{python: {path}, ")
-        (folder / "cluster.yaml").write_text(f"{text}training: {{workdir: {folder / 'work'}}}\n")
-        done = railbed(folder, "train", "small.yaml")
-    assert done.code == 2
     minor = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    assert f"n2: {minor}, torch 2.1.7, CPU, expected {minor}, torch " in done.err
-    assert not (folder / "work").exists()
+    other = script(folder / "python-of-n2", f"PYTHONPATH={folder / 'other'} exec {sys.executable}")
+    bare = script(folder / "python-without-torch", f"exec {sys.executable} -S -E")
+    with running_servers(2, tmp_path_factory.mktemp("ssh")) as servers:
+        for python, code, said in (
+            (other, 2, f"n2: {minor}, torch 2.1.7, CPU, expected {minor}, torch "),
+            (bare, 3, f"railbed: not every node can train: n2: {minor}."),
+            ("/nowhere/python3", 3, "railbed: not every node can train: n2: no Python at /nowhere/python3"),
+        ):
+            text = servers.cluster_yaml()
+            for name, path in (("n1", sys.executable), ("n2", python)):
+                text = text.replace(f"  {name}: {{", f"  {name}: {{python: {path}, ")
+            (folder / "cluster.yaml").write_text(f"{text}training: {{workdir: {folder / 'work'}}}\n")
+            done = railbed(folder, "train", "small.yaml")
+            assert (done.code, said in done.err) == (code, True), done
+            assert not (folder / "work").exists()
+
+
+@GROUP
+def test_one_node_without_torch_is_a_missing_tool(folder: Path) -> None:
+    """Nothing is checked before where there is one node only; its ranks say so themselves."""
+    venv.create(folder / "bare", symlinks=True)
+    text = (folder / "cluster.yaml").read_text().replace(sys.executable, str(folder / "bare" / "bin" / "python"))
+    (folder / "cluster.yaml").write_text(text)
+    done = railbed(folder, "train", "small.yaml", "--ranks", "1")
+    assert done.code == 3
+    assert "torch is not installed for " in done.err

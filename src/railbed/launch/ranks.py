@@ -36,6 +36,8 @@ class _Rank:
     done: bool = False
     lost_peers: bool = False
     """It ended because of the others."""
+    complaint: str = ""
+    """What it said was wrong with itself."""
 
 
 class RankWatch:
@@ -71,6 +73,10 @@ class RankWatch:
         """Whether a rank said that it is well and lost the others."""
         return number in self._ranks and self._ranks[number].lost_peers
 
+    def complaint(self, number: int) -> str:
+        """Return what a rank said was wrong with itself; empty where it said nothing."""
+        return self._ranks[number].complaint if number in self._ranks else ""
+
     def excuse(self, number: int, seconds: float) -> None:
         """Expect nothing of a rank for a while."""
         if number in self._ranks:
@@ -97,6 +103,8 @@ class RankWatch:
                 rank.step, rank.moved = step, now
         if said.get("kind") == "error" and said.get("refused"):
             self.refusal = self.refusal or (str(said.get("sentence")), str(said.get("hint") or ""))
+        if said.get("kind") == "error" and not said.get("peer"):
+            rank.complaint = rank.complaint or str(said.get("sentence", ""))
         self.intrusions += said.get("kind") == "intrusion"
         if said.get("kind") == "error" and said.get("interference"):
             self.interference = self.interference or str(said.get("sentence"))

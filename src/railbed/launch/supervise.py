@@ -98,6 +98,8 @@ class Supervisor:
 
     async def _await_enough(self, seconds: float) -> AsyncGenerator[Record, None]:
         """Wait for enough nodes, and give up where they do not come."""
+        if len(self._links) - len(self._roster.out) < self._minimum:  # who is left out for good does not come back
+            raise self._too_few()
         deadline = time.monotonic() + seconds
         if len(self._roster.usable) < self._minimum and seconds:
             missing = self._minimum - len(self._roster.usable)
@@ -250,7 +252,8 @@ class Supervisor:
                     self._ranks.excuse(number, VICTIM_SECONDS)
                     self._victim = self._victim or (node, time.monotonic() + VICTIM_SECONDS)
                 elif code or not self._ranks.has_done(number):
-                    return node, f"rank {number} {_ending(code)}"
+                    complaint = self._ranks.complaint(number)
+                    return node, f"rank {number} {_ending(code)}{f': {complaint}' if complaint else ''}"
         return None
 
     def _returned(self) -> list[str]:

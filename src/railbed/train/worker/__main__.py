@@ -31,9 +31,7 @@ def main() -> int:
     messages = Messages(arguments.messages, job.rank)
     messages.start_heart()
     try:
-        from railbed.train.worker.loop import run
-
-        run(job, messages)
+        _run(job, messages)
     except RailbedError as error:
         traceback.print_exc()
         peer, refused = (error.peer, error.refused) if isinstance(error, RankFailed) else (False, False)
@@ -47,6 +45,17 @@ def main() -> int:
         messages.send("error", sentence=f"{type(error).__name__}: {str(error).strip()[:400]}", peer=False)
         return 1
     return 0
+
+
+def _run(job: JobSpec, messages: Messages) -> None:
+    try:
+        from railbed.train.worker.loop import run
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        hint = f"{sys.executable} -m pip install torch"
+        raise RankFailed(f"torch is not installed for {sys.executable}", hint=hint) from None
+    run(job, messages)
 
 
 if __name__ == "__main__":
