@@ -20,7 +20,7 @@ from railbed.collective.keyserver import MISSING, Alarm
 from railbed.errors import Interference
 
 ATTEMPT_SECONDS = 5.0
-AGAIN_SECONDS = 0.05
+AGAIN_SECONDS = 0.02
 ANSWER_SECONDS = 20.0
 """How much longer than what it was asked to wait for the server may take to answer."""
 IMPOSTOR_SECONDS = 5.0

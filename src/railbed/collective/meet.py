@@ -17,7 +17,7 @@ from railbed.collective.keystore import KeyStore
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.005
 READ_SECONDS = 10.0
 
 
@@ -95,24 +95,22 @@ def _await_readers(keys: Store, meeting: Meeting) -> None:
     readers = keys.add("readers", 1)
     deadline = time.monotonic() + READ_SECONDS
     while meeting.rank == 0 and readers < meeting.world and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS / 10)
+        time.sleep(POLL_SECONDS)
         readers = keys.add("readers", 0)
 
 
 def _wait_for_all(meeting: Meeting, store: Store) -> None:
-    deadline = time.monotonic() + meeting.timeout
-    missing = list(range(meeting.world))
-    while True:
+    arrived = {rank: f"arrived/{rank}" for rank in range(meeting.world)}
+    try:
+        store.wait(list(arrived.values()), meeting.span)
+    except RuntimeError:
         try:
-            missing = [rank for rank in missing if not store.check([f"arrived/{rank}"])]
+            missing = [str(rank) for rank, key in arrived.items() if not store.check([key])]
         except RuntimeError:
             raise RankFailed(f"rank 0 at {meeting.address} went away while ranks were joining", peer=True) from None
-        if not missing:
-            return
-        if time.monotonic() > deadline:
-            told = ", ".join(str(rank) for rank in missing)
-            raise RankFailed(f"rank {told} did not come within {meeting.timeout:g} s", peer=True)
-        time.sleep(POLL_SECONDS)
+        if missing:
+            sentence = f"rank {', '.join(missing)} did not come within {meeting.timeout:g} s"
+            raise RankFailed(sentence, peer=True) from None
 
 
 def _not_reached(meeting: Meeting, error: OSError) -> str:
