@@ -27,6 +27,8 @@ class EarlierRun:
     """A run that is to go on."""
 
     id: str
+    given: str
+    """How the user called it: a name or a folder."""
     job: str
     """The name under which the nodes keep its state."""
     recipe: Recipe
@@ -50,7 +52,12 @@ def earlier_run(given: str) -> EarlierRun:
         raise UsageError(f"the recipe in the records of {given} is damaged or of another railbed") from None
     options = {name: begun[name] for name in ("ranks", "minimum", "transport") if begun.get(name) is not None}
     return EarlierRun(
-        id=summary.id, job=str(begun["run"]), recipe=recipe, cluster=_cluster(folder, given), options=options
+        id=summary.id,
+        given=given,
+        job=str(begun["run"]),
+        recipe=recipe,
+        cluster=_cluster(folder, given),
+        options=options,
     )
 
 

@@ -136,7 +136,7 @@ def _order(wanted: Recipe, run: str = "") -> Order:
 
 
 def _continued(earlier: EarlierRun, *, from_start: bool) -> Order:
-    return replace(_order(earlier.recipe, earlier.job), resumes="" if from_start else earlier.id)
+    return replace(_order(earlier.recipe, earlier.job), resumes="" if from_start else earlier.given)
 
 
 async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -> AsyncGenerator[Record, None]:

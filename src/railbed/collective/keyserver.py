@@ -141,7 +141,10 @@ class KeyServer:
                 time.sleep(PAUSE_SECONDS)  # no file descriptors are left for the moment
                 continue
             self._make_room(connection)
-            threading.Thread(target=self._serve, args=(connection, host), name="key client", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection, host), name="key client", daemon=True).start()
+            except RuntimeError:  # no thread is left for it
+                connection.close()
             if self._strangers > PATIENT_STRANGERS and self._known >= self._world:
                 time.sleep(PAUSE_SECONDS)
 

@@ -1,0 +1,52 @@
+"""What the terminal says of a training, in the end: what restarts cost, and why the exit code is not 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from railbed.cli.perform import _Outcome
+from railbed.cli.trainscreen import TrainScreen
+from railbed.model.record import Event, Measurement, Record
+
+
+def step(number: int) -> list[Record]:
+    labels: dict[str, str | int] = {"rank": 0, "step": number}
+    return [Measurement(name=name, value=5.0, unit="1", labels=labels) for name in ("loss", "tokens_per_second")]
+
+
+def shown(*records: Record) -> TrainScreen:
+    screen = TrainScreen(steps=2, verbose=False)
+    for record in (*step(1), *records, *step(2)):
+        screen.show(record)
+    screen.finish(Path("runs/20260101-120000-train"))
+    return screen
+
+
+def test_the_last_line_explains_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    ending = Event(name="ending", message="trained to the end, but node3 was lost at step 1 (no word for 4 s)")
+    restart = Event(name="restart", subject="node3", message="node3: no word for 4 s")
+    caught_up = Event(name="caught_up", message="the restart cost 35.0 s: …", data={"lost_seconds": 35.0})
+    shown(restart, caught_up, ending)
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].startswith("trained 2 of 2 steps, 1 restart, which cost 35.0 s: loss 5.000")
+    assert lines[-1] == "exit 1: trained to the end, but node3 was lost at step 1 (no word for 4 s)"
+    assert "the restart cost 35.0 s" in err
+
+
+def test_a_run_that_ends_well_says_nothing_of_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    shown()
+    assert "exit" not in capsys.readouterr().out
+
+
+def test_an_intrusion_is_shown_and_never_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    intrusion = Event(name="intrusion", subject="node1", message="a connection from 10.0.0.9 was turned away")
+    shown(intrusion)
+    assert "node1: a connection from 10.0.0.9 was turned away" in capsys.readouterr().err
+    for event in (intrusion, Event(name="ending", message="trained to the end, but …")):
+        outcome = _Outcome()
+        assert outcome.code(all_must_answer=False, must_measure=False) == 0
+        outcome.see(event)
+        assert outcome.code(all_must_answer=False, must_measure=False) == 1
