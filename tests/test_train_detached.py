@@ -210,7 +210,8 @@ def done(folder: Path) -> str:
 def states(folder: Path, run: str) -> Path:
     """Return where a run keeps its checkpoints."""
     with (folder / "runs" / run / "records.jsonl").open() as records:
-        return folder / ".railbed" / "runs" / json.loads(records.readline())["data"]["run"] / "here" / "checkpoints"
+        job = str(json.loads(records.readline())["data"]["run"])
+    return folder / ".railbed" / "runs" / job / "here" / "checkpoints"
 
 
 def named(result: Result, name: str) -> list[dict[str, Any]]:

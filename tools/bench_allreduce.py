@@ -20,7 +20,7 @@ from typing import Any
 from railbed import clusterfile
 from railbed.fleet import Fleet
 from railbed.launch.fabric import fabric_of, read_facts
-from railbed.launch.job import RankStart
+from railbed.launch.job import RankStart, new_secret
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import own_code, parcel, ship
@@ -61,7 +61,7 @@ class Bench:
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks."""
-        world = sum(member.ranks for member in members)
+        world, secret = sum(member.ranks for member in members), new_secret()
         starts: dict[str, list[RankStart]] = {}
         for member in members:
             first = sum(len(ranks) for ranks in starts.values())
@@ -74,6 +74,7 @@ class Bench:
                     "rank": rank,
                     "world": world,
                     "machine": first,
+                    "secret": secret,
                 }
                 job = json.dumps({**place["job"], "meeting": meeting})
                 command = [place["python"], place["script"], "{job}", "--messages", "{messages}"]

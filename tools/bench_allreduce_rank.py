@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from railbed.collective.connect import connect
-from railbed.collective.meet import Meeting
+from railbed.collective.meet import Meeting, alarm_to
 from railbed.collective.mpi import MpiGroup
 from railbed.launch.messages import Messages
 
@@ -35,7 +35,7 @@ def main() -> None:
     messages = Messages(arguments.messages, meeting.rank)
     messages.start_heart()
     torch.set_num_threads(1)
-    group, choice = connect("mpi", meeting, torch.device("cpu"), job["sizes"][:1])
+    group, choice = connect("mpi", meeting, torch.device("cpu"), job["sizes"][:1], alarm_to(messages))
     assert isinstance(group, MpiGroup)
     buckets = [torch.ones(size // 4) for size in job["sizes"]]
     measured = measure(group, buckets, job["rounds"])

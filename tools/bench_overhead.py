@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.connect import connect
 from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting
+from railbed.collective.meet import Meeting, alarm_to
 from railbed.launch.messages import Messages
 from railbed.train import recipes
 from railbed.train.job import JobSpec
@@ -76,8 +76,9 @@ def be_a_rank(job: JobSpec, descriptor: int) -> None:
         world=job.world,
         interface=job.interface,
         timeout=job.timeout_seconds,
+        secret=job.secret,
     )
-    collective, _ = connect("gloo", meeting, torch.device("cpu"), [1 << 20])
+    collective, _ = connect("gloo", meeting, torch.device("cpu"), [1 << 20], alarm_to(messages))
     training = Training(job, job.settings, messages, collective, torch.device("cpu"))
     training.model.initialise(job.settings.seed)
     training.stepper.warm_up()

@@ -14,8 +14,16 @@ from railbed.collective.meet import Meeting
 
 def main(rank: int, port: int) -> None:
     """Do one of each, and check what comes of it."""
-    place = {"address": "127.0.0.1", "port": port, "interface": "lo"}
-    meeting = Meeting(**place, name="exchange", rank=rank, world=2, timeout=60.0, secret="ab" * 32)
+    meeting = Meeting(
+        address="127.0.0.1",
+        port=port,
+        name="exchange",
+        rank=rank,
+        world=2,
+        interface="lo",
+        timeout=60.0,
+        secret="ab" * 32,
+    )
     group, choice = connect("mpi", meeting, torch.device("cpu"), [4096], lambda *_: None)
     assert choice.engine == group.name == "mpi"
     assert isinstance(group, Exchanges)

@@ -190,6 +190,7 @@ def test_a_collective_job_reads_what_it_wrote() -> None:
         world=2,
         local_rank=0,
         node="node1",
+        secret="ab",  # noqa: S106
         no_rdma="",
         master_address="127.0.0.1",
         master_port=1,

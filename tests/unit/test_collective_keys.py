@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -68,7 +68,7 @@ def served() -> Iterator[Served]:
 
 def test_it_is_what_torch_expects_of_a_store(served: Served) -> None:
     """By way of torch's own C++ side, as gloo and NCCL use it."""
-    first, second = (PrefixStore("job", served.client()) for _ in range(2))
+    first, second = (cast("Any", PrefixStore("job", served.client())) for _ in range(2))
     first.set("a", "1")
     assert second.get("a") == b"1"
     assert [first.add("n", 2), second.add("n", 3), first.add("n", 0)] == [2, 5, 5]

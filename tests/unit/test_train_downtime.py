@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
@@ -42,7 +40,7 @@ class Story:
 
 
 @pytest.fixture
-def story() -> Iterator[Story]:
+def story() -> Story:
     story = Story()
     story.begin()
     story.now += 5
