@@ -36,8 +36,6 @@ class _Rank:
     done: bool = False
     lost_peers: bool = False
     """It ended because of the others."""
-    complaint: str = ""
-    """What it said was wrong with itself."""
 
 
 class RankWatch:
@@ -50,6 +48,8 @@ class RankWatch:
         self._ranks = {number: _Rank(heard=now, moved=now) for number in nodes}
         self.refusal: tuple[str, str] | None = None
         """Sentence and hint of a rank that cannot do what was asked for, however often it is started."""
+        self.errors: dict[int, str] = {}
+        """What ranks said of their own errors."""
         self.interference = ""
         """What a rank said of somebody who got between the ranks."""
         self.intrusions = 0
@@ -72,10 +72,6 @@ class RankWatch:
     def lost_peers(self, number: int) -> bool:
         """Whether a rank said that it is well and lost the others."""
         return number in self._ranks and self._ranks[number].lost_peers
-
-    def complaint(self, number: int) -> str:
-        """Return what a rank said was wrong with itself; empty where it said nothing."""
-        return self._ranks[number].complaint if number in self._ranks else ""
 
     def excuse(self, number: int, seconds: float) -> None:
         """Expect nothing of a rank for a while."""
@@ -104,7 +100,7 @@ class RankWatch:
         if said.get("kind") == "error" and said.get("refused"):
             self.refusal = self.refusal or (str(said.get("sentence")), str(said.get("hint") or ""))
         if said.get("kind") == "error" and not said.get("peer"):
-            rank.complaint = rank.complaint or str(said.get("sentence", ""))
+            self.errors[number] = str(said.get("sentence"))
         self.intrusions += said.get("kind") == "intrusion"
         if said.get("kind") == "error" and said.get("interference"):
             self.interference = self.interference or str(said.get("sentence"))

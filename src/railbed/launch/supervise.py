@@ -246,14 +246,16 @@ class Supervisor:
             case Heard(node, {"kind": "halted", "generation": self._number, "rank": int(number)}):
                 if not self._ranks.has_done(number):
                     return node, f"rank {number} is stopped (SIGSTOP)"
-            case Heard(node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)}):
+            case Heard(
+                node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)} as said
+            ):
                 if self._ranks.lost_peers(number):
                     # Somebody else is at fault, who may take a while to be noticed.
                     self._ranks.excuse(number, VICTIM_SECONDS)
                     self._victim = self._victim or (node, time.monotonic() + VICTIM_SECONDS)
                 elif code or not self._ranks.has_done(number):
-                    complaint = self._ranks.complaint(number)
-                    return node, f"rank {number} {_ending(code)}{f': {complaint}' if complaint else ''}"
+                    told = said.get("said") or self._ranks.errors.get(number)
+                    return node, f"rank {number} {_ending(code)}" + (f": {told}" if told else "")
         return None
 
     def _returned(self) -> list[str]:
