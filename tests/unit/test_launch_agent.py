@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,9 @@ class Agent:
     def hear(self, kind: str) -> dict[str, Any]:
         """Return the next message of a kind; say meanwhile that we live."""
         assert self.process.stdout is not None
+        deadline = time.monotonic() + 30
         for line in self.process.stdout:
+            assert time.monotonic() < deadline, f"nothing of kind {kind}"
             message: dict[str, Any] = json.loads(line)
             if message["kind"] == "beat":
                 self.ask(do="beat")
