@@ -34,6 +34,13 @@ class Generation:
     cut: Sequence[tuple[str, str]] = ()
     """Nodes that the others were found not to reach when it had ended, and why."""
 
+    @property
+    def reason(self) -> str:
+        """Why it ended early, as was found out in the end; empty where it did not."""
+        if not self.cut:
+            return self.why
+        return f"{'; '.join(f'{node}: {why}' for node, why in self.cut)} (first noticed as: {self.why})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:

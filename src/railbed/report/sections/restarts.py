@@ -52,15 +52,11 @@ def _times(count: int) -> str:
 
 
 def _entry(run: RunData, one: Restart) -> Entry:
-    title, text = one.who or "restart", one.why.removeprefix(f"{one.who}: ")
-    if one.before.cut:
-        title = listed(node for node, _ in one.before.cut)
-        found = "; ".join(why if len(one.before.cut) == 1 else f"{node}: {why}" for node, why in one.before.cut)
-        text = f"{found} (first noticed as: {one.why})"
+    title = listed(node for node, _ in one.before.cut) or one.who or "restart"
     return Entry(
         mark=Mark(f"after {seconds(max(0.0, one.time - run.summary.started))}", "notice"),
         title=title,
-        text=text,
+        text=one.before.reason.removeprefix(f"{title}: "),
         detail=_cost(one),
     )
 
@@ -89,7 +85,7 @@ def _parts(one: Restart) -> str:
 
 
 def _row(run: RunData, one: Generation) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:
-    ended = "done" if one.done else one.why or "no end was told"
+    ended = "done" if one.done else one.reason or "no end was told"
     return (
         str(one.number),
         ", ".join(one.nodes),
