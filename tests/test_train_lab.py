@@ -99,11 +99,14 @@ def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
     """It attacks where the ranks meet from another node, all the while; nobody listens for more than the rail."""
+    stop = lab.folder / "enough"
     address = clusterfile.load(lab.cluster).nodes["node1"].ports[0].address
-    attack = f"cd {REPOSITORY} && exec {sys.executable} -m tests.support.intruder {address} 29500 25"
+    attack = f"cd {REPOSITORY} && exec {sys.executable} -m tests.support.intruder {address} 29500 {stop}"
     command = [RAILBED, "lab", "shell", "node4", "--name", lab.name, "--", attack]
     with (
-        subprocess.Popen(command, env=environment(**kept()), stdout=subprocess.PIPE) as intruder,
+        subprocess.Popen(
+            command, env=environment(**kept()), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as intruder,
         training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=60") as run,
     ):
         assert intruder.stdout is not None
@@ -111,6 +114,7 @@ def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
         run.until(lambda _: run.steps >= 2)
         listening = lab.shell("node1", "ss -Hltn | awk '{print $4}'").out.split()
         assert run.end() == 1
+        stop.touch()
         assert set(json.loads(intruder.stdout.read()).values()) == {0}
     assert f"{address}:29500" in listening
     assert [one for one in listening if one.startswith(EVERYWHERE) and not one.endswith(":22")] == []

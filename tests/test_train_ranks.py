@@ -76,12 +76,13 @@ def test_a_validation_that_a_failure_prevented_is_made_up_for(starter: Starter) 
 
 def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: list[float]) -> None:
     """It has torch's own store client and tries from before the ranks meet: rank 1 loads torch first."""
-    port = free_port()
-    command = [sys.executable, "-m", "tests.support.intruder", "127.0.0.1", str(port), "8"]
+    port, stop = free_port(), starter.folder / "enough"
+    command = [sys.executable, "-m", "tests.support.intruder", "127.0.0.1", str(port), str(stop)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as intruder:
         assert intruder.stdout is not None
         assert intruder.stdout.readline() == b"begins\n"
         ranks = starter.run(2, recipe(), checkpoints="", port=port, slow=(1,))
+        stop.touch()
         achieved = json.loads(intruder.stdout.read())
     assert losses(ranks[0]) == pytest.approx(alone, rel=1e-5)
     assert set(achieved.values()) == {0}

@@ -1,7 +1,7 @@
-"""Who attacks the meeting of the ranks: `python -m tests.support.intruder ADDRESS PORT [SECONDS]`.
+"""Who attacks the meeting of the ranks: `python -m tests.support.intruder ADDRESS PORT FILE`.
 
-With torch's own store client, as anybody has it: list the keys, read them, overwrite and delete them, for some seconds.
-It says when it begins, and in the end what it achieved, as JSON.
+With torch's own store client, as anybody has it: list the keys, read them, overwrite and delete them, until the file is
+there. It says when it begins, and in the end what it achieved, as JSON.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import sys
 import time
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 from torch._C._distributed_c10d import TCPStore
 
+MOST_SECONDS = 300.0
 ATTEMPT = timedelta(milliseconds=300)
 
 
-def attack(address: str, port: int, seconds: float) -> dict[str, int]:
+def attack(address: str, port: int, stop: Path) -> dict[str, int]:
     """Try everything; return how often each succeeded."""
     achieved = {"connected": 0, "listed": 0, "read": 0, "written": 0, "deleted": 0}
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + MOST_SECONDS
+    while not stop.exists() and time.monotonic() < deadline:
         with suppress(RuntimeError, ValueError):
             store = TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=ATTEMPT)
             achieved["connected"] += 1
@@ -40,5 +42,4 @@ def attack(address: str, port: int, seconds: float) -> dict[str, int]:
 if __name__ == "__main__":
     sys.stdout.write("begins\n")
     sys.stdout.flush()
-    given = float(sys.argv[3]) if len(sys.argv) > 3 else 2.0
-    sys.stdout.write(json.dumps(attack(sys.argv[1], int(sys.argv[2]), given)) + "\n")
+    sys.stdout.write(json.dumps(attack(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))) + "\n")

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -127,18 +128,15 @@ def test_who_does_not_know_the_secret_is_turned_away_and_reported(
     assert store.get("a") == b"1"
 
 
-def test_torchs_own_client_can_do_nothing(served: Served) -> None:
+def test_torchs_own_client_can_do_nothing(served: Served, tmp_path: Path) -> None:
     store = served.client()
     store.set("a", "1")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.intruder", HOST, str(served.server.port)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=120,
-        check=True,
-    )
-    assert b'"connected": 0, "listed": 0, "read": 0, "written": 0, "deleted": 0' in done.stdout
-    assert "was turned away" in served.await_alarm()
+    command = [sys.executable, "-m", "tests.support.intruder", HOST, str(served.server.port), str(tmp_path / "enough")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as intruder:
+        assert "was turned away" in served.await_alarm()
+        (tmp_path / "enough").touch()
+        said, _ = intruder.communicate(timeout=60)
+    assert b'"connected": 0, "listed": 0, "read": 0, "written": 0, "deleted": 0' in said
     assert store.get("a") == b"1"
 
 

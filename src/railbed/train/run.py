@@ -117,9 +117,8 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     )
     saved = Saved()
     if order.resumes:
-        looks = {
-            name: _run(place, "railbed.train.look", f"{place.folder}/checkpoints") for name, place in places.items()
-        }
+        ordered = {name: places[name] for name in cluster.nodes if name in places}
+        looks = {name: _run(at, "railbed.train.look", f"{at.folder}/checkpoints") for name, at in ordered.items()}
         async for event in resume_point(fleet, looks, saved, order.resumes, order.recipe["steps"]):
             yield event
     agents = {name: _agent(place) for name, place in places.items()}
