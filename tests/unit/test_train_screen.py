@@ -47,6 +47,6 @@ def test_an_intrusion_is_shown_and_never_ends_with_0(capsys: pytest.CaptureFixtu
     assert "node1: a connection from 10.0.0.9 was turned away" in capsys.readouterr().err
     for event in (intrusion, Event(name="ending", message="trained to the end, but …")):
         outcome = _Outcome()
-        assert outcome.code(all_must_answer=False, must_measure=False) == 0
+        assert outcome.end(all_must_answer=False, must_measure=False, must_know=False) == (0, "")
         outcome.see(event)
-        assert outcome.code(all_must_answer=False, must_measure=False) == 1
+        assert outcome.end(all_must_answer=False, must_measure=False, must_know=False) == (1, event.message)
