@@ -18,6 +18,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from railbed.launch.guard import hold
 from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 from railbed.launch.spawn import Child, Spawner
 
@@ -238,5 +239,8 @@ async def _main(folder: Path, modules: list[str]) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the terminal's Ctrl-C is control's to handle
-    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2:]))
+    os.umask(0o077)  # ranks have it from here
+    own = Path(sys.argv[1])
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    held = hold(own)
+    asyncio.run(_main(own, sys.argv[2:]))
