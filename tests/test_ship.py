@@ -16,6 +16,7 @@ from railbed.launch.ship import Parcel, Shipped, module_command, own_code, parce
 from railbed.model.cluster import Cluster, Node
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
+from tests.support.disks import small_disk
 from tests.support.strangers import as_stranger, open_folder
 
 RUN = "runs/20260101-000000-abcd"
@@ -242,51 +243,42 @@ def test_a_python_that_is_not_there_is_named(tmp_path: Path, files: Parcel) -> N
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of eight megabytes."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting needs root")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=8M,nr_inodes=600,mode=700", "tmpfs", str(folder)]
-    if subprocess.run(mounted, capture_output=True, check=False).returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
+    with small_disk(tmp_path / "small") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_named_before_anything_is_sent(small_disk: Path, files: Parcel) -> None:
-    (small_disk / "other").write_bytes(bytes(5 << 20))
-    message, hint = refusal(small_disk, files)
-    assert message == f"the disk under {small_disk}/.railbed is full: 3.1 MB are free and 4.6 MB are needed"
+def test_a_full_disk_is_named_before_anything_is_sent(disk: Path, files: Parcel) -> None:
+    (disk / "other").write_bytes(bytes(5 << 20))
+    message, hint = refusal(disk, files)
+    assert message == f"the disk under {disk}/.railbed is full: 3.1 MB are free and 4.6 MB are needed"
     assert "railbed runs --clean" in hint
-    (small_disk / "other").unlink()
-    assert "here" in put(small_disk, files).bases
+    (disk / "other").unlink()
+    assert "here" in put(disk, files).bases
 
 
-def test_a_disk_without_inodes_is_named(small_disk: Path, files: Parcel) -> None:
+def test_a_disk_without_inodes_is_named(disk: Path, files: Parcel) -> None:
     for number in range(520):
-        (small_disk / str(number)).touch()
-    message, _ = refusal(small_disk, files)
+        (disk / str(number)).touch()
+    message, _ = refusal(disk, files)
     assert "is full: there is room for" in message
     assert "more files (inodes) and 100 are needed" in message
 
 
 def test_a_disk_that_fills_up_while_files_are_sent_keeps_nothing_of_them(
-    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = Path(put(small_disk).bases["here"])
+    base = Path(put(disk).bases["here"])
     (tmp_path / "large").write_bytes(bytes(12 << 20))
     large = parcel("tokens", {"large": tmp_path / "large"})
     # As if somebody else filled it meanwhile: it had room when it was asked.
     monkeypatch.setattr(
         Parcel, "as_message", lambda self: {"name": self.name, "digest": self.digest, "bytes": 0, "files": 1}
     )
-    message, _ = refusal(small_disk, large)
+    message, _ = refusal(disk, large)
     assert message.startswith(f"the disk under {base} is full: ")
     assert [path.name for path in base.iterdir() if path.name.startswith("new.")] == []
     assert list((base / "tokens").iterdir()) == []
     monkeypatch.undo()
-    assert "is full" in refusal(small_disk, large)[0]
+    assert "is full" in refusal(disk, large)[0]

@@ -104,9 +104,9 @@ def test_records_are_kept_without_secrets() -> None:
 
 
 def test_a_full_disk_is_one_sentence(runs_here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = f"^cannot keep the run in {runs_here}: No space left on device$"
+    sentence = f"^cannot keep the run in {runs_here}: the disk is full$"
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with open_run("check", cluster_name="lab", cluster_text="") as run, Path("/dev/full").open("ab", 0) as disk:

@@ -19,7 +19,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.lab.model import Fault, Lab, Spec
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -122,7 +122,7 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
                 lab = Lab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
                 save(lab)
         except OSError as error:
-            raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+            raise UsageError(f"{error.filename or folder} cannot be written: {os_reason(error)}") from error
         yield lab
 
 

@@ -24,13 +24,18 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from railbed import __version__
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
+from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
 from railbed.model.scrub import scrub
 from railbed.store.process import Process, this_process
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
+PRIVATE = 0o600
+"""What a run keeps is for its user alone: addresses, logins and what devices said are in it."""
+LEAST_BYTES, LEAST_FILES = 1 << 20, 16
+"""With less room than this no run is begun."""
 Status = Literal["running", "done", "failed", "interrupted", "died"]
 
 
@@ -86,7 +91,7 @@ class OpenRun:
         )
         with _told(self.folder.parent):
             os.fsync(self._records.fileno())
-            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1))
+            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)
 
 
 def runs_folder() -> Path:
@@ -102,9 +107,10 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
     with ExitStack() as stack:
         with _told(parent):
             folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
-            (folder / CLUSTER).write_text(cluster_text, encoding="utf-8")
+            _need_room(folder)
+            write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
             # Before `run.json` is there: whoever finds a run that goes on finds it locked.
-            records = stack.enter_context((folder / RECORDS).open("ab", buffering=0))
+            records = stack.enter_context(open(folder / RECORDS, "ab", buffering=0, opener=for_us_alone))
             fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
             summary = RunSummary(
                 id=folder.name,
@@ -116,7 +122,7 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
                 started=started,
                 process=this_process(),
             )
-            write_atomically(folder / ABOUT, to_json(summary, indent=1))
+            write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
         yield OpenRun(folder, summary, records)
 
 
@@ -127,7 +133,7 @@ def _told(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"cannot keep the run in {folder}: {error.strerror or error}",
+            f"cannot keep the run in {folder}: {os_reason(error)}",
             hint="make room, run in a folder you can write, or set RAILBED_RUNS",
         ) from error
 
@@ -222,9 +228,17 @@ def _new_folder(parent: Path, name: str) -> Path:
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
             return folder
     raise UsageError(f"{parent} already holds a thousand runs of this second")
+
+
+def _need_room(folder: Path) -> None:
+    """Refuse to begin on a full disk: the records of a run that cannot be kept are no use."""
+    about = os.statvfs(folder)
+    if about.f_bavail * about.f_frsize < LEAST_BYTES or (about.f_files and about.f_favail < LEAST_FILES):
+        folder.rmdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _named(folder: Path) -> str:
@@ -240,11 +254,11 @@ def followed(path: Path) -> Path:
     return target
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write beside, flush to disk, rename: after a crash the file is the old one or the new one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from railbed.errors import os_reason
 from railbed.lab.folder import cache_folder, labs_folder
 from railbed.lab.host import HostFault
 
@@ -62,7 +63,7 @@ def _open_lock() -> int:
         images_folder().mkdir(parents=True, exist_ok=True)
         return os.open(images_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise HostFault(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise HostFault(f"{error.filename} cannot be written: {os_reason(error)}") from error
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -101,7 +102,7 @@ def making(folder: Path, kept: tuple[str, ...]) -> Iterator[Path]:
         remove_tree(folder)
         new.rename(folder)
     except OSError as error:
-        raise HostFault(f"the image cannot be written: {error.strerror} ({error.filename or new})") from error
+        raise HostFault(f"the image cannot be written: {os_reason(error)} ({error.filename or new})") from error
     finally:
         remove_tree(new)
 
