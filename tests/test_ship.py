@@ -16,6 +16,7 @@ from railbed.launch.ship import Parcel, Shipped, module_command, own_code, parce
 from railbed.model.cluster import Cluster, Node
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
+from tests.support.cli import railbed
 from tests.support.disks import small_disk
 from tests.support.strangers import as_stranger, open_folder
 
@@ -282,3 +283,23 @@ def test_a_disk_that_fills_up_while_files_are_sent_keeps_nothing_of_them(
     assert list((base / "tokens").iterdir()) == []
     monkeypatch.undo()
     assert "is full" in refusal(disk, large)[0]
+
+
+@pytest.mark.whole
+def test_training_in_a_folder_such_as_tmp_runs_no_planted_code(shared: Path, tmp_path: Path) -> None:
+    """From the command line: another user has put an agent of their own under the name that ours would have."""
+    mark = shared / "mark"
+    agent = shared / ".railbed" / own_code().name / "railbed" / "launch" / "agent.py"
+    planted = PLANTED.format(mark=str(mark))
+    as_stranger('mkdir -p "${1%/*}"; printf %s "$2" >"$1"; chmod -R a+rwX "$3"', agent, planted, shared / ".railbed")
+    (tmp_path / "cluster.yaml").write_text(
+        f"name: here\nnodes: {{here: {{host: local, python: {sys.executable}}}}}\ntraining: {{workdir: {shared}}}\n"
+    )
+    (tmp_path / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
+    settings = ("data.files=[text.txt]", "model.vocabulary=300", "model.context=32", "steps=1")
+    small = [word for setting in settings for word in ("--set", setting)]
+    done = railbed(tmp_path, "train", "tiny", *small, "--no-check", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert not mark.exists()
+    assert done.code == 3
+    assert f"{shared}/.railbed belongs to nobody, and the login user is root: it is not used" in done.err
+    assert "remove it, or set `training.workdir` to a folder of your own" in done.err
