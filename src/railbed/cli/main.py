@@ -24,7 +24,7 @@ from railbed.cli.summary import stand_in
 from railbed.cli.usage import complaint
 from railbed.errors import RailbedError, os_reason
 
-VERBS = ("discover", "check", "bench", "train", "lab", "report", "compare", "runs", "parse")
+VERBS = ("discover", "check", "bench", "train", "export", "lab", "report", "compare", "runs", "parse")
 """Each is a module beside this one, with `VERB_command`: a function, or a group of more commands."""
 COMPLETION = "_RAILBED_COMPLETE"
 """Set by a shell that wants to complete a command line."""

@@ -3,8 +3,8 @@
 It is sent to the node and run there, before any file of ours there can be trusted, by a Python that looks for modules
 nowhere but in its own installation. So it uses the standard library and the guard, which is sent with it.
 
-A request is one JSON line, and so is every answer: `base`, `stored`, `entries`, `removed`, `file`, `done`; `working`
-about once a second while it takes long; `refused` with a sentence and what to do about it.
+A request is one JSON line, and so is every answer: `base`, `stored`, `entries`, `removed`, `texts`, `file`, `done`;
+`working` about once a second while it takes long; `refused` with a sentence and what to do about it.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ DEPTHS = {"code": 1, "tokens": 1, "compiled": 0, "runs": 2, "bench": 2}
 WORKED_IN = ("runs", "bench")
 NEW, OLD = "new.", "old."
 BLOCK = 4096
+TEXT_BYTES = 1 << 20
 SPARE_BYTES, SPARE_FILES = 4 << 20, 100
 """What must be free beyond what is sent: ranks write their orders and logs."""
 FRESH_SECONDS = 60.0
@@ -91,6 +92,19 @@ def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
                     with contextlib.suppress(OSError):  # other nodes with the same disk may have theirs in it
                         path.parent.rmdir()
                 answer(kind="removed", **entry)
+
+
+def read(request: Mapping[str, Any], _source: BinaryIO) -> None:
+    """Say what stands in the small files of one name, wherever they are in a folder below ours."""
+    base = open_base(request["workdir"], create=False)
+    texts = {}
+    if base and (base / request["folder"]).is_dir():
+        folder = open_below(base, request["folder"], create=False)
+        for name, about in files_in(folder):
+            if Path(name).name == request["name"] and about.st_size <= TEXT_BYTES:
+                with opened(folder / name) as file:
+                    texts[name] = file.read(TEXT_BYTES).decode("utf-8", "replace")
+    answer(kind="texts", texts=texts)
 
 
 def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
@@ -287,7 +301,7 @@ def main() -> None:
     os.umask(0o077)
     source = sys.stdin.buffer
     request = json.loads(source.readline())
-    requests = {"put": put, "entries": entries, "remove": remove, "send": send}
+    requests = {"put": put, "entries": entries, "remove": remove, "read": read, "send": send}
     try:
         requests[request["do"]](request, source)
     except Refusal as refusal:
