@@ -229,7 +229,8 @@ def test_modules_in_the_current_folder_are_not_loaded(tmp_path: Path, files: Par
         os.chdir(here)
 
 
-def test_no_byte_code_is_written(tmp_path: Path) -> None:
+def test_no_byte_code_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     code = own_code()
     base = put(tmp_path, code).bases["here"]
     command = module_command(sys.executable, f"{base}/{code.name}", "railbed.train.look", [str(tmp_path)])

@@ -77,7 +77,8 @@ def entries(request: Mapping[str, Any], _source: BinaryIO) -> None:
     """Say what is in our folder: of each entry its path, bytes, when it was used, and whether it is in use."""
     base = open_base(request["workdir"], create=False)
     listed = [] if base is None else _listed(base)
-    answer(kind="entries", path=str(base or ""), entries=listed)
+    disk = f"{os.statvfs(base).f_fsid:x}/{base.stat().st_ino}" if base else ""
+    answer(kind="entries", path=str(base or ""), disk=disk, entries=listed)
 
 
 def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:

@@ -12,6 +12,8 @@ import fcntl
 import json
 import os
 import re
+import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -231,6 +233,24 @@ def _new_folder(parent: Path, name: str) -> Path:
             folder.mkdir(mode=0o700)
             return folder
     raise UsageError(f"{parent} already holds a thousand runs of this second")
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Say whether a run's folder is a folder of this user's, and no link to one."""
+    try:
+        about = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
+
+
+def remove_run(folder: Path) -> None:
+    """Remove the folder of a run that has ended; links in it are removed, and what they lead to is not."""
+    if not is_own_folder(folder) or not RUN_NAME.fullmatch(folder.name):
+        raise UsageError(f"{folder} is no folder of a run of this user's")
+    if is_being_written(folder):
+        raise UsageError(f"{folder.name} is running")
+    shutil.rmtree(folder)
 
 
 def _need_room(folder: Path) -> None:
