@@ -17,6 +17,7 @@ import pytest
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
 from tests.support.ports import free_port
+from tests.support.sshd import running_servers
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
 RECIPE = """
@@ -203,3 +204,19 @@ def test_the_sums_of_what_was_fetched_are_right(trained: Path, tmp_path: Path) -
     for name, (digest, _) in sums.items():
         told = subprocess.run(["sha256sum", tmp_path / "weights" / name], capture_output=True, text=True, check=True)
         assert told.stdout.split()[0] == digest
+
+
+@pytest.mark.ssh
+def test_weights_come_over_ssh(trained: Path, tmp_path: Path) -> None:
+    """The same node, reached as another machine is; a login shell that prints something is passed over."""
+    (tmp_path / "ssh").mkdir()
+    with running_servers(1, tmp_path / "ssh") as servers:
+        (tmp_path / "ssh" / "home" / ".bashrc").write_text("echo welcome\n")
+        text = servers.cluster_yaml().replace("  n1: {", f"  here: {{python: {sys.executable}, ")
+        (tmp_path / "ssh.yaml").write_text(f"{text}training: {{workdir: {trained / 'work'}}}\n")
+        done = call(trained, "export", "newest", tmp_path / "weights", "-c", tmp_path / "ssh.yaml")
+        with without_model(trained):
+            made = call(trained, "export", "newest", tmp_path / "made", "-c", tmp_path / "ssh.yaml")
+    assert (done.code, made.code) == (0, 0), (done, made)
+    for name in LOADED[:-1]:
+        assert (tmp_path / "weights" / name).read_bytes() == (tmp_path / "made" / name).read_bytes()
