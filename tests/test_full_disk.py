@@ -196,6 +196,8 @@ def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(fol
         done = railbed(folder, "train", "small.yaml", "--json", "--ranks", "1", "--set", "model.width=512")
         assert not list(disk.rglob("*.new"))
         assert not list((disk / ".railbed" / "runs").rglob("model"))
+    (notice,) = [one["message"] for one in done.records if one.get("name") == "notice" and one["subject"] == "here"]
+    assert notice.startswith("its disk has room for 0.01 GB and checkpoints take up to 0.23 GB: ")
     failed = [one for one in done.records if one.get("name") == "checkpoint_failed"]
     assert len(failed) == 3
     assert "the disk is full (0.0" in failed[0]["message"]

@@ -23,6 +23,7 @@ from railbed.train.account import records_of
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
+from railbed.train.room import room_notices
 from railbed.transport.base import Command
 
 FRESH_SECONDS = 1.0
@@ -96,6 +97,8 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         yield Event(name="node_lost", subject=node, message=error.message)
     if len(shipped.bases) < order.minimum:
         raise _too_few(cluster, order, shipped)
+    for notice in room_notices(order.recipe, order.tokens, shipped.free):
+        yield notice
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
     if order.transport == "mpi":
         _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
