@@ -131,7 +131,7 @@ def test_a_transfer_that_was_cut_short_is_cleared(tmp_path: Path, files: Parcel)
     (base / "new.0123456789abcdef").mkdir()
     (base / "new.0123456789abcdef" / "half").write_bytes(b"1")
     put(tmp_path, files)
-    assert sorted(path.name for path in base.iterdir()) == ["code", "lock", "runs"]
+    assert sorted(path.name for path in base.iterdir()) == ["code", "compiled", "lock", "runs"]
 
 
 def test_planted_code_does_not_run(shared: Path, files: Parcel) -> None:
@@ -147,7 +147,14 @@ def test_planted_code_does_not_run(shared: Path, files: Parcel) -> None:
 
 def test_a_folder_below_ours_that_is_not_ours_is_refused(shared: Path, files: Parcel) -> None:
     base = Path(put(shared, files).bases["here"])
-    for path in (base / "code", base / files.name, base / files.name / "greet.py", base / RUN, base / RUN / "here"):
+    for path in (
+        base / "compiled",
+        base / "code",
+        base / files.name,
+        base / files.name / "greet.py",
+        base / RUN,
+        base / RUN / "here",
+    ):
         os.chown(path, 65534, 65534)
         message, _ = refusal(shared, files)
         assert message.startswith(f"{path} belongs to nobody"), message

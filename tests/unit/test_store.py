@@ -15,7 +15,7 @@ import pytest
 from railbed.cli.runs import runs_command
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Verdict
-from railbed.store import OpenRun, followed, list_runs, open_run, read_records, read_run, write_atomically
+from railbed.store import OpenRun, find_run, followed, list_runs, open_run, read_records, read_run, write_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -215,3 +215,13 @@ def test_a_path_is_followed_to_what_it_leads_to_and_never_round_and_round(tmp_pa
     assert followed(tmp_path / "none") == tmp_path.resolve() / "none"
     with pytest.raises(OSError, match="leads to itself"):
         followed(tmp_path / "loop")
+
+
+def test_the_newest_run_is_not_one_that_only_fetched_something() -> None:
+    names = []
+    for verb in ("check", "export"):
+        with open_run(verb, cluster_name="lab", cluster_text="") as run:
+            run.finish("done", 0)
+        names.append(run.folder.name)
+    assert find_run(None).name == names[0]
+    assert find_run(names[1]).name == names[1]

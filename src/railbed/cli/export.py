@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
+from railbed.cli.options import JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen, Screen
 from railbed.cli.site import given_cluster
@@ -24,13 +24,16 @@ from railbed.train.export import export
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a training run, its folder, or newest.")]
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; it must be new or empty.")]
+NodesOption = Annotated[
+    Path | None, typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: that of the run]")
+]
 TELL_SECONDS = 5.0
 
 
 def export_command(
     run: RunArgument,
     folder: FolderArgument,
-    cluster: ClusterOption = None,
+    cluster: NodesOption = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from railbed.cli.options import ClusterOption, JsonOption
+from railbed.cli.options import JsonOption
 from railbed.cli.tables import printable
 from railbed.errors import UsageError
 from railbed.model.record import Verdict
@@ -24,6 +25,10 @@ CleanOption = Annotated[
     bool, typer.Option("--clean", help="List what runs left here and on their nodes, and remove it once you agree.")
 ]
 KeepOption = Annotated[int, typer.Option("--keep", metavar="N", min=0, help="With --clean: keep the newest N runs.")]
+NodesOption = Annotated[
+    Path | None,
+    typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: look on the nodes of this cluster file, too."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="With --clean: do not ask.")]
 
 
@@ -32,7 +37,7 @@ def runs_command(
     clean_up: CleanOption = False,
     keep: KeepOption = 0,
     yes: YesOption = False,
-    cluster: ClusterOption = None,
+    cluster: NodesOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the runs kept in this folder, the newest first; or clean up after them.

@@ -37,7 +37,9 @@ from railbed.launch.guard import (
 )
 
 LOCK = "lock"
-DEPTHS = {"code": 1, "tokens": 1, "compiled": 0, "runs": 2, "bench": 2}
+COMPILED = "compiled"
+"""What torch compiles: in /tmp, where it would be otherwise, others could have put theirs."""
+DEPTHS = {"code": 1, "tokens": 1, COMPILED: 0, "runs": 2, "bench": 2}
 """What is kept below our folder, and how deep the folders lie that are removed as a whole."""
 WORKED_IN = ("runs", "bench")
 NEW, OLD = "new.", "old."
@@ -64,6 +66,7 @@ def put(request: Mapping[str, Any], source: BinaryIO) -> None:
             _remove_unfinished(base)
             missing = [name for name in parcels if not _is_there(base, parcels[name])]
         _need_room(base, [parcels[name] for name in missing])
+        open_below(base, COMPILED, create=True)
         if request.get("folder"):
             for _ in files_in(open_below(base, request["folder"], create=True)):
                 _tell_working()

@@ -16,6 +16,7 @@ import railbed
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.guard import PIECE, content_hash
+from railbed.launch.keeper import COMPILED
 from railbed.launch.keeping import Keeper, keeper
 from railbed.launch.protocol import encode
 from railbed.model.cluster import Node
@@ -125,7 +126,7 @@ def module_command(python: str, code: str, module: str, arguments: Iterable[str]
     Modules come from that folder and Python's own ones: none from the folder it is started in, and no byte code is
     written, which a full disk would cut short. What torch compiles is not kept in /tmp, where others could put theirs.
     """
-    compiled = str(PurePosixPath(code).parent.parent / "compiled")
+    compiled = str(PurePosixPath(code).parent.parent / COMPILED)
     settings = {
         "PYTHONPATH": code,
         "PYTHONSAFEPATH": "1",

@@ -38,6 +38,8 @@ PRIVATE = 0o600
 """What a run keeps is for its user alone: addresses, logins and what devices said are in it."""
 LEAST_BYTES, LEAST_FILES = 1 << 20, 16
 """With less room than this no run is begun."""
+ABOUT_OTHERS = ("export",)
+"""Verbs that only fetch what another run made: whoever means the newest run means that one."""
 Status = Literal["running", "done", "failed", "interrupted", "died"]
 
 
@@ -163,7 +165,8 @@ def find_run(given: str | None) -> Path:
     """Return the folder of a run: by its name, by a path to its folder, or with nothing given the newest."""
     if given is None:
         for run in list_runs():
-            return runs_folder() / run.id
+            if run.verb not in ABOUT_OTHERS:
+                return runs_folder() / run.id
         raise UsageError(f"there is no run in {runs_folder()} yet", hint="`railbed check` makes one")
     if RUN_NAME.fullmatch(given) and read_run_in(runs_folder() / given):
         return runs_folder() / given
