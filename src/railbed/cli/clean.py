@@ -83,6 +83,8 @@ def clean(wish: Wish) -> int:
         nodes.add(cluster)
     runs = [_local(summary, nodes) for summary in list_runs() if is_own_folder(runs_folder() / summary.id)]
     _refuse_running(wish, runs)
+    if nodes.targets and sys.stderr.isatty():
+        sys.stderr.write(f"asking {', '.join(nodes.targets)} what runs left there …\n")
     listings = _with_fleet(nodes, wish, lambda fleet: list_entries(fleet, nodes.folders))
     _refuse_unknown(wish, runs, listings)
     plan = make_plan(runs, listings, named=wish.names, keep=wish.keep)

@@ -59,6 +59,7 @@ class ExportScreen(Screen):
     """What is going on, on standard error; what was fetched, on standard output."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._told = time.monotonic()
         self._fetched: Event | None = None
 
