@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from railbed.cli.trainruns import begun
+from railbed.errors import UsageError
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
 from tests.support.ports import free_port
@@ -220,3 +222,18 @@ def test_weights_come_over_ssh(trained: Path, tmp_path: Path) -> None:
     assert (done.code, made.code) == (0, 0), (done, made)
     for name in LOADED[:-1]:
         assert (tmp_path / "weights" / name).read_bytes() == (tmp_path / "made" / name).read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"name": "training"}', '{"name": "training", "data": {"run": 3}}'])
+def test_records_without_a_training_are_told(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "records.jsonl").write_text(damage + "\n")
+    with pytest.raises(UsageError, match="ended before its training began"):
+        begun(tmp_path)
+
+
+def test_a_run_without_its_cluster_is_told(trained: Path, tmp_path: Path) -> None:
+    (run,) = (trained / "runs").glob("*-train")
+    shutil.copytree(run, tmp_path / "copy")
+    (tmp_path / "copy" / "cluster.yaml").unlink()
+    done = call(trained, "export", tmp_path / "copy", tmp_path / "weights")
+    assert (done.code, "no cluster file is kept with copy" in done.err) == (2, True), done
