@@ -81,7 +81,7 @@ def test_the_crash_file_is_new_and_for_its_user_alone(tmp_path: Path, monkeypatc
     """Another user has put links under every name that used to be taken."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr(main.time, "strftime", lambda _: "20260101-000000")
+    monkeypatch.setattr("railbed.cli.main.time.strftime", lambda _: "20260101-000000")
     with open_folder() as shared:
         monkeypatch.setattr(tempfile, "tempdir", str(shared))
         as_stranger('ln -s "$2" "$1"', shared / f"railbed-20260101-000000-{os.getpid()}.txt", victim)
