@@ -204,8 +204,8 @@ def test_our_own_fault_is_one_sentence_and_a_file(
     [
         (">&-", 0, ""),
         ("2>&-", 0, ""),
-        ("> /dev/full", 2, "railbed: the output cannot be written: No space left on device\n"),
-        ("--json > /dev/full", 2, "railbed: the output cannot be written: No space left on device\n"),
+        ("> /dev/full", 2, "railbed: the output cannot be written: the disk is full\n"),
+        ("--json > /dev/full", 2, "railbed: the output cannot be written: the disk is full\n"),
         ("| exec true; exit ${PIPESTATUS[0]}", 141, ""),
         ("--json | exec true; exit ${PIPESTATUS[0]}", 141, ""),
     ],

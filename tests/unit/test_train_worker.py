@@ -15,6 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from railbed.errors import CheckpointDamaged, DataError
 from railbed.train import recipes
+from railbed.train.checkpoints import sealed
 from railbed.train.settings import OptimiserSettings, Settings
 from railbed.train.worker.export import export
 from railbed.train.worker.generate import generate
@@ -104,7 +105,8 @@ def test_gradient_checkpointing_and_bf16_give_about_the_same() -> None:
 def test_transformers_loads_what_is_exported(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     model = model_of(padded=True)
-    export(model, tmp_path / "out", tokens=write_tokens(tmp_path / "tokens"), end_of_text=0)
+    export(model, tmp_path / "out", tokens=write_tokens(tmp_path / "tokens"), end_of_text=0, step=7)
+    assert sealed(tmp_path / "out").step == 7
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "out").eval()

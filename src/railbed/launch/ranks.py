@@ -48,6 +48,8 @@ class RankWatch:
         self._ranks = {number: _Rank(heard=now, moved=now) for number in nodes}
         self.refusal: tuple[str, str] | None = None
         """Sentence and hint of a rank that cannot do what was asked for, however often it is started."""
+        self.errors: dict[int, str] = {}
+        """What ranks said of their own errors."""
 
     @property
     def is_done(self) -> bool:
@@ -93,6 +95,8 @@ class RankWatch:
                 rank.step, rank.moved = step, now
         if said.get("kind") == "error" and said.get("refused"):
             self.refusal = self.refusal or (str(said.get("sentence")), str(said.get("hint") or ""))
+        if said.get("kind") == "error" and not said.get("peer"):
+            self.errors[number] = str(said.get("sentence"))
         rank.done = rank.done or said.get("kind") == "done"
         rank.lost_peers = rank.lost_peers or (said.get("kind") == "error" and bool(said.get("peer")))
 

@@ -235,13 +235,16 @@ class Supervisor:
                 for other, why in (self._reach.answer(heard) or {}).items():
                     if other in self._ranks.nodes.values():
                         return other, f"{node} does not reach it over the rail: {why}"
-            case Heard(node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)}):
+            case Heard(
+                node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)} as said
+            ):
                 if self._ranks.lost_peers(number):
                     # Somebody else is at fault, who may take a while to be noticed.
                     self._ranks.excuse(number, VICTIM_SECONDS)
                     self._victim = self._victim or (node, time.monotonic() + VICTIM_SECONDS)
                 elif code or not self._ranks.has_done(number):
-                    return node, f"rank {number} {_ending(code)}"
+                    told = said.get("said") or self._ranks.errors.get(number)
+                    return node, f"rank {number} {_ending(code)}" + (f": {told}" if told else "")
         return None
 
     def _returned(self) -> list[str]:
