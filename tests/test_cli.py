@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli import check as check_verb
+from railbed.cli import checking
 from railbed.cli.main import run
 from tests.support.cli import RAILBED, Result, environment, railbed
 
@@ -189,7 +189,7 @@ def test_our_own_fault_is_one_sentence_and_a_file(
     def broken(name: str) -> object:
         raise RuntimeError(f"a bug about {name}")
 
-    monkeypatch.setattr(check_verb, "_rule", broken)
+    monkeypatch.setattr(checking, "_rule", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run(["check", "--explain", "mtu"]) == 70
     err = capsys.readouterr().err
