@@ -34,9 +34,9 @@ from railbed.discover.run import discover
 from railbed.discover.sighting import Place, place_of
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
-from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Event, Record
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK

@@ -46,9 +46,9 @@ from railbed.cli.trainruns import TRAINING, refuse_mixtures
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import UsageError, UserError
 from railbed.fleet import Fleet
-from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.lab.folder import cache_folder
 from railbed.model.cluster import Cluster
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import read_records
 from railbed.train import recipes, tokens
