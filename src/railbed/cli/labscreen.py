@@ -31,7 +31,7 @@ def show_up(spec: Spec, records: Sequence[Event]) -> None:
     named = name_option(spec.name)
     sys.stdout.write(
         f"the lab {spec.name} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
-        f"  look at it    railbed check{cluster_option(cluster)}\n"
+        f"  look at it    railbed check{cluster_option(str(cluster))}\n"
         f"  log in        railbed lab shell node1{named}\n"
         f"  break it      railbed lab fault cut node1{named}\n"
         f"  end it        railbed lab down{named}\n"
