@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from railbed.clusterfile import loads
+from railbed.model.pairs import pairs_of
 from railbed.probes.ping_mtu import command
 
 TEXT = """
@@ -16,6 +17,7 @@ nodes:
 
 
 def test_each_rail_is_pinged_with_its_own_mtu() -> None:
-    script = command(loads(TEXT, name="x.yaml"), "a")
+    cluster = loads(TEXT, name="x.yaml")
+    script = command(cluster, list(pairs_of(cluster, "a", every=True)), False)
     assert "both e0 10.0.0.2 84 56 1500 1472" in script
     assert "both e1 10.1.0.2 84 56 9000 8972" in script
