@@ -140,13 +140,16 @@ def entry(dtype: object = "F32", shape: object = (), offsets: object = (0, 4)) -
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
+HEADERS: list[object] = ["text", None, 7, 1.5, True, [], b"[" * 3000, b"NaN", {"a": None}]
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"",
         b"1234",
         b"\xff" * 64,
-        *(tensor_file(header) for header in ("text", None, 7, 1.5, True, [], b"[" * 3000, b"NaN", {"a": None})),
+        *(tensor_file(header) for header in HEADERS),
         tensor_file(entry(shape=[1 << 40], offsets=[0, 0])),
         tensor_file(entry(shape=[-1], offsets=[0, 4]), b"1234"),
         tensor_file(entry(shape=[2], offsets=[0, 4]), b"1234"),

@@ -18,12 +18,12 @@ from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.cli.screen import JsonScreen
 from railbed.cli.site import given_cluster
-from railbed.cli.tables import printable
 from railbed.cli.trainruns import begun, cluster_of
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.launch.leftovers import Entry, Listing, NodeFolder, list_entries, remove_entries
 from railbed.model.cluster import Cluster
+from railbed.model.printable import printable
 from railbed.model.record import Event
 from railbed.store import RunSummary, is_own_folder, list_runs, remove_run, runs_folder
 from railbed.transport.base import Target, targets_of

@@ -14,10 +14,10 @@ from railbed.cli.options import JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
 from railbed.cli.screen import JsonScreen, Screen
 from railbed.cli.site import given_cluster
-from railbed.cli.tables import printable
 from railbed.cli.trainruns import begun, cluster_of, training_run
 from railbed.errors import UsageError
-from railbed.fleet.fleet import DEVICE_SECONDS
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.printable import printable
 from railbed.model.record import Event, Record
 from railbed.store.newfolder import NewFolder
 from railbed.train.export import export
