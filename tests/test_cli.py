@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli import check as check_verb
+from railbed.cli import checking
 from railbed.cli.main import run
 from tests.support.cli import RAILBED, Result, environment, railbed
 
@@ -189,7 +189,7 @@ def test_our_own_fault_is_one_sentence_and_a_file(
     def broken(name: str) -> object:
         raise RuntimeError(f"a bug about {name}")
 
-    monkeypatch.setattr(check_verb, "_rule", broken)
+    monkeypatch.setattr(checking, "_rule", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run(["check", "--explain", "mtu"]) == 70
     err = capsys.readouterr().err
@@ -204,8 +204,8 @@ def test_our_own_fault_is_one_sentence_and_a_file(
     [
         (">&-", 0, ""),
         ("2>&-", 0, ""),
-        ("> /dev/full", 2, "railbed: the output cannot be written: No space left on device\n"),
-        ("--json > /dev/full", 2, "railbed: the output cannot be written: No space left on device\n"),
+        ("> /dev/full", 2, "railbed: the output cannot be written: the disk is full\n"),
+        ("--json > /dev/full", 2, "railbed: the output cannot be written: the disk is full\n"),
         ("| exec true; exit ${PIPESTATUS[0]}", 141, ""),
         ("--json | exec true; exit ${PIPESTATUS[0]}", 141, ""),
     ],

@@ -87,7 +87,7 @@ def discovered(lab: RunningLab, folder: Path, *options: str) -> Result:
     hosts = [line.split()[1] for line in lab.cluster.read_text().splitlines() if "host: " in line]
     (folder / ".ssh").mkdir()
     (folder / ".ssh" / "known_hosts").write_bytes((lab.cluster.parent / "known_hosts").read_bytes())
-    login: list[str | Path] = ["--user", "root", "--key", lab.cluster.parent / "key"]
+    login = ["--user", "root", "--key", str(lab.cluster.parent / "key")]
     result = railbed(folder, "discover", *hosts, *login, *options, HOME=str(folder))
     assert result.code == 0, result
     return result

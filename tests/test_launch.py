@@ -16,7 +16,7 @@ from railbed.fleet import Fleet
 from railbed.launch.job import RankStart
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import own_code, parcel, ship
+from railbed.launch.ship import module_command, own_code, parcel, ship
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
@@ -93,12 +93,13 @@ async def launch(
     pending = dict(faults)
     async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=20.0) as fleet:
         code = own_code()
-        shipped = await ship(fleet, cluster.nodes, str(lab.folder), [code])
+        own = f"runs/{time.monotonic_ns()}"
+        shipped = await ship(fleet, cluster.nodes, str(lab.folder), [code], folder=own)
         assert set(shipped.failed) <= {"node1"}
         members = [Member(name=n, address=str(node.ports[0].address), ranks=2) for n, node in cluster.nodes.items()]
+        base = f"{lab.folder}/.railbed"
         commands = {
-            name: f"env PYTHONPATH={lab.folder}/.railbed/{code.name} python3 -m railbed.launch.agent "
-            f"{lab.folder}/{name}-{time.monotonic_ns()}"
+            name: module_command("python3", f"{base}/{code.name}", "railbed.launch.agent", [f"{base}/{own}/{name}"])
             for name in cluster.nodes
         }
         supervisor = Supervisor(fleet, job, members, commands, minimum=2)

@@ -14,7 +14,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.stream import SafeStream
 from railbed.model.output import Output
 from railbed.model.printable import clean, escaped, printable
-from railbed.model.record import Event, Finding, Measurement, Verdict
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.transport.record import Recorder
 from tests.support.cli import RAILBED, environment, railbed
 from tests.support.runs import plain_run
@@ -144,7 +144,7 @@ def test_a_cluster_file(tmp_path: Path) -> None:
 @pytest.mark.whole
 def test_a_run_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
-    records = [
+    records: list[Record] = [
         Finding(check=HOSTILE, subject=HOSTILE, verdict=Verdict.FAIL, expected=HOSTILE, observed=HOSTILE, why=HOSTILE),
         Measurement(name=HOSTILE, value=1.0, unit=HOSTILE, labels={HOSTILE: HOSTILE}),
         Event(name="notice", subject=HOSTILE, message=HOSTILE, data={HOSTILE: HOSTILE}),

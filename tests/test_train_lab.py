@@ -207,6 +207,9 @@ def test_gloo_is_proven_to_be_tcp_to_the_byte(lab: RunningLab) -> None:
     for rail in rails.values():
         least, most = rail["tcp_bytes"]
         assert most < 1.1 * least  # the megabytes on the other network are not taken for what it may have been
+    # The weights are on the node of rank 0, and the run knows where that is.
+    fetched = call(lab.folder, "export", "newest", lab.folder / "weights")
+    assert (fetched.code, "weights of step 60, as written at its end, from node1" in fetched.out) == (0, True), fetched
 
 
 def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:

@@ -23,11 +23,10 @@ from railbed.launch.fabric import fabric_of, read_facts
 from railbed.launch.job import RankStart, new_secret
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import own_code, parcel, ship
+from railbed.launch.ship import module_command, own_code, parcel, ship
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
-from railbed.probes.shell import quote_path
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 
@@ -100,9 +99,9 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
         Member(name=name, address=str(node.ports[0].address) if node.ports else "127.0.0.1", ranks=1 if file else 2)
         for name, node in cluster.nodes.items()
     ]
-    code, script = own_code(), parcel("bench", {RANK.name: RANK})
+    code, script = own_code(), parcel("code", {RANK.name: RANK})
     async with live_reach() as reach, Fleet(targets_of(cluster), reach) as fleet:
-        shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, script])
+        shipped = await ship(fleet, cluster.nodes, cluster.training.workdir, [code, script], folder="bench/allreduce")
         fabric = fabric_of(cluster, await read_facts(cluster, fleet))
         jobs, agents = {}, {}
         for name, base in shipped.bases.items():
@@ -116,8 +115,8 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
                 "meeting": meeting,
                 "job": {"sizes": sizes, "rounds": rounds, "environment": fabric[name].environment},
             }
-            run = f"env PYTHONPATH={quote_path(f'{base}/{code.name}')} {quote_path(node.python)}"
-            agents[name] = f"{run} -m railbed.launch.agent {quote_path(f'{base}/bench-run')}"
+            own = f"{base}/bench/allreduce/{name}"
+            agents[name] = module_command(node.python, f"{base}/{code.name}", "railbed.launch.agent", [own])
         job = Bench(jobs)
         async for record in Supervisor(fleet, job, members, agents, len(members)).run():
             if isinstance(record, Event) and record.name in ("restart", "log"):

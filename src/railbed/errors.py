@@ -25,6 +25,8 @@ tree and still escapes is our own fault (exit 70).
 
 from __future__ import annotations
 
+import errno
+
 
 class RailbedError(Exception):
     """Base of all errors that are told to the user as a sentence."""
@@ -120,3 +122,13 @@ class ParseError(RailbedError):
     def __init__(self, message: str, *, line: str = "") -> None:
         super().__init__(f"{message}: {line[:160]!r}" if line else message)
         self.line = line
+
+
+def os_reason(error: OSError) -> str:
+    """Return in a few words what the system says; a disk that is full is called that."""
+    match error.errno:
+        case errno.ENOSPC:
+            return "the disk is full"
+        case errno.EDQUOT:
+            return "the disk is full for this account (its quota is used up)"
+    return error.strerror or str(error)

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from railbed.errors import RailbedError, UsageError
 from railbed.lab import folder
 from railbed.lab.fault import describe
+from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.netns.cabling import numbers_in_use
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
+from tests.support.disks import small_disk
 
 SPEC = Spec(name="x", kind="netns", nodes=2)
 
@@ -112,3 +114,31 @@ def test_addresses_follow_from_the_numbers(tmp_path: Path) -> None:
     assert [str(node.rail_address(rail)) for node, rail in lab.ports()] == [
         "10.100.7.1", "10.101.7.1", "10.100.7.2", "10.101.7.2"
     ]  # fmt: skip
+
+
+def test_what_nodes_wrote_goes_with_their_lab_and_what_they_linked_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "letter").write_text("dear")
+    with folder.created(SPEC, set()) as lab:
+        run = lab.folder / "homes" / "node1" / ".railbed" / "runs" / "job" / "node1"
+        run.mkdir(parents=True)
+        (run / "rank0.log").write_text("trained")
+        (run / "link").symlink_to(tmp_path / "precious")
+        (lab.folder / "link").symlink_to(tmp_path / "precious")
+        run.chmod(0o500)
+    folder.remove(lab)
+    assert not folder.cache_folder().exists()
+    assert (tmp_path / "precious" / "letter").read_text() == "dear"
+
+
+def test_a_disk_that_is_mounted_in_a_lab_is_left_alone(tmp_path: Path) -> None:
+    with folder.created(SPEC, set()) as lab:
+        (lab.folder / "homes").mkdir()
+        with small_disk(lab.folder / "homes" / "node1") as disk:
+            (disk / "letter").write_text("dear")
+            with pytest.raises(HostFault, match="node1 is a mount: it is left as it is"):
+                folder.remove(lab)
+            assert (disk / "letter").read_text() == "dear"
+            assert folder.load_labs() == [lab]
+    folder.remove(lab)
+    assert not list(tmp_path.rglob("lab.json"))

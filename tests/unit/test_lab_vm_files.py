@@ -15,6 +15,7 @@ import pytest
 
 from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
+from railbed.lab.removal import remove_tree
 from railbed.lab.vm import cache, initrd, recipe
 from railbed.lab.vm.faults import queues
 from railbed.lab.vm.hardware import IDENTITY_BYTES, Cable, Hardware, Machine, command
@@ -165,7 +166,7 @@ def test_what_no_lab_uses_goes_and_the_rest_stays(tmp_path: Path, monkeypatch: p
 
 def test_what_is_mounted_below_is_never_removed() -> None:
     with pytest.raises(HostFault, match="is a mount"):
-        cache.remove_tree(Path("/proc"))
+        remove_tree(Path("/proc"))
     assert Path("/proc/self").exists()
 
 

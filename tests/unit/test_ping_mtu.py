@@ -18,6 +18,6 @@ nodes:
 
 def test_each_rail_is_pinged_with_its_own_mtu() -> None:
     cluster = loads(TEXT, name="x.yaml")
-    script = command(cluster, list(pairs_of(cluster, "a")), patient=False)
+    script = command(cluster, list(pairs_of(cluster, "a", every=True)), False)
     assert "both e0 10.0.0.2 84 56 1500 1472" in script
     assert "both e1 10.1.0.2 84 56 9000 8972" in script

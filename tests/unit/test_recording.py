@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 from collections.abc import Iterator
@@ -153,10 +154,9 @@ def test_more_devices_than_a_process_may_open_files(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob(f"*/{INDEX}"))) == 64
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / INDEX).symlink_to("/dev/full")
-    sentence = f"^cannot record to {tmp_path}: No space left on device$"
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railbed.transport.record.for_us_alone", lambda _, flags: os.open("/dev/full", flags))
+    sentence = f"^cannot record to {tmp_path}: the disk is full$"
     with Recorder(tmp_path) as recorder:
         with pytest.raises(UsageError, match=sentence) as caught:
             recorder.keep(output())

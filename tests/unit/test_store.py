@@ -16,7 +16,7 @@ from railbed.cli.runs import runs_command
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Verdict
 from railbed.report import data as report_data
-from railbed.store import OpenRun, followed, list_runs, open_run, read_records, read_run, write_atomically
+from railbed.store import OpenRun, find_run, followed, list_runs, open_run, read_records, read_run, write_atomically
 
 
 @pytest.fixture(autouse=True)
@@ -119,9 +119,9 @@ def test_records_are_kept_without_secrets() -> None:
 
 
 def test_a_full_disk_is_one_sentence(runs_here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = f"^cannot keep the run in {runs_here}: No space left on device$"
+    sentence = f"^cannot keep the run in {runs_here}: the disk is full$"
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with open_run("check", cluster_name="lab", cluster_text="") as run, Path("/dev/full").open("ab", 0) as disk:
@@ -230,3 +230,13 @@ def test_a_path_is_followed_to_what_it_leads_to_and_never_round_and_round(tmp_pa
     assert followed(tmp_path / "none") == tmp_path.resolve() / "none"
     with pytest.raises(OSError, match="leads to itself"):
         followed(tmp_path / "loop")
+
+
+def test_the_newest_run_is_not_one_that_only_fetched_something() -> None:
+    names = []
+    for verb in ("check", "export"):
+        with open_run(verb, cluster_name="lab", cluster_text="") as run:
+            run.finish("done", 0)
+        names.append(run.folder.name)
+    assert find_run(None).name == names[0]
+    assert find_run(names[1]).name == names[1]

@@ -88,7 +88,7 @@ def test_a_full_disk_ends_the_logs_only(tmp_path: Path, monkeypatch: pytest.Monk
     full = Path("/dev/full").open("wb")  # noqa: SIM115  (closed by the logs)
     monkeypatch.setattr(TensorBoardLogs, "_begin_file", lambda *_: full)
     logs = written(tmp_path, [measured("loss", 1, 4.0), measured("loss", 2, 4.0)])
-    assert logs.problem == "the logs for TensorBoard end here: No space left on device"
+    assert logs.problem == "the logs for TensorBoard end here: the disk is full"
 
 
 def test_without_the_library_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from railbed.errors import CheckpointDamaged, DataError
 from railbed.train import recipes
+from railbed.train.checkpoints import sealed
 from railbed.train.settings import OptimiserSettings, Settings
 from railbed.train.worker.export import export
 from railbed.train.worker.generate import generate
@@ -104,7 +105,8 @@ def test_gradient_checkpointing_and_bf16_give_about_the_same() -> None:
 def test_transformers_loads_what_is_exported(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     model = model_of(padded=True)
-    export(model, tmp_path / "out", tokens=write_tokens(tmp_path / "tokens"), end_of_text=0)
+    export(model, tmp_path / "out", tokens=write_tokens(tmp_path / "tokens"), end_of_text=0, step=7)
+    assert sealed(tmp_path / "out").step == 7
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "out").eval()
@@ -138,13 +140,16 @@ def entry(dtype: object = "F32", shape: object = (), offsets: object = (0, 4)) -
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
+HEADERS: list[object] = ["text", None, 7, 1.5, True, [], b"[" * 3000, b"NaN", {"a": None}]
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"",
         b"1234",
         b"\xff" * 64,
-        *(tensor_file(header) for header in ("text", None, 7, 1.5, True, [], b"[" * 3000, b"NaN", {"a": None})),
+        *(tensor_file(header) for header in HEADERS),
         tensor_file(entry(shape=[1 << 40], offsets=[0, 0])),
         tensor_file(entry(shape=[-1], offsets=[0, 4]), b"1234"),
         tensor_file(entry(shape=[2], offsets=[0, 4]), b"1234"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.model.record import Measurement, Verdict
 from railbed.model.statistics import median, spread
 from railbed.store import write_atomically
@@ -115,4 +115,4 @@ def write(path: Path, baseline: Baseline) -> None:
     try:
         write_atomically(path, to_json(baseline, indent=1))
     except OSError as error:
-        raise UsageError(f"the baseline cannot be written to {path}: {error.strerror}") from error
+        raise UsageError(f"the baseline cannot be written to {path}: {os_reason(error)}") from error

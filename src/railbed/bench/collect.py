@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from railbed.bench.account import MEASURED, WHY
 from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
@@ -17,7 +18,7 @@ from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
 from railbed.launch.job import RankStart, meeting_port, new_secret
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import own_code, ship
+from railbed.launch.ship import module_command, own_code, ship
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.reading import DeviceFacts
@@ -192,11 +193,12 @@ async def _one_job(  # noqa: PLR0917  (all that a job needs)
         why, remedy = fabric[lacking].obstacle, fabric[lacking].remedy
         yield _finding(lacking, Verdict.FAIL, "collectives over mpi", why, remedy)
         return
-    code = own_code()
-    shipped = await ship(fleet, [member.name for member in members], quote_path(cluster.training.workdir), [code])
-    for node, why in shipped.failed.items():
-        yield _finding(node, Verdict.UNKNOWN, "collectives", f"files cannot be put there: {why}")
-    run = f"bench-{secrets.token_hex(4)}"
+    code, run = own_code(), f"bench-{secrets.token_hex(4)}"
+    nodes = {member.name: cluster.nodes[member.name] for member in members}
+    shipped = await ship(fleet, nodes, cluster.training.workdir, [code], folder=f"bench/{run}")
+    for node, error in shipped.failed.items():
+        why = f"files cannot be put there: {error.message}"
+        yield _finding(node, Verdict.UNKNOWN, "collectives", why, error.hint)
     places = {
         name: Place(
             python=cluster.nodes[name].python,
@@ -230,12 +232,15 @@ async def _one_job(  # noqa: PLR0917  (all that a job needs)
 
 async def _clear(fleet: Fleet, places: Mapping[str, Place]) -> None:
     """Remove the job's own folders; a node that is gone keeps a few small files."""
-    tidy = {
-        node: (Command(key="clear", script=f"rm -rf {quote_path(place.folder)}"),) for node, place in places.items()
-    }
+    tidy = {node: (Command(key="clear", script=_clearing(place.folder)),) for node, place in places.items()}
     async with aclosing(fleet.run(tidy)) as answers:
         async for _ in answers:
             pass
+
+
+def _clearing(folder: str) -> str:
+    """Return the command that removes a node's folder, and that of the job once no node has anything in it."""
+    return f"rm -rf {quote_path(folder)}; rmdir {quote_path(str(PurePosixPath(folder).parent))} 2>/dev/null || :"
 
 
 def _failed(job: CollectiveJob, restart: Event) -> Finding:
@@ -271,5 +276,4 @@ def _interface(node: Node) -> str:
 
 
 def _agent(place: Place) -> str:
-    python = f"env PYTHONPATH={quote_path(place.code)} {quote_path(place.python)}"
-    return f"{python} -m railbed.launch.agent {quote_path(place.folder)}"
+    return module_command(place.python, place.code, "railbed.launch.agent", [place.folder])

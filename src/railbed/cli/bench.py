@@ -36,7 +36,7 @@ from railbed.cli.screen import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
-from railbed.fleet.fleet import DEVICE_SECONDS
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
 from railbed.store import find_run
 

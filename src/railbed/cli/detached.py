@@ -21,7 +21,8 @@ from pydantic_core import to_json
 from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.screen import Screen
 from railbed.cli.trainruns import OUTPUT, to_attach, to_report, to_stop
-from railbed.errors import DeviceError, UsageError
+from railbed.errors import DeviceError, UsageError, os_reason
+from railbed.model.private import for_us_alone
 from railbed.model.record import Event, Record
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -159,9 +160,9 @@ def _tell(folder: Path, process: int, *, as_json: bool) -> None:
 def _write_to(path: Path) -> None:
     """Let all that is still said go to a file."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        descriptor = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be written: {os_reason(error)}") from error
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(descriptor, STDOUT)

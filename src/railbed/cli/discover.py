@@ -32,11 +32,11 @@ from railbed.cli.site import built_in_local, recorded_cluster_file
 from railbed.discover.names import free_name, name_from
 from railbed.discover.run import discover
 from railbed.discover.sighting import Place, place_of
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
-from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Event, Record
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
@@ -222,7 +222,7 @@ def _keep(file: Path, found: Cluster, existing: Cluster | None, *, write: bool) 
         else:
             write_atomically(target, clusterfile.dumps(found).encode("utf-8"))
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}", hint="give another file with -c") from error
+        raise UsageError(f"{file} cannot be written: {os_reason(error)}", hint="give another file with -c") from error
     return True
 
 

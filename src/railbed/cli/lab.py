@@ -77,7 +77,7 @@ def lab_up(
     )
     records = tell(up(spec), as_json=as_json)
     if not as_json:
-        show_up(spec, records)
+        show_up(spec, records, folder.name_option(spec.name))
     return 0
 
 

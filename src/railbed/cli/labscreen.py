@@ -11,7 +11,6 @@ from typing import Any
 from railbed.cli.advice import cluster_option
 from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.screen import JsonScreen
-from railbed.lab.folder import name_option
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
 
@@ -24,14 +23,13 @@ def tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> Sequence[Ev
     return run_until_ended(_tell(records, as_json=as_json))
 
 
-def show_up(spec: Spec, records: Sequence[Event]) -> None:
-    """Print how to use a lab."""
+def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
+    """Print how to use a lab; `named` is the option that names it in a command, where that is needed."""
     ready = next(event for event in records if event.name == "lab_up")
-    cluster, seconds = str(ready.data["cluster"]), ready.time - records[0].time
-    named = name_option(spec.name)
+    cluster, seconds = ready.data["cluster"], ready.time - records[0].time
     sys.stdout.write(
         f"the lab {spec.name} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
-        f"  look at it    railbed check{cluster_option(cluster)}\n"
+        f"  look at it    railbed check{cluster_option(str(cluster))}\n"
         f"  log in        railbed lab shell node1{named}\n"
         f"  break it      railbed lab fault cut node1{named}\n"
         f"  end it        railbed lab down{named}\n"

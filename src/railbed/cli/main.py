@@ -23,9 +23,9 @@ from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
 from railbed.cli.stream import SafeStream
 from railbed.cli.summary import stand_in
 from railbed.cli.usage import complaint
-from railbed.errors import RailbedError
+from railbed.errors import RailbedError, os_reason
 
-VERBS = ("discover", "check", "bench", "train", "lab", "report", "compare", "runs", "parse")
+VERBS = ("discover", "check", "bench", "train", "export", "lab", "report", "compare", "runs", "parse")
 """Each is a module beside this one, with `VERB_command`: a function, or a group of more commands."""
 COMPLETION = "_RAILBED_COMPLETE"
 """Set by a shell that wants to complete a command line."""
@@ -109,7 +109,7 @@ def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending
             return _complain(error.message, error.hint, exit_code(error))
         case OSError(errno=errno.ENOSPC | errno.EIO):
             _drop_output()
-            return _complain(f"the output cannot be written: {error.strerror}", "", USER)
+            return _complain(f"the output cannot be written: {os_reason(error)}", "", USER)
         case _:
             return _complain(f"railbed itself failed; the details: {_keep_traceback(error)}", "please report it", BUG)
 
@@ -143,8 +143,10 @@ def _keep_traceback(error: BaseException) -> str:
     """Write the traceback to a file and return where; where nothing can be written, return its last line."""
     details = "".join(traceback.format_exception(error))
     try:
-        path = Path(tempfile.gettempdir()) / f"railbed-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-        path.write_text(f"railbed {__version__}, Python {sys.version}\n{sys.argv}\n\n{details}", errors="replace")
+        # Made under a name that was not there, for us alone: in /tmp others may have put a link in its place.
+        descriptor, path = tempfile.mkstemp(prefix=f"railbed-{time.strftime('%Y%m%d-%H%M%S')}-", suffix=".txt")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(f"railbed {__version__}, Python {sys.version}\n{sys.argv}\n\n{details}")
     except OSError:
         return details.strip().splitlines()[-1]
-    return str(path)
+    return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.store import followed, write_atomically
 
 STANDARD_OUTPUT = Path("-")
@@ -25,4 +25,4 @@ def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
         # A link stays one: the file it leads to is replaced.
         write_atomically(followed(path), content)
     except OSError as error:
-        raise UsageError(f"cannot write the page to {path}: {error.strerror}", hint=hint) from error
+        raise UsageError(f"cannot write the page to {path}: {os_reason(error)}", hint=hint) from error

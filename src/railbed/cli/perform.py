@@ -13,9 +13,10 @@ from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_co
 from railbed.cli.options import Options
 from railbed.cli.screen import Screen, make_screen
 from railbed.cli.site import recording_folder
-from railbed.errors import RailbedError, UsageError
+from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
+from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.transport.base import Reach, targets_of
@@ -159,7 +160,8 @@ def _keep_cluster(folder: Path, text: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is not empty", hint="give a new folder to record to")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cluster.yaml").write_text(text, encoding="utf-8")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(folder / "cluster.yaml", "w", encoding="utf-8", opener=for_us_alone) as file:
+            file.write(text)
     except OSError as error:
-        raise UsageError(f"cannot record to {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot record to {folder}: {os_reason(error)}") from error

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,9 @@ from pydantic import ValidationError
 
 from railbed import clusterfile
 from railbed.cli.site import LOCAL_NAME, built_in_local
-from railbed.cli.trainruns import TRAINING, to_attach, to_stop, training_run
+from railbed.cli.trainruns import begun, cluster_of, to_attach, to_stop, training_run
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.store import record_lines
-from railbed.store.run import CLUSTER
 from railbed.train.recipe import Recipe
 
 
@@ -43,20 +39,18 @@ def earlier_run(given: str) -> EarlierRun:
     if summary.status == "running":
         hint = f"`{to_attach(summary.id)}` shows it, `{to_stop(summary.id)}` ends it"
         raise UsageError(f"{summary.id} is still running", hint=hint)
-    begun = _first_record(folder)
-    if begun is None:
-        raise UsageError(f"{given} ended before its training began", hint="`railbed runs` lists the runs")
+    data = begun(folder)
     try:
-        recipe = Recipe.model_validate(begun["recipe"])
-    except (KeyError, ValidationError):
+        recipe = Recipe.model_validate(data["recipe"])
+    except ValidationError:
         raise UsageError(f"the recipe in the records of {given} is damaged or of another railbed") from None
-    options = {name: begun[name] for name in ("ranks", "minimum", "transport") if begun.get(name) is not None}
+    options = {name: data[name] for name in ("ranks", "minimum", "transport") if data.get(name) is not None}
     return EarlierRun(
         id=summary.id,
         given=given,
-        job=str(begun["run"]),
+        job=str(data["run"]),
         recipe=recipe,
-        cluster=_cluster(folder, given),
+        cluster=_cluster(folder),
         options=options,
     )
 
@@ -76,21 +70,7 @@ def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
     return other
 
 
-def _first_record(folder: Path) -> dict[str, Any] | None:
-    """Return what a training run said when it began."""
-    with suppress(OSError):
-        for line in record_lines(folder):
-            with suppress(ValueError):
-                record = json.loads(line)
-                if isinstance(record, dict) and record.get("name") == TRAINING and "run" in record.get("data", {}):
-                    return dict(record["data"])
-    return None
-
-
-def _cluster(folder: Path, given: str) -> Cluster:
-    path = folder / CLUSTER
-    if not path.exists():
-        raise UsageError(f"no cluster file is stored with {given}", hint="give its cluster file: --cluster FILE")
-    cluster = clusterfile.load(path)
+def _cluster(folder: Path) -> Cluster:
+    cluster = cluster_of(folder)
     is_built_in = cluster.name == LOCAL_NAME and cluster.nodes.keys() == built_in_local().nodes.keys()
     return built_in_local() if is_built_in else cluster

@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
+import typer
 from pydantic_core import to_json
 from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.console import SafeConsole
 from railbed.cli.options import JsonOption
+from railbed.errors import UsageError
 from railbed.model.printable import printable
 from railbed.model.record import Verdict
 from railbed.store import RunSummary, list_runs
 
+RunsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[RUN]…", help="With --clean: remove these alone, by name.")
+]
+CleanOption = Annotated[
+    bool, typer.Option("--clean", help="List what runs left here and on their nodes, and remove it once you agree.")
+]
+KeepOption = Annotated[int, typer.Option("--keep", metavar="N", min=0, help="With --clean: keep the newest N runs.")]
+NodesOption = Annotated[
+    Path | None,
+    typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: look on the nodes of this cluster file, too."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="With --clean: do not ask.")]
 
-def runs_command(as_json: JsonOption = False) -> int:
-    """List the runs kept in this folder, the newest first.
 
-    Example: railbed runs
+def runs_command(
+    names: RunsArgument = None,
+    clean_up: CleanOption = False,
+    keep: KeepOption = 0,
+    yes: YesOption = False,
+    cluster: NodesOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the runs kept in this folder, the newest first; or clean up after them.
+
+    Example: railbed runs --clean --keep 5
     """
+    if clean_up:
+        from railbed.cli.clean import Wish, clean  # a list needs no network
+
+        return clean(Wish(names=names or (), keep=keep, yes=yes, cluster=cluster, json=as_json))
+    if names or keep or yes or cluster:
+        raise UsageError("RUN, --keep, --yes and --cluster say what to clean up", hint="add --clean")
     runs = list_runs()
     if as_json:
         for run in runs:

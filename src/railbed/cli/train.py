@@ -49,9 +49,9 @@ from railbed.cli.trainruns import TRAINING, refuse_mixtures, was_given
 from railbed.cli.trainscreen import TrainScreen
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
-from railbed.fleet.fleet import DEVICE_SECONDS
 from railbed.lab.folder import cache_folder
 from railbed.model.cluster import Cluster
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.train import recipes, tokens
 from railbed.train.data import prepare

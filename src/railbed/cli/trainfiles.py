@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from railbed.errors import os_reason
 from railbed.model.record import Record
 from railbed.report.data import read
 from railbed.report.metrics import FILE, as_json, metrics
@@ -28,9 +29,9 @@ def training_files(run: Path) -> Iterator[Callable[[Record], None]]:
         if logs.problem:
             _tell(logs.problem)
         try:
-            write_atomically(run / FILE, as_json(metrics(read(run))))
+            write_atomically(run / FILE, as_json(metrics(read(run))), mode=0o600)
         except OSError as error:
-            _tell(f"{run / FILE} could not be written: {error.strerror or error}")
+            _tell(f"{run / FILE} could not be written: {os_reason(error)}")
 
 
 def _tell(sentence: str) -> None:

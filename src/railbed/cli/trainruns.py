@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from railbed import clusterfile
 from railbed.errors import UsageError
-from railbed.store import RunSummary, find_run, list_runs, read_run_in
+from railbed.model.cluster import Cluster
+from railbed.store import RunSummary, find_run, list_runs, read_run_in, record_lines
+from railbed.store.run import CLUSTER
 
 TRAINING = "training"
 """The event that a training run begins with."""
@@ -49,6 +55,24 @@ def training_run(given: str) -> tuple[Path, RunSummary]:
     if summary.verb != "train":
         raise UsageError(f"{folder.name} is no training run", hint="`railbed runs` lists them")
     return folder, summary
+
+
+def begun(folder: Path) -> dict[str, Any]:
+    """Return what a training run began with: `run`, the name that its nodes know it by, and `recipe`."""
+    with suppress(OSError):
+        for line in record_lines(folder):
+            with suppress(ValueError):
+                match json.loads(line):
+                    case {"name": "training", "data": {"run": str(), "recipe": dict()} as data}:
+                        return dict(data)
+    raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
+
+
+def cluster_of(folder: Path) -> Cluster:
+    """Return the cluster of a run, as it was then."""
+    if not (folder / CLUSTER).exists():
+        raise UsageError(f"no cluster file is kept with {folder.name}", hint="give it: -c FILE")
+    return clusterfile.load(folder / CLUSTER)
 
 
 def summary_of(folder: Path) -> RunSummary:

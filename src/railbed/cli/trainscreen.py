@@ -118,6 +118,7 @@ class TrainScreen(BarScreen):
             self._out.print(Text(f"a sample: {printable(self._sample)}"))
         if self._export:
             self._out.print(Text(f"weights: {printable(self._export)}"))
+            self._out.print(Text(f"  `railbed export {run.name} DIR` fetches them"))
         self._out.print(Text.assemble("kept as ", (str(run), "bold")))
 
     def _progress_print(self, line: Text) -> None:

@@ -13,12 +13,12 @@ from typing import Self
 from railbed.errors import DeviceError, TimedOut
 from railbed.fleet.gate import Gate, Place
 from railbed.fleet.lateness import Lateness
+from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFailure
 from railbed.transport.base import Command, Program, Reach, Target, Transport
 from railbed.transport.batch import slow_shell
 
-DEVICE_SECONDS = 60.0
 AT_ONCE = 32
 
 

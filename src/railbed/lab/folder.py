@@ -19,8 +19,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
 from railbed.lab.model import Fault, Lab, Spec
+from railbed.lab.removal import remove_tree
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 ABOUT = "lab.json"
@@ -122,7 +123,7 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
                 lab = Lab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
                 save(lab)
         except OSError as error:
-            raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+            raise UsageError(f"{error.filename or folder} cannot be written: {os_reason(error)}") from error
         yield lab
 
 
@@ -151,11 +152,11 @@ def save(lab: Lab) -> None:
 
 
 def remove(lab: Lab) -> None:
-    """Remove the files of a lab; its own record goes last."""
+    """Remove the files of a lab, with all that its nodes wrote into theirs; its own record goes last."""
     for path in lab.folder.iterdir():
         if path.name != ABOUT:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    shutil.rmtree(lab.folder)
+            remove_tree(path)
+    remove_tree(lab.folder)
     for folder in (labs_folder(), cache_folder()):
         try:
             folder.rmdir()

@@ -4,6 +4,8 @@ agent       runs on each node: starts the ranks there, relays what they say, end
 spawn       the processes of ranks on a node
 nursery     forks them from a process that has loaded torch already, so that a restart does not wait for that
 ship        puts this railbed, and files by their content, on the nodes
+guard       what of our folder on a node can be trusted
+keeper      runs on a node: puts, lists, removes and sends files of our folder;  keeping: our end of it
 link        our end of an agent: messages both ways, and heartbeats
 reach       who reaches whom over the rail
 members     which nodes take part, which are out, and why

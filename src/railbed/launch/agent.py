@@ -18,6 +18,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from railbed.errors import os_reason
+from railbed.launch.guard import hold
 from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 from railbed.launch.spawn import Child, Spawner
 
@@ -26,6 +28,8 @@ REACH_SECONDS = 2.0
 HALTED_SECONDS = 2.0
 """A rank that is stopped for so long holds up the others; a shorter stop is as harmless as a slow step."""
 BACKLOG_BYTES = 16 * 2**20
+NOT_STARTED = 127
+"""Exit code of a rank that could not be started, as a shell has it."""
 
 
 class Rank:
@@ -110,7 +114,8 @@ class Agent:
                 await self._stop(grace=float(message.get("grace", TERM_SECONDS)))
                 self.say({"kind": "stopped", "generation": generation})
             case {"do": "write", "name": str(name), "text": str(text)}:
-                _write(self._folder / name, text)
+                with contextlib.suppress(OSError):  # the job goes on without it
+                    _write(self._folder / name, text)
             case {"do": "door", "address": str(address)}:
                 self._aside(self._open_door(address))
             case {"do": "reach", "doors": dict(doors), "question": int(question)}:
@@ -122,7 +127,11 @@ class Agent:
         number = int(rank["rank"])
         name = f"rank{number}.g{generation}"
         job = self._folder / f"{name}.json"
-        _write(job, rank["job"])
+        try:
+            _write(job, rank["job"])
+        except OSError as error:
+            self._tell_not_started(generation, number, f"{job} cannot be written: {os_reason(error)}")
+            return
         (output, its_output), (messages, its_messages) = os.pipe(), os.pipe()
         command = [part.replace("{job}", str(job)) for part in rank["command"]]
         try:
@@ -130,7 +139,7 @@ class Agent:
         except OSError as error:
             os.close(output)
             os.close(messages)
-            self.say({"kind": "exit", "generation": generation, "rank": number, "code": 127, "said": str(error)})
+            self._tell_not_started(generation, number, str(error))
             return
         finally:
             os.close(its_output)
@@ -142,6 +151,9 @@ class Agent:
             asyncio.create_task(self._relay_log(started, output, self._folder / f"{name}.log")),
         ]
         started.tasks.append(asyncio.create_task(self._await_end(started)))
+
+    def _tell_not_started(self, generation: int, number: int, why: str) -> None:
+        self.say({"kind": "exit", "generation": generation, "rank": number, "code": NOT_STARTED, "said": why})
 
     async def _relay_messages(self, rank: Rank, descriptor: int) -> None:
         reader = await _reader(os.fdopen(descriptor, "rb", buffering=0))
@@ -155,10 +167,14 @@ class Agent:
 
     async def _relay_log(self, rank: Rank, descriptor: int, path: Path) -> None:
         reader = await _reader(os.fdopen(descriptor, "rb", buffering=0))
-        with path.open("ab", buffering=0) as log:
+        with contextlib.ExitStack() as stack:
+            log = None
+            with contextlib.suppress(OSError):  # a full disk must not end the job
+                log = stack.enter_context(path.open("ab", buffering=0))
             while chunk := await reader.read(LINE_LIMIT // 16):
-                with contextlib.suppress(OSError):  # a full disk must not end the job
-                    log.write(chunk)
+                with contextlib.suppress(OSError):
+                    if log:
+                        log.write(chunk)
                 text = chunk.decode(errors="replace")
                 self.say({"kind": "log", "generation": rank.generation, "rank": rank.number, "text": text})
 
@@ -254,5 +270,11 @@ async def _main(folder: Path, modules: list[str]) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the terminal's Ctrl-C is control's to handle
-    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2:]))
+    os.umask(0o077)  # ranks have it from here
+    own = Path(sys.argv[1])
+    try:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = hold(own)
+        asyncio.run(_main(own, sys.argv[2:]))
+    except OSError as fault:
+        sys.exit(f"{fault.filename or own}: {os_reason(fault)}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import threading
 import time
+
+from railbed.errors import os_reason
 
 BEAT_SECONDS = 1.0
 NOBODY_LISTENS = 4
@@ -42,6 +45,13 @@ class Messages:
         while True:
             self.send("alive", step=self.step, phase=self.phase, stepping=self.phase == "training")
             time.sleep(BEAT_SECONDS)
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return an error that nobody expected as a sentence."""
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"{os_reason(error)}: {error.filename}" if error.filename else os_reason(error)
+    return f"{type(error).__name__}: {str(error).strip()[:400]}"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

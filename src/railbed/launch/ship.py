@@ -1,111 +1,140 @@
-"""Puts files on nodes, under a name made of their content: what is there already is not sent again."""
+"""Puts files on nodes, under a name made of their content, and runs this railbed there from them.
+
+What is there already is not sent again, but read and compared every time. See guard for what is trusted, keeper for
+what is done on the node.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import io
-import shlex
-import tarfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
 import railbed
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.transport.base import Command
+from railbed.launch.guard import PIECE, content_hash
+from railbed.launch.keeper import COMPILED
+from railbed.launch.keeping import Keeper, keeper
+from railbed.launch.protocol import encode
+from railbed.model.cluster import Node
+from railbed.probes.shell import quote_path
 
-CHUNK = 256 * 1024
-SEND_SECONDS = 600.0
-BASE = ".railbed"
-"""The folder of ours in a node's training folder."""
+AT_ONCE = 16
+"""Nodes that files are put on at the same time."""
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """Files to be on a node, as an archive."""
+    """Files to be on a node."""
 
     name: str
     """Where they go, below our folder: made of their content."""
-    data: bytes
+    digest: str
+    files: Mapping[str, Path]
+    sizes: Mapping[str, int]
 
-
-class NotShipped(DeviceError):
-    """Files could not be put on a node."""
+    def as_message(self) -> dict[str, object]:
+        """Return what a keeper has to know of it."""
+        size, count = sum(self.sizes.values()), len(self.files)
+        return {"name": self.name, "digest": self.digest, "bytes": size, "files": count}
 
 
 def own_code() -> Parcel:
     """Return this railbed: what its nodes run is what is run here, whatever they have installed."""
     root = Path(railbed.__file__).parent
-    files = {f"railbed/{path.relative_to(root)}": path for path in root.rglob("*") if _is_source(path)}
-    return parcel("code", files)
+    return parcel("code", {f"railbed/{path.relative_to(root)}": path for path in root.rglob("*") if _is_source(path)})
 
 
 def parcel(kind: str, files: Mapping[str, Path]) -> Parcel:
     """Return files as a parcel; the same content makes the same parcel, whenever and wherever."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name, path in sorted(files.items()):
-            data = path.read_bytes()
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
-            tar.addfile(entry, io.BytesIO(data))
-    data = archive.getvalue()
-    return Parcel(f"{kind}/{hashlib.sha256(data).hexdigest()[:16]}", data)
+    sums, sizes = {}, {}
+    for name, path in sorted(files.items()):
+        with path.open("rb") as file:
+            sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+            sizes[name] = file.tell()
+    digest = content_hash(sums)
+    return Parcel(f"{kind}/{digest[:16]}", digest, dict(sorted(files.items())), sizes)
 
 
 @dataclass(frozen=True)
 class Shipped:
     """How a shipment ended."""
 
-    bases: dict[str, str]
-    """Where our folder is on each node that has everything, as a path without `~`."""
-    failed: dict[str, str]
+    bases: dict[str, str] = field(default_factory=dict)
+    """Where our folder is on each node that has everything, as a path without `~` and links."""
+    free: dict[str, int] = field(default_factory=dict)
+    """Bytes that were free there before."""
+    failed: dict[str, DeviceError] = field(default_factory=dict)
     """The other nodes, and why."""
 
 
-async def ship(fleet: Fleet, nodes: Iterable[str], workdir: str, parcels: Iterable[Parcel]) -> Shipped:
-    """Put parcels on nodes, below a folder of ours in `workdir`, which is quoted for a shell."""
-    wanted = list(parcels)
-    make = f"mkdir -p {workdir}/{BASE} && cd {workdir}/{BASE} && pwd -P"
-    there = "".join(f"; if [ -d {one.name} ]; then echo {one.name}; fi" for one in wanted)
-    shipped = Shipped({}, {})
-    look = Command(key="ship", script=make + there, timeout=20.0)
-    async for answer in fleet.run(dict.fromkeys(nodes, (look,))):
-        node = answer.device
-        output = answer.outputs[0] if answer.outputs else None
-        lines = output.text.splitlines() if output else []
-        if answer.failure or output is None or not lines:
-            said = output.trouble if output else "no answer"
-            shipped.failed[node] = answer.failure.reason if answer.failure else said
-            continue
+async def ship(
+    fleet: Fleet, nodes: Mapping[str, Node], workdir: str, parcels: Sequence[Parcel], *, folder: str
+) -> Shipped:
+    """Put parcels on nodes, into our folder in `workdir`, and make for each node its own `folder/NODE` there."""
+    shipped = Shipped()
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def put(name: str, python: str) -> None:
         try:
-            for one in wanted:
-                if one.name not in lines[1:]:
-                    await _send(fleet, node, lines[0], one)
-            shipped.bases[node] = lines[0]
+            async with places:
+                base, free = await _put(fleet, name, python, workdir, parcels, f"{folder}/{name}")
+                shipped.bases[name], shipped.free[name] = base, free
         except DeviceError as error:
-            shipped.failed[node] = error.message
-    return shipped
+            shipped.failed[name] = error
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name, node in nodes.items():
+                group.create_task(put(name, node.python))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    order = {name: place for place, name in enumerate(nodes)}
+    in_order = dict(sorted(shipped.bases.items(), key=lambda pair: order[pair[0]]))
+    return Shipped(in_order, shipped.free, shipped.failed)
 
 
-async def _send(fleet: Fleet, node: str, base: str, one: Parcel) -> None:
-    # Unpacked beside and moved: two that send the same at the same time do not meet, and half of it is never used.
-    unpack = (
-        f"cd {shlex.quote(base)} && mkdir -p {one.name.partition('/')[0]} new.$$ && "
-        f"head -c {len(one.data)} | tar -x -C new.$$ && {{ mv -T new.$$ {one.name} 2>/dev/null || rm -rf new.$$; }} && "
-        "echo there"
-    )
-    async with fleet.open(node, f"sh -c {shlex.quote(unpack)}") as program:
-        for start in range(0, len(one.data), CHUNK):
-            await program.write(one.data[start : start + CHUNK])
-        said = b""
-        while chunk := await program.read(1):
-            said += chunk
-            if said.strip() == b"there":
-                return
-        complaint = (await program.read(2)).decode(errors="replace").strip()
-        raise NotShipped(f"files cannot be put on {node}: {complaint.splitlines()[-1] if complaint else 'it hung up'}")
+async def _put(  # noqa: PLR0917  (all that is put, and where)
+    fleet: Fleet, node: str, python: str, workdir: str, parcels: Sequence[Parcel], folder: str
+) -> tuple[str, int]:
+    wanted = [parcel.as_message() for parcel in parcels]
+    request = {"do": "put", "workdir": workdir, "parcels": wanted, "folder": folder}
+    async with keeper(fleet, node, python, request) as remote:
+        there = await remote.answer("base")
+        for parcel in parcels:
+            if parcel.name in there["missing"]:
+                await _send(remote, parcel)
+                await remote.answer("stored")
+        await remote.answer("done")
+    return str(there["path"]), int(there["free"])
+
+
+async def _send(remote: Keeper, parcel: Parcel) -> None:
+    for name, path in parcel.files.items():
+        await remote.write(encode({"name": name, "size": parcel.sizes[name]}))
+        with path.open("rb") as file:
+            while piece := file.read(PIECE):
+                await remote.write(piece)
+
+
+def module_command(python: str, code: str, module: str, arguments: Iterable[str]) -> str:
+    """Return the command that runs a module of the railbed in the folder `code` of a node.
+
+    Modules come from that folder and Python's own ones: none from the folder it is started in, and no byte code is
+    written, which a full disk would cut short. What torch compiles is not kept in /tmp, where others could put theirs.
+    """
+    compiled = str(PurePosixPath(code).parent.parent / COMPILED)
+    settings = {
+        "PYTHONPATH": code,
+        "PYTHONSAFEPATH": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_CACHE_DIR": compiled,
+    }
+    given = " ".join(f"{name}={quote_path(value)}" for name, value in settings.items())
+    return f"env {given} {quote_path(python)} -m {module} {' '.join(map(quote_path, arguments))}"
 
 
 def _is_source(path: Path) -> bool:

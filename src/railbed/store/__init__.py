@@ -9,12 +9,15 @@ from railbed.store.run import (
     find_run,
     followed,
     is_being_written,
+    is_own_folder,
     list_runs,
     open_run,
     read_records,
     read_run,
     read_run_in,
     record_lines,
+    remove_run,
+    runs_folder,
     write_atomically,
 )
 
@@ -27,6 +30,7 @@ __all__ = [
     "follow",
     "followed",
     "is_being_written",
+    "is_own_folder",
     "list_runs",
     "open_run",
     "read_record",
@@ -34,5 +38,7 @@ __all__ = [
     "read_run",
     "read_run_in",
     "record_lines",
+    "remove_run",
+    "runs_folder",
     "write_atomically",
 ]

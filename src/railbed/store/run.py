@@ -12,6 +12,8 @@ import fcntl
 import json
 import os
 import re
+import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -24,13 +26,20 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from railbed import __version__
-from railbed.errors import UsageError
+from railbed.errors import UsageError, os_reason
+from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
 from railbed.model.scrub import scrub
 from railbed.store.process import Process, this_process
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
+PRIVATE = 0o600
+"""What a run keeps is for its user alone: addresses, logins and what devices said are in it."""
+LEAST_BYTES, LEAST_FILES = 1 << 20, 16
+"""With less room than this no run is begun."""
+ABOUT_OTHERS = ("export",)
+"""Verbs that only fetch what another run made: whoever means the newest run means that one."""
 Status = Literal["running", "done", "failed", "interrupted", "died"]
 
 
@@ -86,7 +95,7 @@ class OpenRun:
         )
         with _told(self.folder.parent):
             os.fsync(self._records.fileno())
-            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1))
+            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)
 
 
 def runs_folder() -> Path:
@@ -102,9 +111,10 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
     with ExitStack() as stack:
         with _told(parent):
             folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
-            (folder / CLUSTER).write_text(cluster_text, encoding="utf-8")
+            _need_room(folder)
+            write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
             # Before `run.json` is there: whoever finds a run that goes on finds it locked.
-            records = stack.enter_context((folder / RECORDS).open("ab", buffering=0))
+            records = stack.enter_context(open(folder / RECORDS, "ab", buffering=0, opener=for_us_alone))
             fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
             summary = RunSummary(
                 id=folder.name,
@@ -116,7 +126,7 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
                 started=started,
                 process=this_process(),
             )
-            write_atomically(folder / ABOUT, to_json(summary, indent=1))
+            write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
         yield OpenRun(folder, summary, records)
 
 
@@ -127,7 +137,7 @@ def _told(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"cannot keep the run in {folder}: {error.strerror or error}",
+            f"cannot keep the run in {folder}: {os_reason(error)}",
             hint="make room, run in a folder you can write, or set RAILBED_RUNS",
         ) from error
 
@@ -155,7 +165,8 @@ def find_run(given: str | None) -> Path:
     """Return the folder of a run: by its name, by a path to its folder, or with nothing given the newest."""
     if given is None:
         for run in list_runs():
-            return runs_folder() / run.id
+            if run.verb not in ABOUT_OTHERS:
+                return runs_folder() / run.id
         raise UsageError(f"there is no run in {runs_folder()} yet", hint="`railbed check` makes one")
     if RUN_NAME.fullmatch(given) and read_run_in(runs_folder() / given):
         return runs_folder() / given
@@ -227,9 +238,35 @@ def _new_folder(parent: Path, name: str) -> Path:
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
             return folder
     raise UsageError(f"{parent} already holds a thousand runs of this second")
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Say whether a run's folder is a folder of this user's, and no link to one."""
+    try:
+        about = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
+
+
+def remove_run(folder: Path) -> None:
+    """Remove the folder of a run that has ended; links in it are removed, and what they lead to is not."""
+    if not is_own_folder(folder) or not RUN_NAME.fullmatch(folder.name):
+        raise UsageError(f"{folder} is no folder of a run of this user's")
+    if is_being_written(folder):
+        raise UsageError(f"{folder.name} is running")
+    shutil.rmtree(folder)
+
+
+def _need_room(folder: Path) -> None:
+    """Refuse to begin on a full disk: the records of a run that cannot be kept are no use."""
+    about = os.statvfs(folder)
+    if about.f_bavail * about.f_frsize < LEAST_BYTES or (about.f_files and about.f_favail < LEAST_FILES):
+        folder.rmdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _named(folder: Path) -> str:
@@ -245,11 +282,11 @@ def followed(path: Path) -> Path:
     return target
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Write beside, flush to disk, rename: after a crash the file is the old one or the new one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

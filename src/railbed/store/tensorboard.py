@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from railbed.errors import os_reason
+from railbed.model.private import for_us_alone
 from railbed.model.record import OF_STATE, Event, Measurement, Record
 
 FOLDER = "tensorboard"
@@ -49,14 +51,14 @@ class TensorBoardLogs:
                 case Measurement(labels={"step": int(step)}):
                     self._write(self._library, record, step)
         except OSError as error:
-            self.problem = f"the logs for TensorBoard end here: {error.strerror or error}"
+            self.problem = f"the logs for TensorBoard end here: {os_reason(error)}"
 
     def close(self) -> None:
         """Write what is not written yet."""
         try:
             self._end_file()
         except OSError as error:
-            self.problem = self.problem or f"the logs for TensorBoard are not whole: {error.strerror or error}"
+            self.problem = self.problem or f"the logs for TensorBoard are not whole: {os_reason(error)}"
 
     def _write(self, library: _Library, record: Measurement, step: int) -> None:
         if self._file is None:
@@ -69,9 +71,9 @@ class TensorBoardLogs:
 
     def _begin_file(self, library: _Library, step: int) -> BinaryIO:
         """Begin the file of a generation. TensorBoard reads files in the order of their names."""
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         name = f"events.out.tfevents.{time.time():010.0f}.{self._generation:05d}.{socket.gethostname()}"
-        file = (self._folder / name).open("wb")
+        file = open(self._folder / name, "wb", opener=for_us_alone)  # noqa: SIM115  (until the next one)
         file.write(library.begin(step))
         return file
 

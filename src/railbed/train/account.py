@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
 UNITS = {
     "loss": "nat",
@@ -40,10 +40,18 @@ def _records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Recor
         case {"kind": "checkpoint", "step": int(step)}:
             words = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"
             yield Event(name="checkpoint", subject=node, message=words, data=_data(said))
-        case {"kind": "checkpoint_failed" | "error", "sentence": str(sentence)}:
+        case {"kind": "checkpoint_failed" | "error" | "intrusion", "sentence": str(sentence)}:
             yield Event(name=said["kind"], subject=f"{node}/rank{rank}", message=sentence, data=_data(said))
-        case {"kind": "intrusion", "sentence": str(sentence)}:
-            yield Event(name="intrusion", subject=node, message=sentence, data=_data(said))
+        case {"kind": "export_failed", "sentence": str(sentence)}:
+            yield Finding(
+                check="weights_written",
+                subject=node,
+                verdict=Verdict.FAIL,
+                expected="the weights in the layout of Hugging Face",
+                observed=sentence,
+                why="Without them, or a checkpoint of the last step, what was trained is lost.",
+                remedy="make room there; `railbed export RUN DIR` then makes them from the newest checkpoint",
+            )
         case {"kind": "transport", "engine": str(engine), "reason": str(reason)}:
             yield Event(name="transport", subject=engine, message=reason, data=_data(said))
             yield from _trials(node, rank, said)

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,10 +71,7 @@ def publish(checkpoints: Path, step: int, write: Callable[[Path], dict[str, Writ
     shutil.rmtree(beside, ignore_errors=True)
     try:
         beside.mkdir()
-        files = write(beside)
-        content = {"format": FORMAT, "step": step, "files": {name: [f.sha256, f.size] for name, f in files.items()}}
-        write_synced(beside / MANIFEST, json.dumps(content, indent=1, sort_keys=True).encode())
-        sync_folder(beside)
+        seal(beside, step, write(beside))
         _into_place(beside, final)
         sync_folder(checkpoints)
         checkpoint = verified(final)
@@ -102,6 +99,14 @@ def survey(checkpoints: Path) -> Survey:
 
 def verified(path: Path) -> Checkpoint:
     """Read a state back from the disk; raise CheckpointDamaged that says what is wrong with it."""
+    state = sealed(path)
+    if state.step != _step(path):
+        raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
+    return state
+
+
+def sealed(path: Path) -> Checkpoint:
+    """Read the files of a folder that was sealed back; raise CheckpointDamaged where one is not what it was."""
     try:
         text = (path / MANIFEST).read_bytes()
     except OSError:
@@ -112,7 +117,7 @@ def verified(path: Path) -> Checkpoint:
         known = content["format"] == FORMAT
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is damaged") from None
-    if not known or step != _step(path):
+    if not known:
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
     for name, expected in files.items():
         if "\0" in name or name != Path(name).name:
@@ -120,6 +125,13 @@ def verified(path: Path) -> Checkpoint:
         _compare(path / name, expected)
     size = sum(file.size for file in files.values())
     return Checkpoint(step=step, hash=hashlib.sha256(text).hexdigest(), size=size, path=path)
+
+
+def seal(folder: Path, step: int, files: Mapping[str, Written]) -> None:
+    """Write down what the files of a folder are, as its last one: what has no manifest is not whole."""
+    content = {"format": FORMAT, "step": step, "files": {name: [f.sha256, f.size] for name, f in files.items()}}
+    write_synced(folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True).encode())
+    sync_folder(folder)
 
 
 def write_synced(path: Path, data: bytes) -> Written:

@@ -1,6 +1,6 @@
 """From text files to memory-mapped tokens, kept by content: the same text is tokenised once.
 
-    CACHE/tokens-<hash>/{tokens.bin, tokens.json, tokenizer.json, tokenizer_config.json}
+    CACHE/tokens-<hash>/{tokens.bin, tokens.json, tokenizer.json, tokenizer_config.json, manifest.json}
 
 The texts stand in the order of their hashes, which is as good as random and the same everywhere; the last part of them
 is for validation.
@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railbed.errors import DataError
+from railbed.errors import CheckpointDamaged, DataError, os_reason
 from railbed.train import tokens as bpe
+from railbed.train.checkpoints import Written, seal, sealed, write_synced
 from railbed.train.order import window_count
 from railbed.train.recipe import Data, Recipe
 
@@ -164,19 +165,20 @@ def _key(texts: Iterable[str], data: Data, vocabulary: int) -> str:
 
 
 def _is_whole(folder: Path) -> bool:
+    """Say whether all that was written is still there, byte by byte."""
     try:
-        about = json.loads((folder / "tokens.json").read_text())
-        size = (folder / "tokens.bin").stat().st_size
-        Prepared(folder=folder, skipped=0, **about)
-        return bool(size == about["tokens"] * (2 if about["dtype"] == "uint16" else 4))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return sealed(folder).size > 0
+    except CheckpointDamaged:
         return False
 
 
 def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int) -> None:
     """Write the folder beside, and rename it into place."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise DataError(f"the tokens cannot be written to {folder.parent}: {os_reason(error)}") from None
     try:
         if data.tokenizer is not None:
             tokenizer = bpe.opened(Path(data.tokenizer))
@@ -195,22 +197,21 @@ def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary
             "dtype": dtype,
             "texts": len(texts),
         }
-        tokenizer.save(str(beside / "tokenizer.json"))
-        _configure(beside, data.tokenizer)
-        (beside / "tokens.json").write_text(json.dumps(about, indent=1) + "\n")
-        beside.chmod(0o755)
+        write_synced(beside / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
+        write_synced(beside / "tokenizer_config.json", _configuration(data.tokenizer).encode())
+        write_synced(beside / "tokens.json", (json.dumps(about, indent=1) + "\n").encode())
+        seal(beside, 0, {path.name: Written(_sha256(path), path.stat().st_size) for path in beside.iterdir()})
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
     except OSError as error:
-        raise DataError(f"the tokens cannot be written to {folder.parent}: {error.strerror}") from None
+        raise DataError(f"the tokens cannot be written to {folder.parent}: {os_reason(error)}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _configure(folder: Path, tokenizer: str | None) -> None:
+def _configuration(tokenizer: str | None) -> str:
     given = Path(tokenizer) / "tokenizer_config.json" if tokenizer is not None else None
-    text = given.read_text() if given is not None and given.exists() else bpe.configuration()
-    (folder / "tokenizer_config.json").write_text(text)
+    return given.read_text() if given is not None and given.exists() else bpe.configuration()
 
 
 def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) -> int:
@@ -221,9 +222,9 @@ def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) 
         for text in texts:
             for group in _groups(_pieces(text)):
                 for encoding in tokenizer.encode_batch(group, add_special_tokens=False):
-                    np.asarray(encoding.ids, dtype=dtype).tofile(file)
+                    file.write(np.asarray(encoding.ids, dtype=dtype).tobytes())
                     count += len(encoding.ids)
-            np.asarray([end], dtype=dtype).tofile(file)
+            file.write(np.asarray([end], dtype=dtype).tobytes())
             count += 1
         file.flush()
         os.fsync(file.fileno())

@@ -21,7 +21,8 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
     checkpoint_failed   step, sentence: training goes on
     sample              step, tokens: text made by the model, still as tokens
-    exported            folder: the weights in the layout of Hugging Face
+    exported            folder, step: the weights in the layout of Hugging Face
+    export_failed       sentence: they could not be written
     done                step, loss, seconds
     intrusion           address, sentence: somebody without the secret of the job spoke to this rank
     error               sentence, peer: true where another rank was lost and this one is well; refused: true where

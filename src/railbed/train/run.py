@@ -15,17 +15,17 @@ from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdm
 from railbed.launch.job import RankStart, meeting_port
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import own_code, parcel, ship
+from railbed.launch.ship import Shipped, module_command, own_code, parcel, ship
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
-from railbed.probes.shell import quote_path
 from railbed.train.account import records_of
 from railbed.train.downtime import Downtime
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
 from railbed.train.resume import resume_point
+from railbed.train.room import room_notices
 
 FRESH_SECONDS = 1.0
 """For so long after a checkpoint, starting anew costs nothing worth telling."""
@@ -95,14 +95,13 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code = own_code()
     tokens = parcel("tokens", {path.name: path for path in order.tokens.iterdir()} if order.tokens else {})
-    shipped = await ship(fleet, cluster.nodes, quote_path(cluster.training.workdir), [code, tokens])
-    for node, why in shipped.failed.items():
-        yield Event(name="node_lost", subject=node, message=why)
+    shipped = await ship(fleet, cluster.nodes, cluster.training.workdir, [code, tokens], folder=f"runs/{order.run}")
+    for node, error in shipped.failed.items():
+        yield Event(name="node_lost", subject=node, message=error.message)
     if len(shipped.bases) < order.minimum:
-        why = "; ".join(f"{node}: {reason}" for node, reason in shipped.failed.items())
-        raise GaveUp(
-            f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})"
-        )
+        raise _too_few(cluster, order, shipped)
+    for notice in room_notices(order.recipe, order.tokens, shipped.free):
+        yield notice
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
     if order.transport == "mpi":
         _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
@@ -152,6 +151,14 @@ def _places(  # noqa: PLR0917  (where everything is)
     }
 
 
+def _too_few(cluster: Cluster, order: Order, shipped: Shipped) -> GaveUp:
+    why = "; ".join(f"{node}: {error.message}" for node, error in shipped.failed.items())
+    return GaveUp(
+        f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})",
+        hint=next((error.hint for error in shipped.failed.values() if error.hint), ""),
+    )
+
+
 def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
     """Refuse MPI where a node lacks the RDMA that the cluster file gives it. Where the file has none, MPI takes TCP."""
     if lacking := without_rdma(cluster, fabric):
@@ -171,13 +178,11 @@ def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:
 
 
 def _agent(place: Place) -> str:
-    return f"{_run(place, 'railbed.launch.agent', place.folder)} {' '.join(LOADED_AHEAD)}"
+    return _run(place, "railbed.launch.agent", place.folder, *LOADED_AHEAD)
 
 
-def _run(place: Place, module: str, argument: str) -> str:
-    """Return the command that runs a module of this railbed on a node."""
-    python = f"env PYTHONPATH={quote_path(place.code)} {quote_path(place.python)}"
-    return f"{python} -m {module} {quote_path(argument)}"
+def _run(place: Place, module: str, *arguments: str) -> str:
+    return module_command(place.python, place.code, module, arguments)
 
 
 def _member(name: str, node: Node, ranks: int) -> Member:

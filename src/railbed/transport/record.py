@@ -16,8 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
-from railbed.errors import DeviceError, UsageError
+from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.model.output import Output
+from railbed.model.private import for_us_alone
 from railbed.model.scrub import scrub
 from railbed.transport.base import Command, Program, Reach, Target, Transport
 
@@ -54,7 +55,8 @@ class Recorder:
             "stdout": file,
         }
         with self._folder_of(output.device) as folder:
-            (folder / file).write_bytes(scrub(output.stdout))
+            with open(folder / file, "wb", opener=for_us_alone) as kept:
+                kept.write(scrub(output.stdout))
             _append(folder / INDEX, line)
 
     def keep_error(self, device: str, error: str, message: str, hint: str = "") -> None:
@@ -68,12 +70,13 @@ class Recorder:
         folder = self._folder / device
         try:
             if device not in self._made:
-                folder.mkdir(parents=True, exist_ok=True)
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
                 self._made.add(device)
             yield folder
         except OSError as error:
             raise UsageError(
-                f"cannot record to {self._folder}: {error.strerror or error}",
+                f"cannot record to {self._folder}: {os_reason(error)}",
                 hint="make room, or use a folder you can write",
             ) from error
 
@@ -81,7 +84,7 @@ class Recorder:
 def _append(index: Path, line: Mapping[str, object]) -> None:
     # What is no Unicode (a file name in an error) could not be read back.
     text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
-    with index.open("ab") as file:
+    with open(index, "ab", opener=for_us_alone) as file:
         file.write(text + b"\n")
 
 

@@ -19,9 +19,9 @@ from railbed.model.cluster import Login
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
-from railbed.transport.credentials import Agent, ask_agent, expanded, key_files
-from railbed.transport.loginerrors import Attempt, explain
 from railbed.transport.secret import resolve
+from railbed.transport.ssherrors import Attempt, explain
+from railbed.transport.sshlogin import Agent, ask_agent, expanded, key_files
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0

@@ -77,8 +77,7 @@ def client(call: Call) -> str:
     return f"""{{
 dir={quote_path(settings.path or "~")}
 [ -d "$dir" ] || {{ echo "$dir is no folder" >&2; exit 2; }}
-file=$dir/.railbed-bench.$$
-exec 9<>"$file" && rm -f "$file" || exit
+file=$(umask 077; mktemp "$dir/.railbed-bench.XXXXXX") && exec 9<>"$file" && rm -f "$file" || exit
 head -c {BLOCK} /dev/urandom >&9 || exit
 left={blocks - 1}
 while [ $left -gt 0 ]; do

@@ -14,21 +14,20 @@ import fcntl
 import json
 import os
 import secrets
-import shutil
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from railbed.errors import os_reason
 from railbed.lab.folder import cache_folder, labs_folder
 from railbed.lab.host import HostFault
+from railbed.lab.removal import remove_tree
 
 MANIFEST = "manifest.json"
 USED = "image"
 """File in a lab's folder that names the saved machine its nodes go on from."""
 NEW = ".new-"
 LOCK_PAUSE = 0.2
-REMOVE_SECONDS = 10.0
 
 
 def images_folder() -> Path:
@@ -62,7 +61,7 @@ def _open_lock() -> int:
         images_folder().mkdir(parents=True, exist_ok=True)
         return os.open(images_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise HostFault(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise HostFault(f"{error.filename} cannot be written: {os_reason(error)}") from error
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -101,7 +100,7 @@ def making(folder: Path, kept: tuple[str, ...]) -> Iterator[Path]:
         remove_tree(folder)
         new.rename(folder)
     except OSError as error:
-        raise HostFault(f"the image cannot be written: {error.strerror} ({error.filename or new})") from error
+        raise HostFault(f"the image cannot be written: {os_reason(error)} ({error.filename or new})") from error
     finally:
         remove_tree(new)
 
@@ -169,27 +168,3 @@ def _clear_disks(image: Path) -> None:
     for disk in (image / "training").glob("*"):
         if not any(f"+{disk.name}-" in name for name in saved):
             remove_tree(disk)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file, or a folder with all in it, and never what is mounted below it."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    deadline = time.monotonic() + REMOVE_SECONDS
-    while path.is_dir():
-        if mounts := mounts_below(path):
-            raise HostFault(f"{mounts[0]} is a mount: it is left as it is", hint=f"umount it, then remove {path}")
-        try:
-            shutil.rmtree(path)
-        except OSError as error:
-            # A process that was just killed may still write.
-            if time.monotonic() > deadline:
-                raise HostFault(f"{path} cannot be removed: {error.strerror}") from error
-            time.sleep(0.05)
-
-
-def mounts_below(path: Path) -> list[str]:
-    """Return what is mounted on a folder or below it."""
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    points = (line.split()[4].encode("latin-1", "replace").decode("unicode_escape") for line in lines)
-    return [point for point in points if Path(point).is_relative_to(path.resolve())]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from railbed.errors import Interference, RailbedError, RankFailed
 from railbed.launch.memlock import raise_memlock
-from railbed.launch.messages import Messages
+from railbed.launch.messages import Messages, sentence_of
 from railbed.train.job import JobSpec
 
 
@@ -42,7 +42,7 @@ def main() -> int:
         return 1
     except BaseException as error:
         traceback.print_exc()
-        messages.send("error", sentence=f"{type(error).__name__}: {str(error).strip()[:400]}", peer=False)
+        messages.send("error", sentence=sentence_of(error), peer=False)
         return 1
     return 0
 

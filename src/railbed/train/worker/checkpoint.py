@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from railbed.collective.face import Collective
-from railbed.errors import CheckpointDamaged
+from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
 from railbed.train.checkpoints import Written, folder_of, publish, survey, verified, write_synced
 from railbed.train.job import JobSpec
@@ -146,7 +146,7 @@ class Saver:
         return files
 
     def _why_not(self, step: int, error: OSError) -> str:
-        reason = str(error.strerror)
+        reason = os_reason(error)
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
             tensors = [tensor for part in self._copies.values() for tensor in part.values()]
             needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -8,26 +8,40 @@ from pathlib import Path
 
 import torch
 
+from railbed.train.checkpoints import seal, sync_folder, write_synced
 from railbed.train.worker.model import Gpt
 from railbed.train.worker.tensorfile import write_tensors
 
 TRANSPOSED = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 """The original keeps these as [in, out]."""
+WEIGHTS = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 
 
-def export(model: Gpt, folder: Path, *, tokens: Path, end_of_text: int) -> None:
-    """Write the folder anew: beside, then renamed into place."""
+def export(model: Gpt, folder: Path, *, tokens: Path, end_of_text: int, step: int) -> None:
+    """Write the folder anew: beside, with the sums of its files, then renamed into place.
+
+    Raise OSError (a full disk, say) with everything as it was before.
+    """
     beside = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    write_tensors(beside / "model.safetensors", hugging_face_tensors(model), {"format": "pt"})
-    (beside / "config.json").write_text(json.dumps(configuration(model, end_of_text), indent=2) + "\n")
-    for name in TOKENIZER_FILES:
-        if (tokens / name).exists():
-            shutil.copyfile(tokens / name, beside / name)
-    shutil.rmtree(folder, ignore_errors=True)
-    beside.rename(folder)
+    try:
+        beside.mkdir(parents=True)
+        text = json.dumps(configuration(model, end_of_text), indent=2) + "\n"
+        files = {
+            WEIGHTS: write_tensors(beside / WEIGHTS, hugging_face_tensors(model), {"format": "pt"}),
+            "config.json": write_synced(beside / "config.json", text.encode()),
+        }
+        for name in TOKENIZER_FILES:
+            if (tokens / name).exists():
+                files[name] = write_synced(beside / name, (tokens / name).read_bytes())
+        seal(beside, step, files)
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.rename(folder)
+        sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
 
 
 def hugging_face_tensors(model: Gpt) -> dict[str, torch.Tensor]:

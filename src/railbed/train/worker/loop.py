@@ -15,7 +15,7 @@ from railbed.collective.connect import connect
 from railbed.collective.face import Collective
 from railbed.collective.meet import Meeting, alarm_to
 from railbed.collective.trial import sizes_of
-from railbed.errors import DataError, RankFailed
+from railbed.errors import DataError, RankFailed, os_reason
 from railbed.launch.messages import Messages
 from railbed.train.checkpoints import folder_of
 from railbed.train.estimate import parameter_count
@@ -216,9 +216,18 @@ class Training:
             tokens = generate(self.model, prompt, self.job.sample_tokens, seed=self.settings.seed)
             self.messages.send("sample", step=self.settings.steps, tokens=tokens)
         if self.job.export:
-            folder = Path(self.job.export)
-            export(self.model, folder, tokens=Path(self.job.tokens), end_of_text=self.tokens.end_of_text)
-            self.messages.send("exported", folder=str(folder))
+            self._export(Path(self.job.export))
+
+    def _export(self, folder: Path) -> None:
+        """Write the weights; where that fails the run is done all the same, and says so."""
+        step, end_of_text = self.settings.steps, self.tokens.end_of_text
+        try:
+            export(self.model, folder, tokens=Path(self.job.tokens), end_of_text=end_of_text, step=step)
+        except OSError as error:
+            sentence = f"the weights were not written to {folder}: {os_reason(error)}"
+            self.messages.send("export_failed", sentence=sentence)
+        else:
+            self.messages.send("exported", folder=str(folder), step=step)
 
 
 def _shape(settings: Settings, chosen: Chosen, vocabulary: int) -> Shape:

@@ -1,0 +1,153 @@
+"""What `railbed runs --clean` would remove, here and on the nodes, and what stays and why: decided before it asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from railbed.errors import DeviceError
+from railbed.launch.leftovers import Entry, Listing
+from railbed.store import RunSummary
+
+SHARED = ("code", "tokens", "compiled")
+"""What runs share; it goes when no run is left on a node, and is sent again when it is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRun:
+    """A run in this folder."""
+
+    summary: RunSummary
+    folder: Path
+    size: int
+    job: str = ""
+    """The name that the nodes know it by; empty where it left nothing there."""
+    nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnNode:
+    """Something on a node."""
+
+    node: str
+    base: str
+    entry: Entry
+
+    @property
+    def job(self) -> str:
+        """The run that it belongs to; empty for what runs share."""
+        kind, _, rest = self.entry.path.partition("/")
+        return "" if kind in SHARED else rest.partition("/")[0]
+
+    @property
+    def where(self) -> str:
+        """Where it is, in words."""
+        return f"{self.node}:{self.base}/{self.entry.path}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What goes and what stays."""
+
+    here: list[LocalRun] = field(default_factory=list)
+    there: list[OnNode] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
+    """What stays, and why."""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes that would be free again."""
+        return sum(run.size for run in self.here) + sum(thing.entry.size for thing in self.there)
+
+    def paths(self) -> dict[str, list[str]]:
+        """Return what goes, by node."""
+        found: dict[str, list[str]] = {}
+        for thing in self.there:
+            found.setdefault(thing.node, []).append(thing.entry.path)
+        return found
+
+
+def make_plan(
+    runs: Sequence[LocalRun], listings: Mapping[str, Listing | DeviceError], *, named: Collection[str], keep: int
+) -> Plan:
+    """Decide. `runs` are all of this folder, the newest first; `named` are runs, or jobs on nodes, to remove alone."""
+    plan = Plan()
+    going: list[LocalRun] = []
+    staying: list[LocalRun] = []
+    for place, run in enumerate(runs):
+        wanted = run.summary.id in named if named else place >= keep
+        if run.summary.status == "running":
+            plan.kept.append((run.summary.id, "it is running"))
+            staying.append(run)
+        else:
+            (going if wanted else staying).append(run)
+    jobs = {run.job for run in going if run.job} - {run.job for run in staying} | set(named)
+    for thing in _things(listings):
+        _decide(plan, thing, jobs, {run.job for run in runs}, everything=not named)
+    _keep_shared(plan, listings)
+    for run in going:
+        _decide_here(plan, run, listings, by_name=run.summary.id in named)
+    return plan
+
+
+def _things(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
+    """Yield what is on the nodes; where nodes share a disk, once."""
+    seen: set[tuple[str, str]] = set()
+    for node, listing in listings.items():
+        if isinstance(listing, DeviceError):
+            continue
+        for entry in listing.entries:
+            if (listing.disk, entry.path) not in seen:
+                seen.add((listing.disk, entry.path))
+                yield OnNode(node=node, base=listing.base, entry=entry)
+
+
+def _decide(plan: Plan, thing: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
+    is_bench = thing.entry.path.startswith("bench/")
+    if thing.entry.busy:
+        plan.kept.append((thing.where, "it is in use"))
+    elif thing.job in jobs or (everything and (is_bench or not thing.job)):
+        plan.there.append(thing)
+    elif everything and thing.job not in known:
+        plan.kept.append(
+            (thing.where, f"no run in this folder left it; `railbed runs --clean {thing.job} -c FILE` removes it")
+        )
+
+
+def _keep_shared(plan: Plan, listings: Mapping[str, Listing | DeviceError]) -> None:
+    """Keep what runs share where one of them stays: its weights are made with it."""
+    gone = {(thing.node, thing.entry.path) for thing in plan.there}
+    disks = {node: listing.disk for node, listing in listings.items() if isinstance(listing, Listing)}
+    used = {
+        disks[node]
+        for node, listing in listings.items()
+        if isinstance(listing, Listing)
+        for entry in listing.entries
+        if entry.path.startswith("runs/")
+        and not any((other, entry.path) in gone for other in disks if disks[other] == disks[node])
+    }
+    plan.there = [thing for thing in plan.there if thing.job or disks[thing.node] not in used]
+
+
+def _decide_here(plan: Plan, run: LocalRun, listings: Mapping[str, Listing | DeviceError], *, by_name: bool) -> None:
+    """Remove a run here with what it left on its nodes: what is there could not be found again without it."""
+    silent = [node for node in run.nodes if isinstance(listings.get(node), DeviceError)]
+    if silent and not by_name:
+        why = f"{silent[0]} cannot be asked; `railbed runs --clean {run.summary.id}` removes it here all the same"
+        plan.kept.append((run.summary.id, why))
+    else:
+        plan.here.append(run)
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes that a folder takes on the disk; what it links to is not counted."""
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += Path(at, name).lstat().st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total

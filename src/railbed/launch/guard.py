@@ -1,0 +1,223 @@
+"""What of our folder on a node can be trusted: what nobody else can have written. Standard library only: see keeper.
+
+Whoever can write to a folder can replace what is in it. So our folder, all that is used below it and all that leads to
+it must belong to the login user (what leads to it: or to root) and be writable by nobody else; a folder such as /tmp,
+where others can write but only remove what is theirs, may lead to it. What cannot change hands between the check and
+the use needs no second look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import grp
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+BASE = ".railbed"
+"""The folder of ours in a node's training folder."""
+PIECE = 1 << 20
+
+
+class Refusal(Exception):
+    """Something is not used or not done; the message says why, and `hint` what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def open_base(workdir: str, *, create: bool) -> Path | None:
+    """Return our folder below `workdir`, without any link in it; None where there is none and none is to be made."""
+    work = Path(os.path.realpath(Path(workdir).expanduser()))
+    base = work / BASE
+    if create:
+        make(work)
+    if base.is_symlink():
+        if base.lstat().st_uid != 0:
+            _refuse_foreign(base, base.lstat())
+        base = Path(os.path.realpath(base))
+    if not create and not os.path.lexists(base):
+        return None
+    for ancestor in base.parents:
+        _refuse_open_ancestor(ancestor)
+    if create:
+        make(base)
+    _refuse_unsafe_folder(base)
+    return base
+
+
+def open_below(base: Path, path: str, *, create: bool) -> Path:
+    """Return a folder below ours, all of whose steps are safe."""
+    inside = base
+    for part in path.split("/"):
+        if part in {"", ".", ".."}:
+            raise Refusal(f"{path!r} is no folder of ours")
+        inside /= part
+        if create:
+            make(inside)
+        _refuse_unsafe_folder(inside)
+    return inside
+
+
+def make(folder: Path) -> None:
+    """Make a folder and what leads to it, for the login user alone; one that is there stays as it is."""
+    with contextlib.suppress(FileExistsError):
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+
+
+def files_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield every file below a safe folder by its path there, and an empty folder with a `/` behind its name.
+
+    Raise Refusal for what is neither file nor folder, belongs to somebody else, or can be written by others.
+    """
+    pending = [folder]
+    while pending:
+        at = pending.pop()
+        names = list(at.iterdir())
+        for path in names:
+            about = path.lstat()
+            refuse_unsafe(path, about)
+            if stat.S_ISDIR(about.st_mode):
+                pending.append(path)
+            else:
+                yield str(path.relative_to(folder)), about
+        if not names and at != folder:
+            yield f"{at.relative_to(folder)}/", at.lstat()
+
+
+def content_of(folder: Path, working: Callable[[], None]) -> str:
+    """Return the hash of all that is in a folder, names included: whatever is added, missing or changed changes it."""
+    sums = {}
+    for name, about in files_in(folder):
+        sums[name] = "" if name.endswith("/") else _file_hash(folder / name, about, working)
+    return content_hash(sums)
+
+
+def content_hash(sums: Mapping[str, str]) -> str:
+    """Return the hash of files, given that of each."""
+    return hashlib.sha256(json.dumps(sorted(sums.items())).encode()).hexdigest()
+
+
+def _file_hash(path: Path, about: os.stat_result, working: Callable[[], None]) -> str:
+    digest = hashlib.sha256()
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_ino != about.st_ino:
+            raise Refusal(f"{path} was replaced while it was looked at")
+        while piece := file.read(PIECE):
+            digest.update(piece)
+            working()
+    return digest.hexdigest()
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a file to read, and nothing that it links to."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it; links in it are removed, never followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def hold(folder: Path) -> int:
+    """Mark a folder as in use, as long as the descriptor that is returned is open."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # not every network file system has locks
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return descriptor
+
+
+def is_held(folder: Path) -> bool | None:
+    """Say whether somebody holds a folder; None where the file system does not tell."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _refuse_open_ancestor(path: Path) -> None:
+    about = path.lstat()
+    advice = f"set `training.workdir` to a folder of your own that is not below {path}"
+    if about.st_uid not in {0, os.geteuid()}:
+        raise Refusal(f"{path} belongs to {_user(about.st_uid)}, who could replace what is in it", advice)
+    who = _other_writers(about)
+    if who and not about.st_mode & stat.S_ISVTX:
+        raise Refusal(f"{path} can be written by {who}, who could replace what is in it", advice)
+
+
+def _refuse_unsafe_folder(path: Path) -> None:
+    about = path.lstat()
+    refuse_unsafe(path, about)
+    if not stat.S_ISDIR(about.st_mode):
+        raise Refusal(f"{path} is no folder", f"move it away: `mv {path} {path}.away`")
+
+
+def refuse_unsafe(path: Path, about: os.stat_result) -> None:
+    """Raise Refusal for what is no file or folder of the login user's, or can be written by others."""
+    _refuse_foreign(path, about)
+    if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
+        kind = "a link" if stat.S_ISLNK(about.st_mode) else "no file"
+        raise Refusal(f"{path} is {kind}, which railbed never makes there", f"look at it, then `rm {path}`")
+    if who := _other_writers(about):
+        mode = stat.S_IMODE(about.st_mode)
+        raise Refusal(
+            f"{path} can be written by {who} (mode {mode:04o}): it is not used",
+            f"look whether all in it is yours, then `chmod -R go-w {path}`; or remove it",
+        )
+
+
+def _refuse_foreign(path: Path, about: os.stat_result) -> None:
+    if about.st_uid != os.geteuid():
+        raise Refusal(
+            f"{path} belongs to {_user(about.st_uid)}, and the login user is {_user(os.geteuid())}: it is not used",
+            "remove it, or set `training.workdir` to a folder of your own",
+        )
+
+
+def _other_writers(about: os.stat_result) -> str:
+    """Return who beside its owner can write to something; a group that only the login user is in is nobody."""
+    if about.st_mode & stat.S_IWOTH:
+        return "everybody"
+    if about.st_mode & stat.S_IWGRP and not _is_private(about.st_gid):
+        return f"the group {_group(about.st_gid)}"
+    return ""
+
+
+def _is_private(group: int) -> bool:
+    try:
+        owner, about = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return group == owner.pw_gid and about.gr_name == owner.pw_name and set(about.gr_mem) <= {owner.pw_name}
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

@@ -1,0 +1,97 @@
+"""What is in our folders on nodes: listed, and removed on request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from railbed.errors import DeviceError
+from railbed.fleet import Fleet
+from railbed.launch.keeping import keeper
+from railbed.launch.protocol import Message
+
+AT_ONCE = 16
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFolder:
+    """Where our folder is on a node."""
+
+    python: str
+    workdir: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing of ours on a node: the files of a run, or code and tokens that runs share."""
+
+    path: str
+    """Below our folder: `runs/JOB/NODE`, `code/HASH`, …"""
+    size: int
+    used: float
+    busy: bool
+    """Somebody works with it."""
+
+    @classmethod
+    def read(cls, message: Message) -> Entry:
+        """Read what a keeper says of it."""
+        size, used = int(message["bytes"]), float(message["used"])
+        return cls(path=str(message["path"]), size=size, used=used, busy=bool(message["busy"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Our folder on a node."""
+
+    base: str
+    """Empty where there is none."""
+    disk: str
+    """Equal for nodes that share the folder."""
+    entries: Sequence[Entry] = ()
+
+
+async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[str, Listing | DeviceError]:
+    """Return what is on each node, or why that is not known."""
+
+    async def ask(node: str) -> Listing:
+        request = {"do": "entries", "workdir": folders[node].workdir}
+        async with keeper(fleet, node, folders[node].python, request) as remote:
+            told = await remote.answer("entries")
+        entries = tuple(Entry.read(entry) for entry in told["entries"])
+        return Listing(base=str(told["path"]), disk=str(told["disk"]), entries=entries)
+
+    return await _each(list(folders), ask)
+
+
+async def remove_entries(
+    fleet: Fleet, folders: Mapping[str, NodeFolder], paths: Mapping[str, Sequence[str]]
+) -> dict[str, list[Entry] | DeviceError]:
+    """Remove entries, and return those that are gone; one that is in use by now stays."""
+
+    async def ask(node: str) -> list[Entry]:
+        request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}
+        removed = []
+        async with keeper(fleet, node, folders[node].python, request) as remote:
+            while (told := await remote.answer("removed", "done"))["kind"] == "removed":
+                removed.append(Entry.read(told))
+        return removed
+
+    return await _each([node for node in paths if paths[node]], ask)
+
+
+async def _each(nodes: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T | DeviceError]:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def answer(node: str) -> T | DeviceError:
+        async with places:
+            try:
+                return await ask(node)
+            except DeviceError as error:
+                return error
+
+    async with asyncio.TaskGroup() as group:
+        tasks = {node: group.create_task(answer(node)) for node in nodes}
+    return {node: task.result() for node, task in tasks.items()}

@@ -1,0 +1,6 @@
+"""Limits that options name as their defaults: light to load, since `--help` shows them."""
+
+from __future__ import annotations
+
+DEVICE_SECONDS = 60.0
+"""The longest that one device may take."""

@@ -1,0 +1,79 @@
+"""A folder that is there when it is whole: filled beside its place, and renamed at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from railbed.errors import UsageError, os_reason
+
+PARTIAL = ".partial"
+HINT = "make room, or give another folder"
+
+
+class NewFolder:
+    """Takes the files of a folder; what is not finished in order is removed again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.partial = path.with_name(f"{path.name}{PARTIAL}")
+        self._finished = False
+
+    def __enter__(self) -> Self:
+        with self._explained():
+            if os.path.lexists(self.path) and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise UsageError(f"{self.path} is not empty", hint="give a new folder")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self.partial.mkdir()
+            except FileExistsError:
+                raise UsageError(
+                    f"{self.partial} is there already: another export goes on, or was killed",
+                    hint=f"if none goes on, `rm -r {self.partial}`",
+                ) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._finished:
+            shutil.rmtree(self.partial, ignore_errors=True)
+
+    def need_room(self, size: int) -> None:
+        """Refuse to begin what the disk has no room for."""
+        with self._explained():
+            about = os.statvfs(self.partial)
+            free = about.f_bavail * about.f_frsize
+        if free < size:
+            needed = f"{size / 1e6:,.1f} MB are needed, {free / 1e6:,.1f} MB are free"
+            raise UsageError(f"{self.path} cannot be written: the disk is full: {needed}", hint=HINT)
+
+    @contextmanager
+    def new_file(self, name: str) -> Iterator[BinaryIO]:
+        """Lend a new file; it is on the disk itself when it is given back."""
+        if Path(name).name != name or name.startswith("."):
+            raise UsageError(f"{name!r} is no name for a file")
+        with self._explained(), (self.partial / name).open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+
+    def clear(self) -> None:
+        """Begin anew, after a try that failed."""
+        for path in self.partial.iterdir():
+            path.unlink()
+
+    def finish(self) -> None:
+        """Put the folder in its place."""
+        with self._explained():
+            self.partial.rename(self.path)  # over an empty one, too
+        self._finished = True
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be written: {os_reason(error)}", hint=HINT) from error

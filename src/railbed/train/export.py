@@ -1,0 +1,195 @@
+"""Fetches the weights of a run from the node that has the newest: as written at its end, or made from a checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from railbed.errors import CheckpointDamaged, DeviceError, Unreachable, UsageError
+from railbed.fleet import Fleet
+from railbed.launch.keeping import keeper
+from railbed.launch.protocol import decode
+from railbed.launch.ship import module_command, own_code, ship
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event, Record
+from railbed.probes.shell import quote_path
+from railbed.store.newfolder import NewFolder
+from railbed.train.checkpoints import MANIFEST, sealed
+from railbed.transport.base import Command
+
+MODEL, SAVED = "model", "saved"
+"""Folders of a run on a node: the weights that it wrote at its end, and those that are made from a checkpoint."""
+MAKE_SECONDS = 600.0
+TELL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Weights on a node."""
+
+    node: str
+    step: int
+    written: bool
+    """They were written at the end of the run; otherwise they have to be made from a checkpoint."""
+    size: int
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """The newest come first, and of those the ones that are written already."""
+        return self.step, self.written
+
+
+async def export(cluster: Cluster, fleet: Fleet, run: str, folder: NewFolder) -> AsyncGenerator[Record, None]:
+    """Fetch the newest weights of a run into a new folder; `run` is the name that the nodes know it by."""
+    yield Event(name="progress", message="looking for the weights", data={"waiting": list(cluster.nodes)})
+    sources, silent = await _sources(cluster, fleet, run)
+    for node, error in silent.items():
+        yield Event(name="node_lost", subject=node, message=error.message)
+    problems = []
+    for source in sources:
+        try:
+            async with aclosing(_fetch(cluster, fleet, run, source, folder)) as records:
+                async for record in records:
+                    yield record
+        except (CheckpointDamaged, DeviceError) as error:
+            problems.append(f"{source.node}: {error.message}")
+            yield Event(name="notice", subject=source.node, message=error.message)
+            continue
+        return
+    raise _nothing(cluster, run, silent, problems)
+
+
+def _nothing(cluster: Cluster, run: str, silent: Mapping[str, DeviceError], problems: list[str]) -> Exception:
+    """Return the one sentence for why there are no weights."""
+    if problems:
+        return Unreachable(f"the weights of {run} could not be fetched: {'; '.join(problems)}")
+    if silent:
+        node, error = next(iter(silent.items()))
+        others = f" (and {len(silent) - 1} more nodes)" if len(silent) > 1 else ""
+        return Unreachable(
+            f"no weights of {run} were found, and {node} does not answer{others}: {error.message}", hint=error.hint
+        )
+    where = f"none of its {len(cluster.nodes)} nodes has" if len(cluster.nodes) > 1 else "its node does not have"
+    return UsageError(
+        f"{run} has no weights yet: {where} a checkpoint of it in {cluster.training.workdir}",
+        hint="they are there after its first checkpoint; was it this cluster, and were its files removed?",
+    )
+
+
+async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Source], dict[str, DeviceError]]:
+    """Ask all nodes which weights they have; the best first."""
+    silent: dict[str, DeviceError] = {}
+
+    async def ask(node: str) -> list[Source]:
+        request = {"do": "read", "workdir": cluster.training.workdir, "folder": f"runs/{run}/{node}", "name": MANIFEST}
+        try:
+            async with keeper(fleet, node, cluster.nodes[node].python, request) as remote:
+                texts = (await remote.answer("texts"))["texts"]
+        except DeviceError as error:
+            silent[node] = error
+            return []
+        return [source for name, text in texts.items() if (source := _source(node, name, text))]
+
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(ask(node)) for node in cluster.nodes]
+    found = [source for task in asked for source in task.result()]
+    return sorted(found, key=lambda source: source.rank, reverse=True), silent
+
+
+def _source(node: str, name: str, text: str) -> Source | None:
+    """Read a manifest; None for one that is not understood, or of something else."""
+    path = PurePosixPath(name)
+    written = path == PurePosixPath(MODEL, MANIFEST)
+    if not written and (len(path.parts) != 3 or path.parts[0] != "checkpoints" or path.parts[1].startswith(".")):
+        return None
+    try:
+        content = json.loads(text)
+        size = sum(int(size) for _, size in content["files"].values())
+        return Source(node=node, step=int(content["step"]), written=written, size=size)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+async def _fetch(
+    cluster: Cluster, fleet: Fleet, run: str, source: Source, folder: NewFolder
+) -> AsyncGenerator[Record, None]:
+    if not source.written:
+        message = f"making the weights of step {source.step} from the checkpoint"
+        yield Event(name="progress", subject=source.node, message=message)
+    async with _ready(cluster, fleet, run, source) as below:
+        place = f"runs/{run}/{source.node}/{below}"
+        async with aclosing(_receive(cluster, fleet, source, place, folder)) as records:
+            async for record in records:
+                yield record
+    whole = sealed(folder.partial)
+    folder.finish()
+    how = "as written at its end" if source.written else "from its newest checkpoint"
+    yield Event(
+        name="weights",
+        subject=run,
+        message=f"weights of step {whole.step}, {how}, from {source.node}: {folder.path}",
+        data={
+            "folder": str(folder.path),
+            "node": source.node,
+            "step": whole.step,
+            "bytes": whole.size,
+            "finished": source.written,
+        },
+    )
+
+
+async def _receive(
+    cluster: Cluster, fleet: Fleet, source: Source, below: str, folder: NewFolder
+) -> AsyncGenerator[Record, None]:
+    """Take the files of a folder on a node."""
+    request = {"do": "send", "workdir": cluster.training.workdir, "folder": below}
+    folder.clear()
+    folder.need_room(source.size if source.written else source.size // 3)  # a checkpoint has two moments as well
+    received, told = 0, 0.0
+    async with keeper(fleet, source.node, cluster.nodes[source.node].python, request) as remote:
+        while (message := await remote.answer("file", "done"))["kind"] == "file":
+            with folder.new_file(str(message["name"])) as file:
+                async for piece in remote.raw(int(message["size"])):
+                    file.write(piece)
+                    received += len(piece)
+                    if time.monotonic() - told > TELL_SECONDS:
+                        told = time.monotonic()
+                        yield Event(
+                            name="progress",
+                            subject=source.node,
+                            message="fetching the weights",
+                            data={"detail": f"{received / 1e6:,.1f} MB of {message['name']}"},
+                        )
+
+
+@asynccontextmanager
+async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: Source) -> AsyncIterator[str]:
+    """Lend the name of the weights' folder in that of the run; those made for this are removed afterwards."""
+    if source.written:
+        yield MODEL
+        return
+    node, python = source.node, cluster.nodes[source.node].python
+    code, own = own_code(), f"runs/{run}"
+    shipped = await ship(fleet, {node: cluster.nodes[node]}, cluster.training.workdir, [code], folder=own)
+    if node in shipped.failed:
+        raise shipped.failed[node]
+    folder = f"{shipped.bases[node]}/{own}/{node}"
+    make = module_command(python, f"{shipped.bases[node]}/{code.name}", "railbed.train.worker.fromsaved", [folder])
+    try:
+        output = await fleet.ask(node, Command(key="fromsaved", script=make, timeout=MAKE_SECONDS))
+        told = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None
+        if not told or "step" not in told:
+            said = output.stderr.decode("utf-8", "replace").strip().splitlines()
+            why = str(told["sentence"]) if told and "sentence" in told else (said or [output.trouble])[-1]
+            raise CheckpointDamaged(f"no weights could be made from its checkpoint: {why}")
+        yield SAVED
+    finally:
+        remove = Command(key="clear", script=f"rm -rf {quote_path(f'{folder}/{SAVED}')}")
+        async with aclosing(fleet.run({node: (remove,)})) as answers:
+            async for _ in answers:
+                pass

@@ -1,0 +1,239 @@
+"""The weights of a run, fetched from its node: whole, checked, and loaded by transformers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railbed.cli.trainruns import begun
+from railbed.errors import UsageError
+from tests.support.cli import Result, railbed
+from tests.support.disks import fill, small_disk
+from tests.support.ports import free_port
+from tests.support.sshd import running_servers
+
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
+RECIPE = """
+extends: tiny
+steps: 12
+model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}
+data: {files: [text.txt], validation: 0.1}
+batch: {sequences: 8}
+checkpoint: {steps: 5}
+evaluation: {every: 0}
+"""
+CLUSTER = """
+name: here
+nodes:
+  here: {{host: local, python: {python}}}
+training: {{workdir: {folder}, rendezvous_port: {port}}}
+"""
+KILLED_AT_THE_END = """
+import os, signal, sys
+from railbed.cli.main import run
+from railbed.train import export
+export.sealed = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+run(sys.argv[1:])
+"""
+TRAINING_PAGE = Path(__file__).parent.parent / "docs" / "training.md"
+LOADED = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "manifest.json"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that is done."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
+    (folder / "small.yaml").write_text(RECIPE)
+    text = CLUSTER.format(python=sys.executable, folder=folder / "work", port=free_port("127.0.0.1"))
+    (folder / "cluster.yaml").write_text(text)
+    done = call(folder, "train", "small.yaml", "--ranks", "1")
+    assert done.code == 0, done
+    assert "railbed export" in done.out
+    (folder / "cluster.yaml").unlink()  # the run has its own
+    return folder
+
+
+def call(folder: Path, *arguments: str | Path) -> Result:
+    return railbed(folder, *arguments, XDG_CACHE_HOME=str(folder / "cache"))
+
+
+def node_folder(trained: Path) -> Path:
+    (found,) = (trained / "work" / ".railbed" / "runs").glob("*/here")
+    return found
+
+
+@contextmanager
+def without_model(trained: Path) -> Iterator[Path]:
+    """As if the run had not come to its end."""
+    model = node_folder(trained) / "model"
+    model.rename(trained / "aside")
+    try:
+        yield node_folder(trained)
+    finally:
+        (trained / "aside").rename(model)
+
+
+def events(result: Result, name: str) -> list[dict[str, Any]]:
+    return [one for one in result.records if one.get("name") == name]
+
+
+def test_transformers_loads_it_and_samples_from_it(trained: Path, tmp_path: Path) -> None:
+    """Exactly what docs/training.md says."""
+    done = call(trained, "export", "newest", tmp_path / "weights")
+    assert done.code == 0, done
+    assert done.out.startswith("weights of step 12, as written at its end, from here: ")
+    assert sorted(path.name for path in (tmp_path / "weights").iterdir()) == sorted(LOADED)
+    pytest.importorskip("transformers")
+    (script,) = re.findall(r"```python\n(.*?)```", TRAINING_PAGE.read_text(), re.DOTALL)
+    shown = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("def main(")
+    assert len(shown.stdout) > len("def main(\n")
+
+
+def test_a_folder_that_is_not_empty_is_refused(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file"):
+        done = call(trained, "export", "newest", path)
+        assert (done.code, f"railbed: {path} is not empty\n" in done.err) == (2, True)
+    (tmp_path / "empty").mkdir()
+    assert call(trained, "export", "newest", tmp_path / "empty").code == 0
+    assert (tmp_path / "empty" / "config.json").exists()
+
+
+def test_a_run_that_did_not_finish_gives_its_newest_good_checkpoint(trained: Path, tmp_path: Path) -> None:
+    with without_model(trained) as run:
+        done = call(trained, "export", "newest", tmp_path / "weights", "--json")
+        newest = run / "checkpoints" / "step-00000012"
+        (newest / "model.safetensors").rename(trained / "away")
+        try:
+            older = call(trained, "export", "newest", tmp_path / "older", "--json")
+        finally:
+            (trained / "away").rename(newest / "model.safetensors")
+        assert not (run / "saved").exists()
+    assert (done.code, older.code) == (0, 0), (done, older)
+    (fetched,) = events(done, "weights")
+    assert (fetched["data"]["step"], fetched["data"]["finished"]) == (12, False)
+    # The same weights, made on another way.
+    same = (tmp_path / "weights" / "model.safetensors").read_bytes()
+    assert same == (node_folder(trained) / "model" / "model.safetensors").read_bytes()
+    assert (tmp_path / "weights" / "tokenizer.json").exists()
+    assert events(older, "weights")[0]["data"]["step"] == 10
+
+
+def test_weights_that_were_damaged_on_the_node_are_not_taken(trained: Path, tmp_path: Path) -> None:
+    file = node_folder(trained) / "model" / "model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100] + bytes(100))
+    try:
+        done = call(trained, "export", "newest", tmp_path / "weights", "--json")
+    finally:
+        file.write_bytes(whole)
+    assert done.code == 0
+    assert any("model.safetensors is not what was written" in one["message"] for one in events(done, "notice"))
+    assert events(done, "weights")[0]["data"]["finished"] is False
+    assert (tmp_path / "weights" / "model.safetensors").read_bytes() == whole
+
+
+def test_a_run_without_weights_says_so_in_one_sentence(trained: Path, tmp_path: Path) -> None:
+    work = trained / "work"
+    work.rename(trained / "elsewhere")
+    try:
+        done = call(trained, "export", "newest", tmp_path / "weights")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        (trained / "elsewhere").rename(work)
+    assert done.code == 2
+    assert "has no weights yet: its node does not have a checkpoint of it in " in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["20200101-000000-train"], 2, "there is no run '20200101-000000-train' in runs"),
+        (["newest", "-c", "gone.yaml"], 3, "no weights of "),
+        (["newest", "-c", "missing.yaml"], 2, "missing.yaml"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    trained: Path, tmp_path: Path, arguments: list[str], code: int, sentence: str
+) -> None:
+    (trained / "gone.yaml").write_text("name: gone\nnodes: {gone: {host: 127.0.0.1, login: {port: 1}}}\n")
+    done = call(trained, "export", arguments[0], tmp_path / "weights", *arguments[1:])
+    assert (done.code, sentence in done.err) == (code, True), done
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_here_keeps_nothing(trained: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        fill(disk, leave=50_000)
+        done = call(trained, "export", "newest", disk / "weights")
+        assert [path.name for path in disk.iterdir()] == ["filling"]
+    assert done.code == 2
+    assert f"{disk}/weights cannot be written: the disk is full: " in done.err
+
+
+def test_a_kill_leaves_no_folder_that_is_not_whole(trained: Path, tmp_path: Path) -> None:
+    """A folder that is there is whole: it is filled under another name."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_THE_END, "export", "newest", str(tmp_path / "weights")],
+        cwd=trained,
+        check=False,
+    )
+    assert done.returncode == -9
+    assert [path.name for path in tmp_path.iterdir()] == ["weights.partial"]
+    again = call(trained, "export", "newest", tmp_path / "weights")
+    assert again.code == 2
+    assert f"`rm -r {tmp_path}/weights.partial`" in again.err
+
+
+def test_the_sums_of_what_was_fetched_are_right(trained: Path, tmp_path: Path) -> None:
+    assert call(trained, "export", "newest", tmp_path / "weights").code == 0
+    sums = json.loads((tmp_path / "weights" / "manifest.json").read_text())["files"]
+    for name, (digest, _) in sums.items():
+        told = subprocess.run(["sha256sum", tmp_path / "weights" / name], capture_output=True, text=True, check=True)
+        assert told.stdout.split()[0] == digest
+
+
+@pytest.mark.ssh
+def test_weights_come_over_ssh(trained: Path, tmp_path: Path) -> None:
+    """The same node, reached as another machine is; a login shell that prints something is passed over."""
+    (tmp_path / "ssh").mkdir()
+    with running_servers(1, tmp_path / "ssh") as servers:
+        (tmp_path / "ssh" / "home" / ".bashrc").write_text("echo welcome\n")
+        text = servers.cluster_yaml().replace("  n1: {", f"  here: {{python: {sys.executable}, ")
+        (tmp_path / "ssh.yaml").write_text(f"{text}training: {{workdir: {trained / 'work'}}}\n")
+        done = call(trained, "export", "newest", tmp_path / "weights", "-c", tmp_path / "ssh.yaml")
+        with without_model(trained):
+            made = call(trained, "export", "newest", tmp_path / "made", "-c", tmp_path / "ssh.yaml")
+    assert (done.code, made.code) == (0, 0), (done, made)
+    for name in LOADED[:-1]:
+        assert (tmp_path / "weights" / name).read_bytes() == (tmp_path / "made" / name).read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"name": "training"}', '{"name": "training", "data": {"run": 3}}'])
+def test_records_without_a_training_are_told(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "records.jsonl").write_text(damage + "\n")
+    with pytest.raises(UsageError, match="ended before its training began"):
+        begun(tmp_path)
+
+
+def test_a_run_without_its_cluster_is_told(trained: Path, tmp_path: Path) -> None:
+    (run,) = (trained / "runs").glob("*-train")
+    shutil.copytree(run, tmp_path / "copy")
+    (tmp_path / "copy" / "cluster.yaml").unlink()
+    done = call(trained, "export", tmp_path / "copy", tmp_path / "weights")
+    assert (done.code, "no cluster file is kept with copy" in done.err) == (2, True), done

@@ -1,0 +1,210 @@
+"""Disks that are really full: that is what the user reads, and nothing half-written is used afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from railbed.errors import DataError, UsageError
+from railbed.lab.host import HostFault
+from railbed.lab.vm import cache
+from railbed.launch.protocol import encode
+from railbed.model.output import Output
+from railbed.model.record import Event
+from railbed.store import list_runs, open_run
+from railbed.train import recipes
+from railbed.train.checkpoints import publish, survey, write_synced
+from railbed.train.data import prepare
+from railbed.train.worker.export import export
+from railbed.train.worker.model import Gpt, Shape
+from railbed.transport.record import Recorder
+from tests.support.cli import railbed
+from tests.support.disks import fill, small_disk
+from tests.support.ranks import write_tokens
+
+RECIPE = """
+extends: tiny
+steps: 12
+model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}
+data: {files: [text.txt], validation: 0.1}
+batch: {sequences: 8}
+checkpoint: {steps: 5}
+evaluation: {every: 0}
+"""
+CLUSTER = """
+name: here
+nodes:
+  here: {{host: local, python: {python}}}
+training: {{workdir: {folder}, rendezvous_port: {port}}}
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk") as folder:
+        yield folder
+
+
+def test_a_run_is_not_begun(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(disk / "runs"))
+    fill(disk, leave=900_000)
+    with (
+        pytest.raises(UsageError, match=r"^cannot keep the run in .*: the disk is full$"),
+        open_run("check", cluster_name="lab", cluster_text=""),
+    ):
+        pass
+    assert list((disk / "runs").iterdir()) == []
+
+
+def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(disk / "runs"))
+    with open_run("check", cluster_name="lab", cluster_text="") as run:
+        run.append(Event(name="read", message="before"))
+        fill(disk)
+        with pytest.raises(UsageError, match=r"the disk is full$"):
+            run.append(Event(name="read", message="x" * 100_000))
+    (summary,) = list_runs()
+    assert summary.status == "died"
+
+
+def test_a_recording_says_so(disk: Path) -> None:
+    fill(disk)
+    said = Output(device="a", key="k", command="c", stdout=b"x" * 10_000, stderr=b"", exit=0, sent=0.0, received=0.0)
+    with Recorder(disk / "recording") as recorder, pytest.raises(UsageError, match=r"the disk is full$"):
+        recorder.keep(said)
+
+
+def test_tokens_are_made_whole_or_not_at_all(disk: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(9000)))
+    recipe = recipes.load("tiny", [f"data.files=[{tmp_path / 'text.txt'}]", "model.vocabulary=300"])
+    filling = fill(disk, leave=60_000)
+    with pytest.raises(DataError, match=r"^the tokens cannot be written to .*: the disk is full$"):
+        prepare(recipe, disk / "cache")
+    assert list((disk / "cache").iterdir()) == []
+    filling.unlink()
+    prepared = prepare(recipe, disk / "cache")
+    for name in ("tokens.bin", "tokenizer.json"):
+        path = prepared.folder / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))  # as a crash leaves it
+        assert (prepare(recipe, disk / "cache").folder / name).read_bytes() == whole
+
+
+def test_a_checkpoint_that_does_not_fit_leaves_the_one_before(disk: Path) -> None:
+    publish(disk / "checkpoints", 10, lambda beside: {"model": write_synced(beside / "model", b"1" * 1000)})
+    fill(disk, leave=2 << 20)
+    with pytest.raises(OSError, match="No space left on device"):
+        publish(disk / "checkpoints", 20, lambda beside: {"model": write_synced(beside / "model", bytes(3 << 20))})
+    assert [state.step for state in survey(disk / "checkpoints").good] == [10]
+    assert sorted(path.name for path in (disk / "checkpoints").iterdir()) == ["latest", "step-00000010"]
+
+
+def test_weights_are_exported_whole_or_not_at_all(disk: Path, tmp_path: Path) -> None:
+    model = Gpt.empty(Shape(layers=2, heads=2, width=128, context=16, vocabulary=61), torch.device("cpu"))
+    tokens = write_tokens(tmp_path / "tokens")
+    export(model, disk / "model", tokens=tokens, end_of_text=0, step=1)
+    before = {path.name: path.read_bytes() for path in (disk / "model").iterdir()}
+    fill(disk, leave=100_000)
+    with pytest.raises(OSError, match="No space left on device"):
+        export(model, disk / "model", tokens=tokens, end_of_text=0, step=2)
+    assert {path.name: path.read_bytes() for path in (disk / "model").iterdir()} == before
+    assert sorted(path.name for path in disk.iterdir()) == ["filling", "model"]
+
+
+def test_a_lab_image_is_kept_whole_or_not_at_all(disk: Path) -> None:
+    fill(disk, leave=2 << 20)
+    with (
+        pytest.raises(HostFault, match=r"^the image cannot be written: the disk is full"),
+        cache.making(disk / "image", ("root.raw",)) as new,
+    ):
+        (new / "root.raw").write_bytes(bytes(3 << 20))
+    assert [path.name for path in disk.iterdir()] == ["filling"]
+    assert not cache.is_whole(disk / "image")
+
+
+def test_an_agent_says_that_the_disk_is_full(disk: Path) -> None:
+    """At start-up of a rank: its order cannot be written."""
+    agent = [sys.executable, "-m", "railbed.launch.agent", str(disk / "run")]
+    (disk / "run").mkdir()
+    fill(disk)
+    rank = {"rank": 3, "command": ["true"], "job": "x" * 100_000}
+    asked = encode({"do": "start", "generation": 1, "ranks": [rank]})
+    with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(asked)
+        process.stdin.flush()
+        told = next(one for line in process.stdout if (one := json.loads(line))["kind"] == "exit")
+        process.stdin.close()
+        assert process.wait(20) == 0
+    assert told["said"] == f"{disk}/run/rank3.g1.json cannot be written: the disk is full"
+
+
+@pytest.mark.parametrize("files", [7, 600])
+def test_an_agent_that_cannot_start_says_why(tmp_path: Path, files: int) -> None:
+    with small_disk(tmp_path / "disk", files=files) as disk:
+        for number in range(files):
+            try:
+                (disk / str(number)).touch()
+            except OSError:
+                break
+        done = subprocess.run(
+            [sys.executable, "-m", "railbed.launch.agent", str(disk / "run")],
+            input=b"",
+            capture_output=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines()[-1] == f"{disk}/run: the disk is full"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
+    """A folder with a recipe and a cluster, whose work is done in `work`."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
+    (tmp_path / "small.yaml").write_text(RECIPE)
+    text = CLUSTER.format(python=sys.executable, folder=tmp_path / "work", port=unused_tcp_port)
+    (tmp_path / "cluster.yaml").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.whole
+@pytest.mark.xdist_group("train")
+def test_training_on_a_disk_without_room_ends_before_it_begins(folder: Path) -> None:
+    with small_disk(folder / "work"):
+        done = railbed(folder, "train", "small.yaml")
+        left = [path.name for path in (folder / "work").rglob("*") if path.is_file()]
+    assert done.code == 3
+    assert "0 of 1 nodes can train, 1 are needed (here: the disk under " in done.err
+    assert "is full: 8.4 MB are free and" in done.err
+    assert "make room (`railbed runs --clean` removes what earlier runs left)" in done.err
+    assert left == ["lock"]
+
+
+@pytest.mark.whole
+@pytest.mark.xdist_group("train")
+def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(folder: Path) -> None:
+    """There is room for what is sent, and then none for what is saved."""
+    with small_disk(folder / "work", megabytes=14, files=2000) as disk:
+        done = railbed(folder, "train", "small.yaml", "--json", "--ranks", "1", "--set", "model.width=512")
+        assert not list(disk.rglob("*.new"))
+        assert not list((disk / ".railbed" / "runs").rglob("model"))
+    (notice,) = [one["message"] for one in done.records if one.get("name") == "notice" and one["subject"] == "here"]
+    assert notice.startswith("its disk has room for 0.01 GB and checkpoints take up to 0.23 GB: ")
+    failed = [one for one in done.records if one.get("name") == "checkpoint_failed"]
+    assert len(failed) == 3
+    assert "the disk is full (0.0" in failed[0]["message"]
+    assert failed[0]["message"].endswith("training goes on, there is none yet")
+    (finding,) = [one for one in done.findings if one["check"] == "weights_written"]
+    assert finding["verdict"] == "fail"
+    assert finding["observed"].endswith("/model: the disk is full")
+    assert done.code == 1
+    page = railbed(folder, "report", "--format", "md")
+    assert "the disk is full" in page.out + "".join(path.read_text() for path in folder.rglob("*.md"))
