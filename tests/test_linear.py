@@ -25,7 +25,9 @@ from tests.support.growth import Expression, all_expressions, slow_inputs, super
 
 CASES = Path(__file__).parent / "cases"
 PARTS = 12
-OUR_OWN_TEXT = ["railbed.check.rule:69"]
+MUCH_SECONDS = 2.0
+"""Processor time that no reader needs for two hundred lines; what is exponential passes it by far."""
+OUR_OWN_TEXT = ["railbed.check.rule"]
 """Reads the docstrings of rules."""
 
 
@@ -48,7 +50,9 @@ def test_all_expressions_are_collected(expressions: list[Expression]) -> None:
         "railbed.yamlfile.guard.VERSION",
     } <= places
     assert len(places) > 100
-    assert unnamed_patterns() == OUR_OWN_TEXT, "compile it and give it a name, so that this test can see it"
+    assert [place.partition(":")[0] for place in unnamed_patterns()] == OUR_OWN_TEXT, (
+        "compile it and give it a name, so that this test can see it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_every_reader_is_linear(name: str) -> None:
             # A piece may be a long line: what counts is how often it comes.
             return parts[0] + parts[1] * max(1, count // 2) + parts[2]
 
-        assert not superlinear(survive, make), (before[:80], piece[:80], after[:40])
+        assert not superlinear(survive, make, MUCH_SECONDS), (before[:80], piece[:80], after[:40])
 
 
 @pytest.mark.parametrize(
@@ -149,4 +153,4 @@ def test_the_cluster_file_is_read_in_linear_time(piece: str) -> None:
     def make(count: int) -> str:
         return "name: x\nnodes:\n" + "".join(piece.format(number) for number in range(count // 10))
 
-    assert not superlinear(read, make)
+    assert not superlinear(read, make, MUCH_SECONDS)

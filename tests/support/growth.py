@@ -24,6 +24,7 @@ import railbed
 
 CHARACTERS = "aAfxZ0179 \t\n\r\x00\x1b.:;,-_=+/\\|'\"`~@#$%^&*!?()[]{}<>é²\u2028"
 SUFFIXES = ("", "\x01", "\n!", " x")
+MUCH_SECONDS = 0.01
 SMALL = (20, 28, 40, 56, 80, 112, 160, 220)
 LENGTH = 1500
 SUSPICIOUS_SECONDS = 0.001
@@ -236,11 +237,14 @@ def _item_takes(code: Any, value: Any, char: str) -> bool:
     return False
 
 
-def superlinear(call: Callable[[Any], object], make: Callable[[int], Any]) -> str:
-    """Return how the time of a call grew where it grew faster than its input, or an empty text."""
+def superlinear(call: Callable[[Any], object], make: Callable[[int], Any], much: float = MUCH_SECONDS) -> str:
+    """Return how the time of a call grew where it grew faster than its input, or an empty text.
+
+    `much` is what it never takes for a small one.
+    """
     for size in SMALL:  # what is exponential must not be tried on much more
         seconds = best_of(call, make(size), 1)
-        if seconds > SUSPICIOUS_SECONDS * 10 and best_of(call, make(size), 3) > SUSPICIOUS_SECONDS * 10:
+        if seconds > much and best_of(call, make(size), 3) > much:
             return f"{seconds:.3f} s for {size} repeats"
     if best_of(call, make(LENGTH), 1) < SUSPICIOUS_SECONDS:
         return ""
