@@ -224,7 +224,7 @@ def _known(attempt: Attempt) -> Iterator[tuple[Path, str]]:
     host = host or attempt.host
     port = port if attempt.client.refused else attempt.login.port or SSH_PORT
     for file in _known_hosts_files(attempt):
-        for name in dict.fromkeys(one for one in (host, address) if one):
+        for name in dict.fromkeys(filter(None, (host, address))):
             for form in dict.fromkeys((name if port == SSH_PORT else f"[{name}]:{port}", name)):
                 if _has_key(file, form):
                     yield file, form
