@@ -126,7 +126,8 @@ async def test_a_refused_password_is_named_by_its_place(sshd: Servers, monkeypat
 
 
 async def test_nothing_to_log_in_with_is_said(sshd: Servers) -> None:
-    error = await failure(sshd, key=None)
+    error = await failure(sshd, key=None, user=None)
+    assert f"refused the login of {sshd.user} (no `user:` is given)" in error.message
     assert "no key in ~/.ssh, no agent and no password" in error.message
     assert "ssh-keygen" in error.hint
 

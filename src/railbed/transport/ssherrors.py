@@ -175,8 +175,9 @@ def _broken_off(attempt: Attempt, reason: str, *, hung_up: bool) -> DeviceError:
 
 
 def _refused(attempt: Attempt, because: str = "") -> DeviceError:
-    user = attempt.client.detail("username") or attempt.login.user or "this account's name"
-    tried = offered(attempt.options(), attempt.login, attempt.agent)
+    options = attempt.options()
+    user = attempt.client.detail("username") or options.username
+    tried = offered(options, attempt.login, attempt.agent)
     account = user if attempt.login.user else f"{user} (no `user:` is given)"
     if not tried:
         return LoginRefused(
