@@ -40,9 +40,9 @@ def test_the_login_of_the_command_line_is_the_files_and_a_check_needs_no_more(th
     assert result.code == 0, result
     cluster = clusterfile.load(tmp_path / "cluster.yaml")
     assert cluster.login == Login(user=three.user, key="~/client")  # found from any folder
-    assert {node.login for node in cluster.nodes.values()} == {Login(port=one.port) for one in three.servers[1:]}
+    assert {node.login for node in cluster.nodes.values()} == {Login(port=server.port) for server in three.servers[1:]}
     checked = railbed(tmp_path, "check", "reachable", "--json", HOME=str(tmp_path), SSH_AUTH_SOCK="")
-    assert [one["verdict"] for one in checked.findings] == ["ok", "ok"]
+    assert [finding["verdict"] for finding in checked.findings] == ["ok", "ok"]
 
 
 def test_a_jump_host_is_used_and_written(three: Servers, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Iterator[Servers]:
+def sshd(tmp_path: Path) -> Iterator[Servers]:
     with running_servers(1, tmp_path) as servers:
         yield servers
 
@@ -56,12 +56,12 @@ async def log_in(host: str, login: Login) -> None:
 
 
 async def failure(servers: Servers, host: str | None = None, **changes: object) -> DeviceError:
-    """Return why a login fails; never with a secret in it, and always in one line."""
+    """Return why a login fails; never with a secret in it, and always in sshd line."""
     with pytest.raises(DeviceError) as caught:
         await log_in(host or servers.servers[0].address, login(servers, **changes))
-    told = caught.value.message + caught.value.hint
-    assert SECRET not in told
-    assert "\n" not in told
+    text = caught.value.message + caught.value.hint
+    assert SECRET not in text
+    assert "\n" not in text
     return caught.value
 
 
@@ -93,50 +93,51 @@ def fingerprint(key: Path) -> str:
     return shown.stdout.split()[1]
 
 
-async def test_a_refused_login_names_the_key_and_the_user(one: Servers) -> None:
-    (one.folder / "authorized_keys").write_text("")
-    error = await failure(one)
+async def test_a_refused_login_names_the_key_and_the_user(sshd: Servers) -> None:
+    (sshd.folder / "authorized_keys").write_text("")
+    error = await failure(sshd)
     assert isinstance(error, LoginRefused)
-    assert f"refused the login of {one.user}; tried {one.key} ({fingerprint(one.key)})" in error.message
-    assert f"-i {one.key}" in error.hint
+    assert f"refused the login of {sshd.user}; tried {sshd.key} ({fingerprint(sshd.key)})" in error.message
+    assert f"-i {sshd.key}" in error.hint
     assert "authorized_keys" in error.hint
 
 
 async def test_a_refused_login_names_the_keys_of_the_agent(
-    one: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with agent(tmp_path, monkeypatch, make_key(tmp_path / "a"), make_key(tmp_path / "b")):
-        (one.folder / "authorized_keys").write_text("")
-        error = await failure(one)
-    assert f"{one.key} (SHA256:" in error.message
+        (sshd.folder / "authorized_keys").write_text("")
+        error = await failure(sshd)
+    assert f"{sshd.key} (SHA256:" in error.message
     assert f"2 keys of the agent at {tmp_path / 'agent'}" in error.message
 
 
-async def test_a_refused_login_names_the_default_keys(one: Servers, home: Path) -> None:
+async def test_a_refused_login_names_the_default_keys(sshd: Servers, home: Path) -> None:
     key = make_key(home / ".ssh" / "id_ed25519")
-    error = await failure(one, key=None, user=None)
+    error = await failure(sshd, key=None, user=None)
     assert f"{key} ({fingerprint(key)})" in error.message
     assert "no `user:` is given" in error.message
 
 
-async def test_a_refused_password_is_named_by_its_place(one: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_password_is_named_by_its_place(sshd: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_TEST_PASSWORD", SECRET)
-    error = await failure(one, key=None, password=Secret(env="RAILBED_TEST_PASSWORD"))
+    error = await failure(sshd, key=None, password=Secret(env="RAILBED_TEST_PASSWORD"))
     assert "the password from the environment variable RAILBED_TEST_PASSWORD" in error.message
 
 
-async def test_nothing_to_log_in_with_is_said(one: Servers) -> None:
-    error = await failure(one, key=None)
+async def test_nothing_to_log_in_with_is_said(sshd: Servers) -> None:
+    error = await failure(sshd, key=None, user=None)
+    assert f"refused the login of {sshd.user} (no `user:` is given)" in error.message
     assert "no key in ~/.ssh, no agent and no password" in error.message
     assert "ssh-keygen" in error.hint
 
 
 async def test_too_many_keys_of_the_agent_are_no_broken_connection(
-    one: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenSSH hangs up after six keys, before it comes to the right one."""
+    """OpenSSH hangs up after six keys, before it comes to the right sshd."""
     with agent(tmp_path, monkeypatch, *(make_key(tmp_path / f"key{number}") for number in range(7))):
-        error = await failure(one)
+        error = await failure(sshd)
     assert isinstance(error, LoginRefused)
     assert "after too many keys" in error.message
     assert "7 keys of the agent" in error.message
@@ -148,131 +149,131 @@ def known_by_another_key(servers: Servers, name: str) -> None:
 
 
 @pytest.mark.parametrize("hashed", [False, True])
-async def test_a_changed_host_key_is_called_changed_and_the_command_forgets_it(one: Servers, hashed: bool) -> None:
-    make_key(one.folder / "other")
-    server = one.servers[0]
-    known_by_another_key(one, f"[{server.address}]:{server.port}")
+async def test_a_changed_host_key_is_called_changed_and_the_command_forgets_it(sshd: Servers, hashed: bool) -> None:
+    make_key(sshd.folder / "other")
+    server = sshd.servers[0]
+    known_by_another_key(sshd, f"[{server.address}]:{server.port}")
     if hashed:
-        subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(one.known_hosts)], check=True, capture_output=True)
-    error = await failure(one)
+        subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(sshd.known_hosts)], check=True, capture_output=True)
+    error = await failure(sshd)
     assert isinstance(error, HostKeyChanged)
     assert "has changed" in error.message
-    assert str(one.known_hosts) in error.message
-    assert fingerprint(one.folder / "host") in error.message
-    command = f"ssh-keygen -R '[{server.address}]:{server.port}' -f {one.known_hosts}"
+    assert str(sshd.known_hosts) in error.message
+    assert fingerprint(sshd.folder / "host") in error.message
+    command = f"ssh-keygen -R '[{server.address}]:{server.port}' -f {sshd.known_hosts}"
     assert f"`{command}`" in error.hint
     subprocess.run(shlex.split(command), check=True, capture_output=True)
-    assert type(await failure(one)) is HostKeyUnknown
+    assert type(await failure(sshd)) is HostKeyUnknown
 
 
-async def test_a_host_key_of_another_kind_has_changed_too(one: Servers) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(one.folder / "other")], check=True)
-    server = one.servers[0]
-    known_by_another_key(one, f"[{server.address}]:{server.port}")
-    error = await failure(one)
+async def test_a_host_key_of_another_kind_has_changed_too(sshd: Servers) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(sshd.folder / "other")], check=True)
+    server = sshd.servers[0]
+    known_by_another_key(sshd, f"[{server.address}]:{server.port}")
+    error = await failure(sshd)
     assert isinstance(error, HostKeyChanged)
     assert "seems to have changed" in error.message
     assert f"ssh-keygen -R '[{server.address}]:{server.port}'" in error.hint
 
 
-async def test_the_users_own_known_hosts_file_is_named(one: Servers, home: Path) -> None:
-    make_key(one.folder / "other")
-    server = one.servers[0]
-    known_by_another_key(one, f"[{server.address}]:{server.port}")
+async def test_the_users_own_known_hosts_file_is_named(sshd: Servers, home: Path) -> None:
+    make_key(sshd.folder / "other")
+    server = sshd.servers[0]
+    known_by_another_key(sshd, f"[{server.address}]:{server.port}")
     own = home / ".ssh" / "known_hosts"
-    own.write_bytes(one.known_hosts.read_bytes())
-    assert f"-f {own}`" in (await failure(one, known_hosts=None)).hint
+    own.write_bytes(sshd.known_hosts.read_bytes())
+    assert f"-f {own}`" in (await failure(sshd, known_hosts=None)).hint
     elsewhere = home / "known elsewhere"
     own.rename(elsewhere)
     (home / ".ssh" / "config").write_text(f'Host *\n  UserKnownHostsFile "{elsewhere}"\n')
-    assert f"-f '{elsewhere}'`" in (await failure(one, known_hosts=None)).hint
+    assert f"-f '{elsewhere}'`" in (await failure(sshd, known_hosts=None)).hint
 
 
-async def test_an_unknown_host_key_is_not_called_changed(one: Servers) -> None:
-    one.known_hosts.write_text("")
-    error = await failure(one)
+async def test_an_unknown_host_key_is_not_called_changed(sshd: Servers) -> None:
+    sshd.known_hosts.write_text("")
+    error = await failure(sshd)
     assert not isinstance(error, HostKeyChanged)
-    assert f"UserKnownHostsFile={one.known_hosts}" in error.hint  # where accepting it must put it
+    assert f"UserKnownHostsFile={sshd.known_hosts}" in error.hint  # where accepting it must put it
 
 
 async def test_an_agent_that_does_not_answer_does_not_hold_up_a_key_file(
-    one: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with agent(tmp_path, monkeypatch) as process:
         process.send_signal(signal.SIGSTOP)
-        await log_in(one.servers[0].address, login(one))
-        error = await failure(one, key=None)
+        await log_in(sshd.servers[0].address, login(sshd))
+        error = await failure(sshd, key=None)
     assert "not the agent at" in error.message
     assert "did not answer within 3 s" in error.message
 
 
 async def test_the_agent_of_the_users_configuration_is_asked(
-    one: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with agent(tmp_path, monkeypatch, one.key):
+    with agent(tmp_path, monkeypatch, sshd.key):
         monkeypatch.delenv("SSH_AUTH_SOCK")
         (home / ".ssh" / "config").write_text(f"Host *\n  IdentityAgent {tmp_path / 'agent'}\n")
-        await log_in(one.servers[0].address, login(one, key=None))
+        await log_in(sshd.servers[0].address, login(sshd, key=None))
 
 
-async def test_a_dead_agent_is_named(one: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_agent_is_named(sshd: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
-    await log_in(one.servers[0].address, login(one))
-    assert "which cannot be used: No such file" in (await failure(one, key=None)).message
+    await log_in(sshd.servers[0].address, login(sshd))
+    assert "which cannot be used: No such file" in (await failure(sshd, key=None)).message
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-async def test_a_key_file_that_others_can_read_is_not_used(one: Servers, mode: int) -> None:
-    one.key.chmod(mode)
-    error = await failure(one)
+async def test_a_key_file_that_others_can_read_is_not_used(sshd: Servers, mode: int) -> None:
+    sshd.key.chmod(mode)
+    error = await failure(sshd)
     assert isinstance(error, LoginRefused)
-    assert f"others may read the key file {one.key} (mode {mode:04o})" in error.message
-    assert f"`chmod 600 {one.key}`" in error.hint
-    subprocess.run(["chmod", "600", str(one.key)], check=True)
-    await log_in(one.servers[0].address, login(one))
+    assert f"others may read the key file {sshd.key} (mode {mode:04o})" in error.message
+    assert f"`chmod 600 {sshd.key}`" in error.hint
+    subprocess.run(["chmod", "600", str(sshd.key)], check=True)
+    await log_in(sshd.servers[0].address, login(sshd))
 
 
 async def test_a_missing_passphrase_and_a_wrong_one(
-    one: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", SECRET, "-f", str(one.key)], check=True)
-    missing = await failure(one)
-    assert f"the key file {one.key} needs a passphrase, and none is configured" in missing.message
-    assert f"`ssh-add {one.key}`" in missing.hint
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", SECRET, "-f", str(sshd.key)], check=True)
+    missing = await failure(sshd)
+    assert f"the key file {sshd.key} needs a passphrase, and none is configured" in missing.message
+    assert f"`ssh-add {sshd.key}`" in missing.hint
     monkeypatch.setenv("RAILBED_TEST_PASSPHRASE", "wrong")
-    wrong = await failure(one, passphrase=Secret(env="RAILBED_TEST_PASSPHRASE"))
-    assert f"the environment variable RAILBED_TEST_PASSPHRASE does not open the key file {one.key}" in wrong.message
+    wrong = await failure(sshd, passphrase=Secret(env="RAILBED_TEST_PASSPHRASE"))
+    assert f"the environment variable RAILBED_TEST_PASSPHRASE does not open the key file {sshd.key}" in wrong.message
     with agent(tmp_path, monkeypatch):
-        assert "needs a passphrase" in (await failure(one)).message  # the agent has no keys
+        assert "needs a passphrase" in (await failure(sshd)).message  # the agent has no keys
     with agent(tmp_path, monkeypatch, make_key(tmp_path / "other")):
-        refused = await failure(one)  # the agent has keys, and none is right
-    assert f"not the key file {one.key}, which needs a passphrase" in refused.message
+        refused = await failure(sshd)  # the agent has keys, and none is right
+    assert f"not the key file {sshd.key}, which needs a passphrase" in refused.message
 
 
-async def test_a_public_key_is_no_private_key(one: Servers) -> None:
-    (one.folder / "client.pub").chmod(0o600)
-    error = await failure(one, key=f"{one.key}.pub")
+async def test_a_public_key_is_no_private_key(sshd: Servers) -> None:
+    (sshd.folder / "client.pub").chmod(0o600)
+    error = await failure(sshd, key=f"{sshd.key}.pub")
     assert "cannot be used" in error.message
-    assert f"give the private key, {one.key}" in error.hint
+    assert f"give the private key, {sshd.key}" in error.hint
 
 
-async def test_a_name_that_does_not_resolve(one: Servers) -> None:
-    error = await failure(one, host="no-such-host.invalid")
+async def test_a_name_that_does_not_resolve(sshd: Servers) -> None:
+    error = await failure(sshd, host="no-such-host.invalid")
     assert "the name no-such-host.invalid does not resolve" in error.message
     assert "/etc/hosts" in error.hint
 
 
-async def test_a_port_that_nobody_listens_on(one: Servers) -> None:
-    error = await failure(one, port=free_port("127.0.0.1"), host="127.0.0.1")
+async def test_a_port_that_nobody_listens_on(sshd: Servers) -> None:
+    error = await failure(sshd, port=free_port("127.0.0.1"), host="127.0.0.1")
     assert "Connection refused" in error.message
     assert "nothing listens on port" in error.hint
 
 
-async def answering(data: bytes, hang_up: bool, told: list[asyncio.StreamWriter]) -> asyncio.Server:
+async def answering(data: bytes, hang_up: bool, writers: list[asyncio.StreamWriter]) -> asyncio.Server:
     """Start something on a port that is no SSH server."""
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told.append(writer)
+        writers.append(writer)
         writer.write(data)
         if hang_up:
             writer.close()
@@ -292,14 +293,14 @@ async def answering(data: bytes, hang_up: bool, told: list[asyncio.StreamWriter]
     ids=["hangs up", "web server", "garbage", "SSH 1", "mail server"],
 )
 async def test_a_port_that_is_no_ssh_server(
-    one: Servers, monkeypatch: pytest.MonkeyPatch, data: bytes, hang_up: bool, words: str
+    sshd: Servers, monkeypatch: pytest.MonkeyPatch, data: bytes, hang_up: bool, words: str
 ) -> None:
     monkeypatch.setattr("railbed.transport.ssh.CONNECT_SECONDS", 2.0)
-    told: list[asyncio.StreamWriter] = []
-    async with await answering(data, hang_up, told) as server:
+    writers: list[asyncio.StreamWriter] = []
+    async with await answering(data, hang_up, writers) as server:
         port = server.sockets[0].getsockname()[1]
-        error = await failure(one, host="127.0.0.1", port=port)
-        for writer in told:
+        error = await failure(sshd, host="127.0.0.1", port=port)
+        for writer in writers:
             writer.close()
     assert isinstance(error, Unreachable)
     assert f"port {port} of 127.0.0.1 accepts connections and is no SSH server: it " in error.message
@@ -307,19 +308,19 @@ async def test_a_port_that_is_no_ssh_server(
     assert error.message.isprintable()
 
 
-async def test_a_server_that_stands_still_in_the_login(one: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_stands_still_in_the_login(sshd: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("railbed.transport.ssh.CONNECT_SECONDS", 2.0)
-    one.servers[0].freeze()
-    error = await failure(one)
+    sshd.servers[0].freeze()
+    error = await failure(sshd)
     assert "is no SSH server: it said nothing within 2 s" in error.message
 
 
-async def test_a_jump_host_is_named_as_such(one: Servers) -> None:
+async def test_a_jump_host_is_named_as_such(sshd: Servers) -> None:
     way = f"127.0.0.1:{free_port('127.0.0.1')}"
-    assert (await failure(one, jump=way)).message.startswith("jump host: 127.0.0.1 port ")
-    server: Server = one.servers[0]
-    through = f"{one.user}@{server.address}:{server.port}"
-    error = await failure(one, host="127.0.0.1", port=free_port("127.0.0.1"), jump=through)
+    assert (await failure(sshd, jump=way)).message.startswith("jump host: 127.0.0.1 port ")
+    server: Server = sshd.servers[0]
+    through = f"{sshd.user}@{server.address}:{server.port}"
+    error = await failure(sshd, host="127.0.0.1", port=free_port("127.0.0.1"), jump=through)
     assert "cannot be reached from the jump host" in error.message
     assert through in error.hint
 

@@ -59,11 +59,11 @@ def test_records_are_kept_and_shown_with_it() -> None:
     event = Event(name="notice", message="`railbed discover --write` adds it")
     assert advised(finding) is finding
     use_cluster_file(Path("lab.yaml"))
-    changed, told = advised(finding), advised(event)
+    changed, notice = advised(finding), advised(event)
     assert isinstance(changed, Finding)
-    assert isinstance(told, Event)
+    assert isinstance(notice, Event)
     assert changed.remedy == "`railbed check -c lab.yaml` helps"
-    assert told.message == "`railbed discover --write -c lab.yaml` adds it"
+    assert notice.message == "`railbed discover --write -c lab.yaml` adds it"
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_wrong_arguments_point_to_the_help_of_their_command(
     capsys: pytest.CaptureFixture[str], arguments: list[str], message: str, hint: str
 ) -> None:
     assert run(arguments) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert hint in told
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert hint in printed
 
 
 def test_a_lab_is_named_where_its_command_would_not_find_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

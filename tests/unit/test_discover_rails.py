@@ -33,7 +33,7 @@ def machine(number: int, *ports: SeenPort) -> Sighting:
         ports=ports,
         bare_rdma=(),
         gpus=(),
-        addresses={one.netdev: (one.interface,) for one in ports},
+        addresses={port.netdev: (port.interface,) for port in ports},
     )
 
 
@@ -132,8 +132,8 @@ def test_a_file_with_rails_gets_no_rail_of_the_network_that_carries_ssh() -> Non
     assert subnets(build("lab", broken, existing=existing)) == ["10.1.0.0/24"]
     new = [machine(n, port(OFFICE, n)) for n in (7, 8)]
     assert subnets(build("lab", [*lab(), *new], existing=existing)) == ["10.1.0.0/24"]
-    (told,) = notices([*lab(), *new], existing)
-    assert told.startswith("gpu7, gpu8: no port on a rail; 192.168.1.0/24")
+    (notice,) = notices([*lab(), *new], existing)
+    assert notice.startswith("gpu7, gpu8: no port on a rail; 192.168.1.0/24")
 
 
 def test_a_home_network_with_new_addresses_is_a_rail_again() -> None:
@@ -163,9 +163,9 @@ def test_a_new_rail_of_an_existing_file_has_its_mtu_beside_the_files_policy() ->
         "{}", "{gpu1: {host: gpu1}, gpu2: {host: gpu2}}"
     )
     existing = clusterfile.loads(text, name="x.yaml")
-    found = build("x", lab(2), existing=existing)
-    assert (found.policy, found.mtu_of("rail0")) == (existing.policy, 9000)
-    assert "# ours" in clusterfile.rewrite(text, found)
+    cluster = build("x", lab(2), existing=existing)
+    assert (cluster.policy, cluster.mtu_of("rail0")) == (existing.policy, 9000)
+    assert "# ours" in clusterfile.rewrite(text, cluster)
 
 
 def test_what_the_user_wrote_of_a_rail_stays() -> None:
@@ -226,12 +226,12 @@ def test_the_machine_says_which_interface_carries_ssh(
     host: str, session: ssh_session.SshSession | Unknown, netdevs: set[str]
 ) -> None:
     output = Output(device="a", key="", command="", stdout=b"", exit=0, sent=0.0, received=0.0)
-    said = {"ip_addr": ADDRESSES, "ip_link": LINKS, "ssh_session": session}
+    known = {"ip_addr": ADDRESSES, "ip_link": LINKS, "ssh_session": session}
     readings = {
-        key: (one if isinstance(one, Unknown) else Known(facts=one, output=output),) for key, one in said.items()
+        key: (fact if isinstance(fact, Unknown) else Known(facts=fact, output=output),) for key, fact in known.items()
     }
     sighting = sighting_of(host, Login(), DeviceFacts(device="a", readings=readings))
-    assert {one.netdev for one in sighting.ports if one.carries_ssh} == netdevs
+    assert {port.netdev for port in sighting.ports if port.carries_ssh} == netdevs
 
 
 @pytest.mark.parametrize("better", [{"mtu": 9000}, {"speed_gbps": 100.0}])
@@ -246,6 +246,6 @@ def test_ssh_over_the_better_network_does_not_cost_it(better: dict[str, object])
 
 
 def test_machines_reached_over_different_networks_keep_both() -> None:
-    one, other = lab(2)
-    swapped = replace(other, ports=tuple(replace(one, carries_ssh=not one.carries_ssh) for one in other.ports))
-    assert len(build("lab", [one, swapped]).rails) == 2
+    first, second = lab(2)
+    swapped = replace(second, ports=tuple(replace(port, carries_ssh=not port.carries_ssh) for port in second.ports))
+    assert len(build("lab", [first, swapped]).rails) == 2

@@ -112,7 +112,7 @@ def _is_spare(seats: Sequence[tuple[str, SeenPort]], others: Networks) -> bool:
         for name, _ in seats
     }
     sets = set(shared.values())
-    if not all(sets) or any(not one & other for one, other in combinations(sets, 2)):
+    if not all(sets) or any(not mine & theirs for mine, theirs in combinations(sets, 2)):
         return False
     own, theirs = [port for _, port in seats], [port for group in others.values() for _, port in group]
     grade = _grade(own, theirs)

@@ -156,8 +156,8 @@ def _ssh_netdevs(host: str, facts: DeviceFacts) -> Iterator[str]:
         address = ip_address((session and session.address) or host.partition("%")[0])
     except ValueError:
         return
-    for netdev, found in _addresses(facts).items():
-        if any(one.ip == address for one in found):
+    for netdev, interfaces in _addresses(facts).items():
+        if any(interface.ip == address for interface in interfaces):
             yield netdev
 
 

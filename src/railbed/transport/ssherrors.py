@@ -175,8 +175,9 @@ def _broken_off(attempt: Attempt, reason: str, *, hung_up: bool) -> DeviceError:
 
 
 def _refused(attempt: Attempt, because: str = "") -> DeviceError:
-    user = attempt.client.detail("username") or attempt.login.user or "this account's name"
-    tried = offered(attempt.options(), attempt.login, attempt.agent)
+    options = attempt.options()
+    user = attempt.client.detail("username") or options.username
+    tried = offered(options, attempt.login, attempt.agent)
     account = user if attempt.login.user else f"{user} (no `user:` is given)"
     if not tried:
         return LoginRefused(
@@ -224,7 +225,7 @@ def _known(attempt: Attempt) -> Iterator[tuple[Path, str]]:
     host = host or attempt.host
     port = port if attempt.client.refused else attempt.login.port or SSH_PORT
     for file in _known_hosts_files(attempt):
-        for name in dict.fromkeys(one for one in (host, address) if one):
+        for name in dict.fromkeys(filter(None, (host, address))):
             for form in dict.fromkeys((name if port == SSH_PORT else f"[{name}]:{port}", name)):
                 if _has_key(file, form):
                     yield file, form
