@@ -23,6 +23,7 @@ from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
+from railbed.cli.progress import working
 from railbed.cli.screen import JsonScreen
 from railbed.cli.showenv import show_env
 from railbed.cli.site import built_in_local, given_cluster
@@ -49,6 +50,7 @@ from railbed.fleet import Fleet
 from railbed.lab.folder import cache_folder
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.progress import progress
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import read_records
 from railbed.train import recipes, tokens
@@ -104,7 +106,7 @@ def train_command(
     order = _order(recipe, settings or [], resume)
     order = replace(order, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
-    screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
+    screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
     work = partial(_work, site, order=order, unchecked=unchecked)
     return perform("train", site, options, work, screen=screen, beside=training_files)
 
@@ -124,7 +126,8 @@ def _order(recipe: str, settings: Sequence[str], resume: str | None) -> Order:
         if begun is None:
             raise UsageError(f"{resume} is no training run that began", hint="`railbed runs` lists them")
         wanted, run = Recipe.model_validate(begun["recipe"]), str(begun["run"])
-    prepared = prepare(wanted, cache_folder() / "tokens")
+    with working("preparing the text") as activity:
+        prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
     prompt = tuple(tokens.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return Order(
         run=run,
@@ -142,6 +145,7 @@ async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -
             async for record in findings:
                 yield record
     if not unchecked:
+        yield progress("reading the memory of the nodes")
         async with aclosing(fit(site, fleet, order)) as estimates:
             async for record in estimates:
                 yield record
