@@ -40,7 +40,7 @@ class KeptRun:
     def notes(self) -> list[str]:
         """Return it in two lines."""
         run = self._run.summary
-        what = [f"{self._records} records"]
+        what = [f"{self._records} record{'' if self._records == 1 else 's'}"]
         if self._trials:
             what.append(f"{self._trials[0]} of {self._trials[1]} trials measured")
         if self._steps:
