@@ -56,7 +56,19 @@ def test_who_has_not_answered_is_named(activity: Activity, clock: Clock) -> None
     assert activity.line() == "reading  3/8  0:12  waiting for node3, node5, node6 and 2 more"
     for number in (5, 6, 8):
         activity.take(read(f"node{number}"))
-    assert activity.line(bar="#-") == "reading  ############---- 6/8  0:12  waiting for node3, node7"
+    assert activity.line(bar="#-", width=80) == "reading  ############---- 6/8  0:12  waiting for node3, node7"
+
+
+def test_a_bar_takes_what_the_words_leave_of_80_columns(activity: Activity) -> None:
+    activity.count("step", 1285, 100_000)
+    activity.expect(7720.0)
+    activity.detail = "loss 1.857, 398 tokens/s, 100 % RDMA"
+    words = "step  1285/100000  0:00, about 2:08:40 left  loss 1.857, 398 tokens/s, 100 % RDMA"
+    assert len(words) > 79
+    assert activity.line(bar="#-", width=80) == words, "no bar rather than fewer words"
+    for width, bar in ((85, 0), (89, 6), (200, 16)):
+        drawn = activity.line(bar="#-", width=width)
+        assert (len(drawn) < width, drawn.count("#") + drawn.count("-")) == (True, bar)
 
 
 def test_a_step_is_told_with_its_usual_time_and_goes_on_in_detail(activity: Activity, clock: Clock) -> None:
@@ -74,13 +86,13 @@ def test_any_event_about_what_is_waited_for_takes_it_off(activity: Activity) -> 
     assert activity.line() == "starting  0:00  waiting for node2"
 
 
-def test_a_trial_that_takes_longer_does_not_use_up_the_time_of_the_others(activity: Activity, clock: Clock) -> None:
+def test_a_trial_that_takes_longer_corrects_the_estimate_of_the_others(activity: Activity, clock: Clock) -> None:
     data = {"number": 3, "seconds": 2.0, "done": 2, "total": 10, "expected": 8.0, "left": 60.0}
     activity.take(Event(name="trial", subject="node1 > node2", message="ib_write_bw", data=data))
     clock.now = 5.0
     assert activity.line() == "measuring  2/10  0:05, about 0:55 left  ib_write_bw node1 > node2"
     clock.now = 30.0
-    assert activity.line() == "measuring  2/10  0:30, about 0:52 left  ib_write_bw node1 > node2"
+    assert activity.line() == "measuring  2/10  0:30, about 1:40 left  ib_write_bw node1 > node2"
 
 
 def test_steps_of_training_tell_what_is_left(activity: Activity, clock: Clock) -> None:

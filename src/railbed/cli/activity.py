@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from railbed.model.printable import printable
 from railbed.model.record import Event, Measurement, Record
 
-STEPS_AVERAGED = 20
+STEPS_AVERAGED = 100
 MOST_NAMED = 4
 """More names than these are counted: the line is one line."""
 TRAINING = "training"
-BAR_WIDTH = 16
+BAR_WIDTHS = range(5, 17)
+"""A bar takes what the words leave of the line, and where that is too little there is none."""
 
 
 @dataclass
@@ -121,28 +122,37 @@ class Activity:
             self.expect(max(0, self._steps - step) * pace, pace)
 
     def left(self) -> float | None:
-        """Return the seconds that are left, as estimated; what takes longer than expected does not use up the rest."""
+        """Return the seconds that are left, as estimated.
+
+        What takes longer than expected does not use up the time of the rest: it says that the rest will, too, as far as
+        one of so many says something about the others.
+        """
         if self._left is None:
             return None
         passed = self.clock() - self._left_at
-        return max(0.0, self._left - (passed if self._expected is None else min(passed, self._expected)))
+        if not self._expected or passed <= self._expected:
+            return max(0.0, self._left - passed)
+        done = self.done or 0
+        return max(0.0, self._left - self._expected) * (done + passed / self._expected) / (done + 1)
 
     def elapsed(self) -> float:
         """Return the seconds since this activity began."""
         return self.clock() - self._began
 
-    def line(self, *, bar: str = "") -> str:
+    def line(self, *, bar: str = "", width: int = 0) -> str:
         """Return the activity as one line; `bar` has the characters for what is done and for what is not."""
         if self.ending:
             return f"ending what runs, {span(self.elapsed())}: Ctrl-C again ends at once"
-        return printable("  ".join(part for part in (self.what, self._count(bar), self._times(), self._last()) if part))
+        words = self._joined("")
+        room = min(BAR_WIDTHS[-1], width - len(words) - 2)
+        if not bar or self.done is None or not self.total or room not in BAR_WIDTHS:
+            return words
+        filled = min(room, room * self.done // self.total)
+        return self._joined(f"{bar[0] * filled}{bar[1] * (room - filled)} ")
 
-    def _count(self, bar: str) -> str:
-        if self.done is None or not self.total:
-            return ""
-        filled = min(BAR_WIDTH, BAR_WIDTH * self.done // self.total)
-        drawn = f"{bar[0] * filled}{bar[1] * (BAR_WIDTH - filled)} " if bar else ""
-        return f"{drawn}{self.done}/{self.total}"
+    def _joined(self, bar: str) -> str:
+        count = f"{bar}{self.done}/{self.total}" if self.done is not None and self.total else ""
+        return printable("  ".join(part for part in (self.what, count, self._times(), self._last()) if part))
 
     def _times(self) -> str:
         left = self.left()

@@ -96,7 +96,8 @@ class ProgressLine:
 
     def _draw(self) -> None:
         can_draw = "utf" in (getattr(sys.stderr, "encoding", None) or "").lower()
-        line = fitted(self.activity.line(bar=BARS[not can_draw]), _width())
+        width = _width()
+        line = fitted(self.activity.line(bar=BARS[not can_draw], width=width), width)
         faint, plain = ("", "") if os.environ.get("NO_COLOR") else FAINT
         _write(f"\r{faint}{line}{plain}{REST_OF_LINE}")
         self._drawn = True
