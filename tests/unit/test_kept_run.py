@@ -169,14 +169,14 @@ def test_a_load_for_the_network_is_summed_up(capsys: pytest.CaptureFixture[str],
     out = shown(capsys, TRAFFIC, *steps, path, ended=ended)
     assert out.startswith(
         "reduced 2 of 200 gradients of 4.00 MB: 400 MB/s while reducing, 4.00 ms a step spent waiting for the network, "
-        "8.00 MB sent by rank 0 gradients went over RDMA"
+        "8.00 MB sent by rank 0, RDMA gradients went over RDMA"
     )
     assert ("kept as runs/1" in out) is ended
 
 
 def test_training_that_is_cut_short_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, STEPS, *step(7, loss=3.25, tokens_per_second=1000.0, step_seconds=0.1), ended=False)
-    assert out == "trained 7 of 200 steps: loss 3.250 → 3.250, 1,000 tokens/s"
+    assert out == "trained 7 of 200 steps: loss 3.250 → 3.250, 1,000 tokens/s in the median"
 
 
 def test_what_ranks_do_between_steps_is_told_once() -> None:
