@@ -52,6 +52,11 @@ def _keys(folder: Path) -> Path:
     return folder / "keys"
 
 
+def kept_records(folder: Path, run: str) -> list[dict[str, Any]]:
+    lines = (folder / "runs" / run / "records.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if "name" in record]
+
+
 def measures(records: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
     """Return what was measured, in a form that two runs can be compared in."""
     return [
@@ -167,6 +172,37 @@ def test_nothing_is_left_when_it_is_ended(two: Servers, tmp_path: Path, number: 
         process.send_signal(number)
         process.wait(SECONDS)
     await_none(f"-p {port}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_was_measured_until_it_was_ended_is_shown(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
+    assert two.servers
+    long = f"-J -t {40 + number} -P 1"
+    write_suite(tmp_path, "test: ping, samples: 5", f"test: iperf3, seconds: {40 + number}", first_port=20750)
+    with start(tmp_path, "bench", "suite.yaml", "-c", "cluster.yaml") as process:
+        await_process(long)
+        process.send_signal(number)
+        out, err = (text.decode() for text in process.communicate(timeout=SECONDS))
+    await_none(long)
+    (run,) = railbed(tmp_path, "runs", "--json").records
+    trials = [one["data"] for one in kept_records(tmp_path, run["id"]) if one["name"] == "trial"]
+    assert [one["done"] for one in trials] == list(range(len(trials)))
+    (total,) = {one["total"] for one in trials}
+    assert total > len(trials) - 1 > 0
+    again = "railbed bench suite.yaml -c cluster.yaml"
+    assert run["next"] == again
+    if number == signal.SIGINT:
+        measured = f"{len(trials) - 1} of {total}"
+        assert "µs rtt" in out
+        assert f"interrupted: {measured} measured" in out
+        assert f"kept in runs/{run['id']}: " in err
+        assert f"{measured} trials measured" in err
+        assert f"railbed report {run['id']} shows it; start again: {again}\n" in err
+    else:
+        assert f"{run['id']} was killed; to continue: {again}\n" in railbed(tmp_path, "runs").out
+    report = railbed(tmp_path, "report", run["id"], "--format", "md", "--output", "-")
+    assert report.code == 0
+    assert "ping" in report.out
 
 
 def test_a_node_that_dies_costs_its_own_pairs_only(three: Servers, tmp_path: Path) -> None:

@@ -177,9 +177,12 @@ def test_ctrl_c_and_kill_end_everything_and_say_so(three: Servers, tmp_path: Pat
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.decode() == "railbed: interrupted\n"
     (run,) = railbed(tmp_path, "runs", "--json").records
     assert run["status"] == "interrupted"
+    said, kept, again = err.decode().splitlines()
+    assert said == "railbed: interrupted"
+    assert kept.startswith(f"  kept in runs/{run['id']}: ")
+    assert again == "  start again: railbed check"
     deadline = time.monotonic() + 15
     while running(tmp_path / "slow-python") and time.monotonic() < deadline:
         time.sleep(0.05)

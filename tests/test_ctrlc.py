@@ -34,15 +34,15 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "then"),
+    ("arguments", "then", "left"),
     [
-        (["check", "reachable", "-c", "local"], ""),
-        (["lab", "up", "--name", "unheard"], ""),
-        (["runs"], "raise ValueError('what a library made of it')"),
+        (["check", "reachable", "-c", "local"], "", "start again: railbed check reachable -c local\n"),
+        (["lab", "up", "--name", "unheard"], "", "the lab unheard was removed again"),
+        (["runs"], "raise ValueError('what a library made of it')", ""),
     ],
     ids=["a verb on devices", "a lab", "another error"],
 )
-def test_a_ctrl_c_that_is_swallowed_is_heard(tmp_path: Path, arguments: list[str], then: str) -> None:
+def test_a_ctrl_c_that_is_swallowed_is_heard(tmp_path: Path, arguments: list[str], then: str, left: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SWALLOWED.format(then=then), *arguments],
         cwd=tmp_path,
@@ -52,7 +52,9 @@ def test_a_ctrl_c_that_is_swallowed_is_heard(tmp_path: Path, arguments: list[str
         check=False,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"railbed: interrupted\n")
+    assert (done.returncode, done.stdout) == (130, b"")
+    assert done.stderr.startswith(b"railbed: interrupted\n"), done.stderr
+    assert left.encode() in done.stderr
     assert not (tmp_path / "cache").exists()
     assert [run["status"] for run in railbed(tmp_path, "runs", "--json").records] in ([], ["interrupted"])
 

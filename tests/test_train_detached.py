@@ -135,7 +135,7 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
         said = terminal.read(until="prompt")
         terminal.hang_up()
         assert terminal.process.wait(SECONDS) == -signal.SIGHUP
-    run = said.split()[0]
+    run = re.search(r"\d{8}-\d{6}-train", said)[0]  # type: ignore[index]
     for command in (f"railbed train --attach {run} ", f"railbed train --stop {run} ", f"railbed report {run} "):
         assert command in said
     about = json.loads((folder / "runs" / run / "run.json").read_text())
@@ -313,6 +313,22 @@ def test_a_run_that_cannot_be_kept_is_told_as_without(folder: Path, tmp_path: Pa
     assert plain == detached
     assert plain.code == 2
     assert "cannot keep the run in runs" in plain.err
+
+
+def test_ctrl_c_after_a_checkpoint_says_how_to_continue(folder: Path) -> None:
+    before = set((folder / "runs").glob("*"))
+    with Terminal([RAILBED, *TRAIN, "--set", "checkpoint.steps=5"], folder, env(folder)) as terminal:
+        terminal.read(until="tokens/s")
+        (run,) = set((folder / "runs").glob("*")) - before
+        eventually(lambda: b'"name":"checkpoint"' in (run / "records.jsonl").read_bytes())
+        terminal.type("\x03")
+        said = terminal.read()
+        assert terminal.process.wait(SECONDS) == 130
+    assert re.search(r"trained \d+ of 100000 steps: loss \d", said), said
+    assert re.search(rf"kept in runs/{run.name}: \d+ records, \d+ of 100000 steps, checkpoint of step \d+", said), said
+    assert f"continue: railbed train --resume {run.name} -c cluster.yaml" in said
+    (about,) = (json.loads(line) for line in call(folder, "runs", "--json").out.splitlines() if run.name in line)
+    assert about["next"] == f"railbed train --resume {run.name} -c cluster.yaml"
 
 
 def test_ctrl_c_before_the_run_began_ends_it(folder: Path) -> None:

@@ -13,12 +13,13 @@ from railbed.model.record import Event, Measurement, Record
 
 def step(number: int) -> list[Record]:
     labels: dict[str, str | int] = {"rank": 0, "step": number}
-    return [Measurement(name=name, value=5.0, unit="1", labels=labels) for name in ("loss", "tokens_per_second")]
+    names = ("loss", "tokens_per_second", "step_seconds")
+    return [Measurement(name=name, value=5.0, unit="1", labels=labels) for name in names]
 
 
 def shown(*records: Record) -> TrainScreen:
-    screen = TrainScreen(steps=2, verbose=False)
-    for record in (*step(1), *records, *step(2)):
+    screen = TrainScreen(verbose=False)
+    for record in (Event(name="training", data={"recipe": {"steps": 2}}), *step(1), *records, *step(2)):
         screen.show(record)
     screen.finish(Path("runs/20260101-120000-train"))
     return screen

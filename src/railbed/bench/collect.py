@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from railbed.bench.account import MEASURED, WHY
 from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
+from railbed.bench.pace import Pace
 from railbed.bench.plan import collective_seconds
 from railbed.bench.suite import Step
 from railbed.errors import DeviceError, OnlyRecorded
@@ -158,6 +159,7 @@ async def collect(
     facts: Mapping[str, DeviceFacts],
     *,
     leave_out: Collection[str] = (),
+    pace: Pace,
 ) -> AsyncGenerator[Record, None]:
     """Measure collectives; the steps of one engine share a job, for loading torch takes longer than measuring."""
     fabric = fabric_of(cluster, facts)
@@ -168,17 +170,24 @@ async def collect(
         return
     for engine in dict.fromkeys(step.engine for step in steps):
         own = [step for step in steps if step.engine == engine]
-        for step in own:
-            yield Event(
-                name="trial", subject="all nodes", message=step.test, data={"seconds": collective_seconds(step)}
-            )
+        to_come = list(own)
+        yield _begun(to_come.pop(0), pace)
         try:
             async with aclosing(_one_job(cluster, fleet, members, fabric, engine, own)) as records:
                 async for record in records:
+                    if to_come and isinstance(record, Measurement) and record.labels["test"] == to_come[0].test:
+                        yield _begun(to_come.pop(0), pace)
                     yield record
         except OnlyRecorded:
             yield _finding("cluster", Verdict.SKIPPED, "collectives", "a recording cannot run a job over all nodes")
             return
+
+
+def _begun(step: Step, pace: Pace) -> Event:
+    """Return the event that an operation is measured; the first of a job includes that its ranks start."""
+    seconds = collective_seconds(step)
+    data = {"seconds": seconds, **pace.begin(step.test, seconds)}
+    return Event(name="trial", subject="all nodes", message=step.test, data=data)
 
 
 async def _one_job(  # noqa: PLR0917  (all that a job needs)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from railbed.bench.account import left_out, unreachable, were_measured
 from railbed.bench.baseline import Baseline
 from railbed.bench.collect import collect
-from railbed.bench.plan import Plan, make_plan
+from railbed.bench.plan import Plan, collective_seconds, make_plan
 from railbed.bench.secondlook import announced, doubtful_ways, second_look
-from railbed.bench.site import PROBES, site_of
+from railbed.bench.site import PROBES, BenchSite, site_of
 from railbed.bench.suite import Suite
 from railbed.bench.trials import Progress, run_trials
 from railbed.bench.verdicts import all_verdicts
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Event, Finding, Measurement, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,14 @@ class Order:
     name: str
     suite: Suite
     baseline: Baseline | None = None
+    progress: list[Progress] = field(default_factory=list)
+    """How far it has come, once it has begun to measure."""
+
+    def judged(self) -> Iterator[Finding]:
+        """Judge what was measured until now: at the end, or where measuring was cut short."""
+        for progress in self.progress:
+            yield from were_measured(progress.tests)
+            yield from all_verdicts(progress.site, progress.measured, self.baseline)
 
 
 async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
@@ -43,20 +51,27 @@ async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     yield _planned(order, plan)
     for omitted in plan.omitted:
         yield left_out(omitted)
-    progress = Progress(site=site, first_port=order.suite.first_port)
+    progress = _begun(order, site, plan)
     async with aclosing(_measure(fleet, plan, progress)) as records:
         async for record in records:
             yield record
     missing = {*site.failed, *progress.gone}
-    async with aclosing(collect(cluster, fleet, plan.collectives, facts, leave_out=missing)) as more:
+    collected = collect(cluster, fleet, plan.collectives, facts, leave_out=missing, pace=progress.pace)
+    async with aclosing(collected) as more:
         async for record in more:
             if isinstance(record, Measurement):
                 progress.measured.append(record)
             yield record
-    for finding in were_measured(progress.tests):
+    for finding in order.judged():
         yield finding
-    for finding in all_verdicts(site, progress.measured, order.baseline):
-        yield finding
+
+
+def _begun(order: Order, site: BenchSite, plan: Plan) -> Progress:
+    progress = Progress(site=site, first_port=order.suite.first_port)
+    progress.pace.plan((trial.step.test, trial.seconds) for trial in plan.trials)
+    progress.pace.plan((step.test, collective_seconds(step)) for step in plan.collectives)
+    order.progress.append(progress)
+    return progress
 
 
 async def _measure(fleet: Fleet, plan: Plan, progress: Progress) -> AsyncGenerator[Record, None]:
@@ -68,6 +83,7 @@ async def _measure(fleet: Fleet, plan: Plan, progress: Progress) -> AsyncGenerat
     again = second_look(plan, doubtful)
     if not again:
         return
+    progress.pace.plan((trial.step.test, trial.seconds) for trial in again)
     yield announced(doubtful, again)
     async with aclosing(run_trials(fleet, again, progress)) as more:
         async for record in more:
@@ -83,7 +99,8 @@ def _planned(order: Order, plan: Plan) -> Event:
 
 async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
     """Read what is to be known of the ports into `facts`."""
-    yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
+    names = [target.name for target in fleet.targets]
+    yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
     async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
         async for told in answers:
             facts[told.device] = told

@@ -9,6 +9,7 @@ from itertools import count
 from railbed.bench.account import measurements, not_measured, subject_of, unreachable
 from railbed.bench.change import NotUndone
 from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
+from railbed.bench.pace import Pace
 from railbed.bench.plan import Flow, Trial, free_ports
 from railbed.bench.site import BenchSite
 from railbed.fleet import Fleet
@@ -35,6 +36,7 @@ class Progress:
     measured: list[Measurement] = field(default_factory=list)
     tests: dict[str, list[str]] = field(default_factory=dict)
     """What was measured, by pair or node."""
+    pace: Pace = field(default_factory=Pace)
 
     def lost(self, flow: Flow) -> str:
         """Return the node of a flow that is left out."""
@@ -53,7 +55,11 @@ async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: Progress) 
             name="trial",
             subject=", ".join(dict.fromkeys(_ways(trial))),
             message=trial.step.test,
-            data={"number": trial.number, "seconds": round(trial.seconds, 2)},
+            data={
+                "number": trial.number,
+                "seconds": round(trial.seconds, 2),
+                **progress.pace.begin(trial.step.test, trial.seconds),
+            },
         )
         for flow, outcome in await _one_trial(fleet, trial, progress):
             if isinstance(outcome, Measured):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from railbed.bench.account import left_out, not_undone, unreachable, were_measured
 from railbed.bench.arms import TOO_FEW, Contest, Side, answer, labelled, summed, unanswered
@@ -23,10 +23,33 @@ from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record
 
 
+@dataclass
+class Ongoing:
+    """An experiment that is being measured: what can be said of it when it is cut short."""
+
+    unanswered: list[Contest] = field(default_factory=list)
+    """Comparisons whose answer is due in this visit."""
+    tests: dict[str, list[str]] = field(default_factory=dict)
+
+    def judged(self) -> Iterator[Record]:
+        """Answer what was measured on both sides until now."""
+        for contest in self.unanswered:
+            if contest.a.values and contest.b.values:
+                yield from answer(contest)
+        yield from were_measured(self.tests)
+
+
 async def compare_arms(
-    cluster: Cluster, fleet: Fleet, experiment: Experiment, name: str, first: FirstVisit | None = None
+    cluster: Cluster,
+    fleet: Fleet,
+    experiment: Experiment,
+    name: str,
+    first: FirstVisit | None = None,
+    *,
+    ongoing: Ongoing | None = None,
 ) -> AsyncGenerator[Record, None]:
     """Run an experiment on a cluster; `first` is the first of two visits, where this is the second."""
+    ongoing = ongoing or Ongoing()
     facts: dict[str, DeviceFacts] = {}
     async with aclosing(read_site(cluster, fleet, facts)) as told:
         async for event in told:
@@ -38,11 +61,14 @@ async def compare_arms(
     yield _planned(name, experiment, contests)
     for omitted in dict.fromkeys(one for side in _sides(contests) for one in (side.plan.omitted if side.plan else ())):
         yield left_out(omitted)
-    progress = Progress(site=site, first_port=experiment.first_port)
+    progress = Progress(site=site, first_port=experiment.first_port, tests=ongoing.tests)
+    progress.pace.plan(_planned_trials(experiment, contests))
+    ongoing.unanswered += contests if experiment.visits == 1 or first is not None else ()
     for contest in contests:
         async with aclosing(_measured(fleet, cluster, experiment, contest, progress, first)) as records:
             async for record in records:
                 yield record
+        ongoing.unanswered = [one for one in ongoing.unanswered if one is not contest]
     if experiment.visits == 2 and first is None and any(contest.a.values for contest in contests):
         yield first_visit_event(name, experiment, contests)
     for finding in were_measured(progress.tests):
@@ -75,6 +101,12 @@ def _planned(name: str, experiment: Experiment, contests: Sequence[Contest]) -> 
     seconds = experiment.repeats * sum(side.plan.seconds for side in sides if side.plan)
     data = {"suite": name, "trials": experiment.repeats * len(sides), "seconds": round(seconds, 1)}
     return Event(name="bench", subject=name, message=f"{name}: about {seconds:.0f} s", data=data)
+
+
+def _planned_trials(experiment: Experiment, contests: Sequence[Contest]) -> Iterator[tuple[str, float]]:
+    for side in _sides(contests):
+        for trial in side.plan.trials if side.plan else ():
+            yield from [(trial.step.test, trial.seconds)] * experiment.repeats
 
 
 async def _measured(  # noqa: PLR0917  (all that a turn needs)

@@ -13,6 +13,7 @@ from railbed.check.site import Site
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
+from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record, Verdict
 
@@ -28,12 +29,16 @@ async def check(
     """Yield an event per device read, then the findings. Extra probes are read for the run's record alone."""
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
-    yield Event(name="reading", message=f"reading {len(fleet.targets)} nodes", data={"devices": len(fleet.targets)})
+    names = [target.name for target in fleet.targets]
+    yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
     async with aclosing(survey(fleet, cluster, probes.values(), every_pair=every_pair)) as answers:
         async for facts in answers:
-            if facts.device not in devices:
-                yield device_read(facts)
+            is_new = facts.device not in devices
             devices[facts.device] = facts
+            if is_new:
+                yield device_read(facts)
+                if len(devices) == len(names):
+                    yield progress("nodes test each other, and counters are read again")
     site = Site(cluster, devices)
     for finding in judge_site(checks, site):
         yield finding

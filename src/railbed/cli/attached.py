@@ -9,14 +9,16 @@ from pathlib import Path
 from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import BUG, INTERRUPTED
 from railbed.cli.screen import JsonScreen, Screen
-from railbed.cli.trainruns import OUTPUT, TRAINING, summary_of, to_attach, to_resume, to_stop, training_run
+from railbed.cli.trainruns import OUTPUT, summary_of, to_attach, to_resume, to_stop, training_run
 from railbed.cli.trainscreen import TrainScreen
+from railbed.cli.trainsummary import KEPT
 from railbed.errors import DeviceError
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 from railbed.store import RunSummary, follow, read_record
 
 MEASUREMENT = b'"kind":"measurement"'
-DRAWN = (b'"name":"loss"', b'"name":"tokens_per_second"')
+FIRST_RANK = b'"rank":0,'
+DRAWN = tuple(f'"name":"{name}"'.encode() for name in KEPT)
 """The measurements that people see; to read all of them takes minutes where a run is days old."""
 
 
@@ -40,7 +42,7 @@ def attached(given: str, *, as_json: bool) -> int:
 
 
 async def _view(folder: Path, *, as_json: bool) -> None:
-    screen: Screen = JsonScreen() if as_json else TrainScreen(steps=await _steps(folder), verbose=False)
+    screen: Screen = JsonScreen() if as_json else TrainScreen(verbose=False)
     with screen:
         async with aclosing(follow(folder)) as lines:
             async for line in lines:
@@ -50,18 +52,8 @@ async def _view(folder: Path, *, as_json: bool) -> None:
         screen.finish(folder)
 
 
-async def _steps(folder: Path) -> int:
-    """Return how many steps a run is to take: its first record says so, which may be yet to come."""
-    async with aclosing(follow(folder)) as lines:
-        async for line in lines:
-            match _record(line):
-                case Event(name=name, data={"recipe": {"steps": int(steps)}}) if name == TRAINING:
-                    return steps
-    return 0
-
-
 def _is_drawn(line: bytes) -> bool:
-    return MEASUREMENT not in line or any(name in line for name in DRAWN)
+    return MEASUREMENT not in line or (FIRST_RANK in line and any(name in line for name in DRAWN))
 
 
 def _record(line: bytes) -> Record | None:

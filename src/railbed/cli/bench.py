@@ -16,7 +16,7 @@ from rich.text import Text
 from railbed.bench import baseline, experiments, suites
 from railbed.bench.catalogue import COLLECTIVES, tool_of
 from railbed.bench.run import Order, bench
-from railbed.bench.versus import compare_arms
+from railbed.bench.versus import Ongoing, compare_arms
 from railbed.bench.visits import read_first_visit
 from railbed.cli.benchnote import Noted
 from railbed.cli.benchscreen import BenchScreen
@@ -86,14 +86,18 @@ def bench_command(
     order = Order(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
 
+    ongoing = Ongoing()
+
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         if question is not None:
-            return compare_arms(site, fleet, question, first.name if first else experiment or "", first)
+            name = first.name if first else experiment or ""
+            return compare_arms(site, fleet, question, name, first, ongoing=ongoing)
         return bench(site, fleet, order)
 
     noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
-    code = perform("bench", site, options, work, must_measure=True, screen=screen, beside=noted.beside)
+    closing = order.judged if question is None else ongoing.judged
+    code = perform("bench", site, options, work, must_measure=True, screen=screen, beside=noted.beside, closing=closing)
     if save and noted.measured:
         _save(kept, noted, site.name)
     if sentence := noted.second_visit(cluster):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from railbed.bench.arms import DIFFERENCE
-from railbed.cli.bar import BarScreen
 from railbed.cli.console import SafeConsole
+from railbed.cli.screen import Screen
 from railbed.cli.tables import STYLES, WIDE, TextScreen
 from railbed.model.amount import number
 from railbed.model.printable import printable
@@ -35,43 +32,31 @@ NAMES = ("arm", "test", "size", "how", "over")
 Group = tuple[str, ...]
 
 
-class BenchScreen(BarScreen):
+class BenchScreen(Screen):
     """Progress on standard error, the table and the findings on standard output."""
 
     def __init__(self, *, verbose: bool) -> None:
+        super().__init__()
         self._verbose = verbose
         self._findings = TextScreen(verbose=verbose, told_before=frozenset({DIFFERENCE}))
         self._out = SafeConsole(highlight=False)
         self._values: dict[Group, dict[str, list[float]]] = {}
         self._answers: list[Text] = []
-        self._left = self._done = 0.0
-        self._current = 0.0
-        self._began: float | None = None
-        self._progress = Progress(
-            TextColumn("measuring"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[left]}  {task.fields[now]}"),
-            console=SafeConsole(stderr=True, highlight=False),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._progress.add_task("", total=1.0, left="", now="")
+        self._trials: tuple[int, int] | None = None
+        """Which trial this is, and of how many."""
 
     def show(self, record: Record) -> None:
-        """Move the bar; keep what is shown in tables."""
+        """Move the progress line; keep what is shown in tables."""
+        self.line.take(record)
         match record:
-            case Event(name="bench", data={"seconds": float(seconds)}):
-                self._left, self._began = seconds, time.monotonic()
-                self._progress.update(self._task, total=max(seconds, 1.0))
-                self._progress.console.print(Text(printable(record.message), style="dim"))
-            case Event(name="second_look", data={"seconds": float(seconds)}):
-                self._left += seconds
-                self._progress.update(self._task, total=self._done + max(self._left, 1.0))
-                self._progress.console.print(Text(printable(record.message), style="yellow"))
-            case Event(name="trial", data={"seconds": float(seconds)}):
-                self._move(seconds, f"{record.message}  {record.subject}")
+            case Event(name="bench"):
+                self.line.say(record.message, "dim")
+            case Event(name="trial", data={"done": int(done), "total": int(total)}):
+                self._trials = done, total
+            case Event(name="second_look"):
+                self.line.say(record.message, "yellow")
             case Event(name="notice" | "node_lost"):
-                self._progress.console.print(Text(printable(f"{record.subject} {record.message}"), style="yellow"))
+                self.line.say(f"{record.subject} {record.message}".strip(), "yellow")
             case Measurement():
                 self._keep(record)
             case Finding(check=check) if check == DIFFERENCE:
@@ -82,7 +67,7 @@ class BenchScreen(BarScreen):
 
     def finish(self, run: Path) -> None:
         """Show the numbers, then what they mean."""
-        self._progress.stop()
+        self.line.stop()
         if self._values:
             self._out.print(self._table())
             self._out.print()
@@ -91,17 +76,12 @@ class BenchScreen(BarScreen):
             self._out.print()
         self._findings.finish(run)
 
-    def _move(self, seconds: float, now: str) -> None:
-        """Go on to the next trial; the time left is what was planned, as much longer as it took so far."""
-        self._done += self._current
-        self._left -= self._current
-        self._current = seconds
-        took = time.monotonic() - (self._began or time.monotonic())
-        pace = max(1.0, took / self._done) if self._done else 1.0
-        minutes, rest = divmod(round(max(0.0, self._left) * pace), 60)
-        self._progress.update(
-            self._task, completed=self._done, left=f"{minutes}:{rest:02d} left", now=printable(now)[:60]
-        )
+    def cut_short(self, run: Path) -> None:
+        """Show what was measured until then, as at the end, and how much of it there is."""
+        self.finish(run)
+        if self._trials:
+            done, total = self._trials
+            self._out.print(Text(f"interrupted: {done} of {total} measured", style="yellow"))
 
     def _keep(self, one: Measurement) -> None:
         labels = one.labels

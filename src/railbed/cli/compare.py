@@ -17,6 +17,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.progress import working
 from railbed.cli.tables import change_line
 from railbed.errors import UsageError
 from railbed.model.printable import printable
@@ -54,8 +55,11 @@ def compare_command(
 
     Example: railbed compare 20260101-120000-bench 20260102-120000-bench --output compared.html
     """
-    first, second = (read(find_run(one)) for one in (before, after))
-    found = compared(first, second)
+    folders = find_run(before), find_run(after)
+    with working(f"reading {folders[0].name} and {folders[1].name}") as activity:
+        first, second = (read(folder) for folder in folders)
+        activity.begin("comparing the runs")
+        found = compared(first, second)
     if as_json and output == STANDARD_OUTPUT:
         raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
     if as_json:

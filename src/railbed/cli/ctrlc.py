@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
+    from types import FrameType
 
 T = TypeVar("T")
 _heard: list[int] = []
+
+
+class Interrupted(Exception):
+    """Ctrl-C, `kill` or a closed terminal ended a verb in order; its notes say what is left of it."""
+
+    def __init__(self, *notes: str) -> None:
+        super().__init__("interrupted")
+        for note in notes:
+            self.add_note(note)
 
 
 def listen() -> None:
@@ -30,15 +40,25 @@ def was_heard() -> bool:
     return bool(_heard)
 
 
-def run_until_ended(work: Coroutine[Any, Any, T]) -> T:
-    """Run something to its end; Ctrl-C, `kill` and a closed terminal cancel it, and are a KeyboardInterrupt then."""
+def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = lambda: None) -> T:
+    """Run something to its end; Ctrl-C, `kill` and a closed terminal cancel it, and are a KeyboardInterrupt then.
+
+    `on_end` is called when that begins: what was started on other machines may take a while to end. It runs in a signal
+    handler, at any moment.
+    """
     import asyncio  # takes longer to load than all of this, and Ctrl-C is to be heard before
 
     async def work_that_is_cancelled() -> T:
         task = asyncio.current_task()
         assert task is not None
+
+        def cancel() -> None:
+            on_end()
+            task.cancel()
+
         for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, cancel)
+        _call_before(on_end)
         return await work
 
     before = signal.getsignal(signal.SIGINT)
@@ -52,8 +72,20 @@ def run_until_ended(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        if before is _hear:
-            signal.signal(signal.SIGINT, _hear)
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _call_before(on_end: Callable[[], None]) -> None:
+    """Have something done first when Ctrl-C is pressed; who is deaf to it stays so."""
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            on_end()
+            handler(number, frame)
+
+        signal.signal(signal.SIGINT, handle)
 
 
 def _hear(number: int, _frame: object) -> None:

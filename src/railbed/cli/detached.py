@@ -38,6 +38,7 @@ class Unseen(Screen):
     """Of a run without a terminal: tells who waits for it that it has begun, and shows nothing; the records say all."""
 
     def __init__(self, waiting: int, inherited: Sequence[int]) -> None:
+        super().__init__(progress=False)
         self._waiting: int | None = waiting
         self._inherited = inherited
         self._run: Path | None = None

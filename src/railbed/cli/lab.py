@@ -75,7 +75,8 @@ def lab_up(
         training=extra == "training",
         arch=arch,
     )
-    records = tell(up(spec), as_json=as_json)
+    left = f"the lab {name} was removed again; `railbed lab down --name {name}` clears it where that was cut short"
+    records = tell(up(spec), as_json=as_json, interrupted=left)
     if not as_json:
         show_up(spec, records, folder.name_option(spec.name))
     return 0
@@ -87,7 +88,7 @@ def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
 
     Example: railbed lab down
     """
-    tell(down(name), as_json=as_json)
+    tell(down(name), as_json=as_json, interrupted="`railbed lab down` again clears what is left")
     return 0
 
 

@@ -6,21 +6,44 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 from railbed.cli.advice import cluster_option
-from railbed.cli.ctrlc import run_until_ended
-from railbed.cli.screen import JsonScreen
+from railbed.cli.ctrlc import Interrupted, run_until_ended
+from railbed.cli.screen import JsonScreen, Screen
 from railbed.lab.model import Spec
+from railbed.model.progress import PROGRESS
 from railbed.model.record import Event, Record
 
-QUIET = ("lab", "lab_up")
+QUIET = ("lab", "lab_up", PROGRESS)
 """Events that are shown in a form of their own."""
 
 
-def tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> Sequence[Event]:
-    """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error."""
-    return run_until_ended(_tell(records, as_json=as_json))
+class LabScreen(Screen):
+    """What happens to a lab, on standard error."""
+
+    def show(self, record: Record) -> None:
+        """Move the progress line, or say what happened."""
+        self.line.take(record)
+        if isinstance(record, Event) and record.name not in QUIET:
+            self.line.say(f"{record.subject}: {record.message}")
+
+    def finish(self, run: Path) -> None:
+        """A lab is no run."""
+
+
+def tell(records: AsyncGenerator[Record, None], *, as_json: bool, interrupted: str = "") -> Sequence[Event]:
+    """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error.
+
+    `interrupted` says what is left of it where Ctrl-C ends it.
+    """
+    screen: Screen = JsonScreen() if as_json else LabScreen()
+    with screen:
+        try:
+            return run_until_ended(_tell(records, screen), screen.line.end)
+        except KeyboardInterrupt:
+            raise Interrupted(interrupted) from None
 
 
 def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
@@ -45,17 +68,13 @@ def show_status(records: Sequence[Event]) -> None:
         sys.stdout.write(_lab_text(event.subject, event.message, event.data))
 
 
-async def _tell(records: AsyncGenerator[Record, None], *, as_json: bool) -> list[Event]:
-    screen = JsonScreen()
+async def _tell(records: AsyncGenerator[Record, None], screen: Screen) -> list[Event]:
     told = [Event(name="start", time=time.time())]
     async with aclosing(records):
         async for record in records:
             assert isinstance(record, Event)
             told.append(record)
-            if as_json:
-                screen.show(record)
-            elif record.name not in QUIET:
-                sys.stderr.write(f"{record.subject}: {record.message}\n")
+            screen.show(record)
     return told
 
 

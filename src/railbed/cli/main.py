@@ -94,24 +94,26 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending)
     """Say what went wrong in one sentence, and return the exit code for it."""
+    notes = getattr(error, "__notes__", [])
     if ctrlc.was_heard() and not isinstance(error, SystemExit):
-        return _complain("interrupted", "", INTERRUPTED)  # whatever a library made of it
+        return _complain("interrupted", "", INTERRUPTED, notes)  # whatever a library made of it
     match error:
         case SystemExit(code=1):  # how typer and rich end when nobody reads on (`railbed … | head`)
             return PIPE
         case SystemExit(code=code):
             return int(code or 0)
-        case KeyboardInterrupt() | typer.Abort():
-            return _complain("interrupted", "", INTERRUPTED)
+        case KeyboardInterrupt() | typer.Abort() | ctrlc.Interrupted():
+            return _complain("interrupted", "", INTERRUPTED, notes)
         case typer.TyperException():
             return _complain(*complaint(error), USER)
         case RailbedError():
-            return _complain(error.message, error.hint, exit_code(error))
+            return _complain(error.message, error.hint, exit_code(error), notes)
         case OSError(errno=errno.ENOSPC | errno.EIO):
             _drop_output()
-            return _complain(f"the output cannot be written: {os_reason(error)}", "", USER)
+            return _complain(f"the output cannot be written: {os_reason(error)}", "", USER, notes)
         case _:
-            return _complain(f"railbed itself failed; the details: {_keep_traceback(error)}", "please report it", BUG)
+            details = _keep_traceback(error)
+            return _complain(f"railbed itself failed; the details: {details}", "please report it", BUG, notes)
 
 
 def _prepare_streams() -> None:
@@ -132,10 +134,12 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _complain(message: str, hint: str, code: int) -> int:
-    sys.stderr.write(f"railbed: {message}\n")
-    if hint:
-        sys.stderr.write(f"  {with_cluster(hint)}\n")
+def _complain(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> int:
+    """Say what went wrong, what to do about it, and what is left of what was begun."""
+    lines = [f"railbed: {message}", *(f"  {line}" for line in (with_cluster(hint), *notes) if line)]
+    with contextlib.suppress(OSError):  # the terminal was closed
+        sys.stderr.write("\n".join(lines) + "\n")
+        sys.stderr.flush()
     return code
 
 

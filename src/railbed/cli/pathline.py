@@ -15,8 +15,8 @@ from railbed.model.record import Event, Verdict
 class PathLine:
     """The newest word on it."""
 
-    def __init__(self, tell: Callable[[Text], None]) -> None:
-        self._tell = tell
+    def __init__(self, say: Callable[[str, str], None]) -> None:
+        self._say = say
         self._latest: Event | None = None
 
     def take(self, event: Event) -> None:
@@ -24,9 +24,9 @@ class PathLine:
         before = self._latest.data["verdict"] if self._latest else None
         self._latest = event
         if event.data["verdict"] != before:
-            self._tell(self._line())
+            self._say(event.message, self._style())
             if remedy := event.data.get("remedy"):
-                self._tell(Text(f"→ {printable(str(remedy))}", style="cyan"))
+                self._say(f"→ {remedy}", "cyan")
 
     @property
     def short(self) -> str:
@@ -36,8 +36,8 @@ class PathLine:
     def finish(self, console: Console) -> None:
         """Say it in full."""
         if self._latest:
-            console.print(self._line())
+            console.print(Text(printable(self._latest.message), style=self._style()))
 
-    def _line(self) -> Text:
+    def _style(self) -> str:
         assert self._latest is not None
-        return Text(printable(self._latest.message), style=STYLES[Verdict(str(self._latest.data["verdict"]))])
+        return STYLES[Verdict(str(self._latest.data["verdict"]))]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 from railbed import clusterfile
 from railbed.cli.advice import advised
-from railbed.cli.ctrlc import run_until_ended
+from railbed.cli.ctrlc import Interrupted, run_until_ended
 from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_code
+from railbed.cli.keptrun import KeptRun
 from railbed.cli.options import Options
 from railbed.cli.screen import Screen, make_screen
 from railbed.cli.site import recording_folder
@@ -18,7 +19,7 @@ from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.private import for_us_alone
 from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
-from railbed.store import OpenRun, open_run
+from railbed.store import OpenRun, Status, open_run
 from railbed.transport.base import Reach, targets_of
 from railbed.transport.reach import live_reach
 from railbed.transport.record import Recorder, recorded
@@ -26,6 +27,8 @@ from railbed.transport.replay import replay_from
 
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 Take = Callable[[Record], None]
+Closing = Callable[[], Iterable[Record]]
+"""Makes the last records of a verb that was cut short, from what it had until then."""
 Beside = Callable[[Path], AbstractContextManager[Take]]
 """Makes more files of a run's records in the run's folder: entered when it begins, left when its end is written."""
 
@@ -41,8 +44,9 @@ def perform(
     must_know: bool = False,
     screen: Screen | None = None,
     beside: Beside | None = None,
+    closing: Closing = tuple,
 ) -> int:
-    """Run a verb on a cluster and return the exit code."""
+    """Run a verb on a cluster and return the exit code; an error that ends it says what is left of the run."""
     text = clusterfile.dumps(cluster)
     if options.record:
         _keep_cluster(options.record, text)
@@ -50,27 +54,51 @@ def perform(
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
         also = [stack.enter_context(beside(run.folder))] if beside else []
         screen.begin(run.folder)
+        kept = KeptRun(run)
+        takers = [run.append, kept.take, *also, screen.show]
         try:
-            outcome = run_until_ended(_loop(cluster, options, work, run, [run.append, *also, screen.show]))
+            outcome = run_until_ended(_loop(cluster, options, work, run, takers), screen.line.end)
             code, reason = outcome.end(all_must_answer=all_must_answer, must_measure=must_measure, must_know=must_know)
         except KeyboardInterrupt:
-            run.finish("interrupted", INTERRUPTED)
-            raise
+            _cut_short(run, "interrupted", INTERRUPTED, screen, takers, closing)
+            raise Interrupted(*kept.notes()) from None
         except BrokenPipeError:
             run.finish("interrupted", PIPE)
             raise
         except RailbedError as error:
             run.append(Event(name="error", message=error.message))
-            run.finish("failed", exit_code(error))
+            _cut_short(run, "failed", exit_code(error), screen, takers, closing)
+            _annotate(error, kept.notes())
             raise
-        except BaseException:
+        except BaseException as error:
             run.finish("failed", BUG)
+            _annotate(error, kept.notes())
             raise
         run.finish("done", code)
         screen.finish(run.folder)
         if must_know and reason:
             screen.conclude(f"exit code {code}: {reason}")
     return code
+
+
+def _cut_short(
+    run: OpenRun, status: Status, code: int, screen: Screen, takers: Sequence[Take], closing: Closing
+) -> None:
+    """Keep and show what can be said of a run that did not come to its end, and write down how it ended."""
+    try:
+        with suppress(OSError):  # a terminal that was closed
+            for record in closing():
+                for take in takers:
+                    take(record)
+    finally:
+        run.finish(status, code)
+    with suppress(OSError):
+        screen.cut_short(run.folder)
+
+
+def _annotate(error: BaseException, notes: Iterable[str]) -> None:
+    for note in notes:
+        error.add_note(note)
 
 
 async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> _Outcome:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.progress import working
 from railbed.errors import UsageError
 from railbed.model.record import Event
 from railbed.report import Document, describe, read
@@ -63,17 +64,21 @@ def report_command(
         raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
     folder = find_run(run)
     path = output or folder / f"{STEM}.{form}"
-    document = describe(read(folder))
-    write_page(path, _written(document, folder, form), hint="" if output else "--output FILE writes it elsewhere")
+    with working(f"reading {folder.name}") as activity:
+        data = read(folder)
+        activity.begin("writing the report")
+        document = describe(data)
+        text = _written(document, folder, form)
+    write_page(path, text, hint="" if output else "--output FILE writes it elsewhere")
     if as_records:
-        data = {
+        about = {
             "file": str(path),
             "format": form,
             "verdict": document.sentence,
             "sections": document.sections,
             "figures": document.figures,
         }
-        sys.stdout.write(to_json(Event(name="report", subject=folder.name, data=data)).decode() + "\n")
+        sys.stdout.write(to_json(Event(name="report", subject=folder.name, data=about)).decode() + "\n")
     elif path != STANDARD_OUTPUT:
         sys.stdout.write(f"{path}\n")
     return 0

@@ -12,11 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.console import SafeConsole
+from railbed.cli.keptrun import next_command
 from railbed.cli.options import JsonOption
 from railbed.errors import UsageError
 from railbed.model.printable import printable
 from railbed.model.record import Verdict
-from railbed.store import RunSummary, list_runs
+from railbed.store import RunSummary, find_run, list_runs
+
+UNFINISHED = {"died": "was killed", "interrupted": "was interrupted", "failed": "failed"}
+MOST_CONTINUED = 3
+"""Of the newest runs that did not come to their end the table is followed by the command that continues."""
 
 RunsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[RUN]…", help="With --clean: remove these alone, by name.")
@@ -53,7 +58,8 @@ def runs_command(
     runs = list_runs()
     if as_json:
         for run in runs:
-            sys.stdout.write(to_json({"kind": "run", **to_dict(run)}).decode() + "\n")
+            line = {"kind": "run", **to_dict(run), "next": _next(run)}
+            sys.stdout.write(to_json(line).decode() + "\n")
         return 0
     if not runs:
         SafeConsole(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
@@ -63,13 +69,21 @@ def runs_command(
         table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
         table.add_row(run.id, Text(printable(run.cluster)), _took(run), run.status, _result(run))
-    SafeConsole(highlight=False).print(table)
+    console = SafeConsole(highlight=False)
+    console.print(table)
+    for run in [run for run in runs if run.status in UNFINISHED][:MOST_CONTINUED]:
+        console.print(Text(printable(f"{run.id} {UNFINISHED[run.status]}; to continue: {_next(run)}")), soft_wrap=True)
     return 0
 
 
 def to_dict(run: RunSummary) -> dict[str, object]:
     """Return a run as a flat record."""
     return {name: getattr(run, name) for name in RunSummary.__dataclass_fields__}
+
+
+def _next(run: RunSummary) -> str:
+    """Return the command that goes on with a run that did not come to its end."""
+    return next_command(run, find_run(run.id)) if run.status in UNFINISHED else ""
 
 
 def _took(run: RunSummary) -> str:

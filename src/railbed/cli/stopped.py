@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from railbed.cli.ctrlc import run_until_ended
 from railbed.cli.exits import OK
+from railbed.cli.progress import working
 from railbed.cli.trainruns import summary_of, to_resume, training_run
 from railbed.errors import DeviceError, UsageError
 from railbed.model.record import Event
@@ -29,7 +30,8 @@ def stopped(given: str, *, as_json: bool) -> int:
     folder, before = training_run(given)
     if before.status == "running":
         _ask(before)
-        run_until_ended(_await_end(folder, before))
+        with working(f"waiting for {before.id} to end its ranks"):
+            run_until_ended(_await_end(folder, before))
     after = summary_of(folder)
     if as_json:
         data = {"was": before.status, "status": after.status, "exit": after.exit}

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.alike import Block, OwnWords, blocks, name_of
-from railbed.cli.bar import BarScreen
 from railbed.cli.console import SafeConsole
+from railbed.cli.screen import Screen
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.model.record import Change, Event, Finding, Record, Verdict
@@ -32,12 +30,13 @@ FEW = 4
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
 
 
-class TextScreen(BarScreen):
+class TextScreen(Screen):
     """A table per node on standard output; progress on standard error."""
 
     def __init__(
         self, *, verbose: bool, told_before: frozenset[str] = frozenset(), cluster: Cluster | None = None
     ) -> None:
+        super().__init__()
         self._verbose = verbose
         self._own = OwnWords(cluster)
         self._told_before = frozenset() if verbose else told_before
@@ -46,36 +45,23 @@ class TextScreen(BarScreen):
         self._started = time.monotonic()
         self._findings: list[Finding] = []
         self._changes: list[Change] = []
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[last]}"),
-            console=SafeConsole(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
 
     def show(self, record: Record) -> None:
-        """Move the progress bar; keep what is shown in groups."""
+        """Move the progress line; keep what is shown in groups."""
+        self.line.take(record)
         match record:
             case Finding():
                 self._findings.append(record)
             case Change():
                 self._changes.append(record)
-            case Event(name="reading", data={"devices": int(total)}):
-                self._progress.add_task("reading", total=total, last="")
-            case Event(name="device_read"):
-                for task in self._progress.task_ids:
-                    self._progress.update(task, advance=1, last=printable(record.subject))
             case Event(name="notice"):
-                self._progress.console.print(Text(printable(record.message), style="yellow"))
+                self.line.say(record.message, "yellow")
             case _:
                 pass
 
     def finish(self, run: Path) -> None:
         """Show the findings by node, the changes, and a summary."""
-        self._progress.stop()
+        self.line.stop()
         for change in self._changes:
             self._out.print(change_line(change))
         groups = grouped(one for one in self._findings if one.check not in self._told_before)

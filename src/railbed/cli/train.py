@@ -24,6 +24,7 @@ from railbed.cli.detached import in_background
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
+from railbed.cli.progress import working
 from railbed.cli.resumed import EarlierRun, earlier_run, site_of
 from railbed.cli.screen import JsonScreen
 from railbed.cli.showenv import show_env
@@ -52,6 +53,7 @@ from railbed.fleet import Fleet
 from railbed.lab.folder import cache_folder
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.progress import progress
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.train import recipes, tokens
 from railbed.train.data import prepare
@@ -113,7 +115,7 @@ def train_command(
     local = all(node.host == "local" for node in site.nodes.values())
     order = replace(order, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
-    screen = unseen or (JsonScreen() if as_json else TrainScreen(steps=order.recipe["steps"], verbose=False))
+    screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
     work = partial(_work, site, order=order, unchecked=unchecked)
     return perform("train", site, options, work, screen=screen, beside=training_files)
 
@@ -125,7 +127,8 @@ def _local_ranks() -> int:
 
 def _order(wanted: Recipe, run: str = "") -> Order:
     """Return what to train: a recipe, under a name of its own where none is given."""
-    prepared = prepare(wanted, cache_folder() / "tokens")
+    with working("preparing the text") as activity:
+        prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
     prompt = tuple(tokens.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return Order(
         run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
@@ -158,6 +161,7 @@ async def _stages(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool)
             async for record in findings:
                 yield record
     if not unchecked:
+        yield progress("reading the memory of the nodes")
         async with aclosing(fit(site, fleet, order)) as estimates:
             async for record in estimates:
                 yield record

@@ -28,7 +28,8 @@ async def discover(
     `before` is the file as it stands, where `existing` already has changes that the user asked for.
     """
     seen: dict[str, Sighting] = {}
-    yield Event(name="reading", message=f"reading {len(fleet.targets)} machines", data={"devices": len(fleet.targets)})
+    hosts = [machines.nodes[target.name].host for target in fleet.targets]
+    yield Event(name="reading", message=f"reading {len(hosts)} machines", data={"devices": len(hosts), "names": hosts})
     async with aclosing(survey(fleet, machines, PROBES)) as answers:
         async for facts in answers:
             if facts.device in seen:

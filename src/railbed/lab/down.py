@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from railbed.lab import folder
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab
+from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 
 
@@ -14,11 +15,13 @@ async def down(name: str | None) -> AsyncGenerator[Record, None]:
     """Take down one lab; without a name, the only one there is."""
     cleared = set()
     async for event in clear_broken():
-        cleared.add(event.subject)
+        if event.name == "notice":
+            cleared.add(event.subject)
         yield event
     if name in cleared or (name is None and cleared and not folder.load_labs()):
         return
     lab = folder.chosen_lab(name)
+    yield progress("ending the nodes", subject=lab.spec.name)
     with folder.locked(lab) as now:
         await take_down(now)
     yield Event(name="lab_down", subject=lab.spec.name, message="down, nothing is left of it")
@@ -30,6 +33,7 @@ async def clear_broken() -> AsyncGenerator[Event, None]:
         yield Event(name="notice", subject=name, message=f"cleared what was left of the lab {name!r}")
     for lab in folder.load_labs():
         if lab.state == "starting" and not folder.is_busy(lab):
+            yield progress("clearing what was left of it", subject=lab.spec.name)
             with folder.locked(lab) as now:
                 await take_down(now)
             yield Event(

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,6 +62,7 @@ async def run(
     check: bool = True,
     seconds: float = COMMAND_SECONDS,
     cwd: Path | None = None,
+    on_start: Callable[[int], None] = lambda _: None,
 ) -> str:
     """Run a program to its end and return what it printed; a failure is told with its own words."""
     program = program_path(command[0])
@@ -77,6 +78,7 @@ async def run(
         start_new_session=True,
         preexec_fn=_end_with_railbed,
     )
+    on_start(process.pid)
     try:
         async with asyncio.timeout(seconds):
             out, err = await process.communicate(stdin.encode() if stdin else None)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from railbed.lab.model import KindName, Lab, LabNode, Spec
 from railbed.lab.netns.kind import NetnsKind
+from railbed.lab.patience import Signs
 from railbed.lab.vm.kind import VmKind
 from railbed.model.cluster import Node
 from railbed.model.record import Event
@@ -29,6 +30,10 @@ class Kind(Protocol):
 
     def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make the machines and start them; yields what is worth telling."""
+        ...
+
+    def signs(self, lab: Lab) -> Signs:
+        """Return how to see that the machines are at work, so that slow ones are waited for."""
         ...
 
     async def destroy(self, lab: Lab) -> None:

@@ -18,13 +18,17 @@ from railbed.lab.down import clear_broken, take_down
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab, Spec, rail_subnet
+from railbed.lab.patience import Patience, Signs
 from railbed.model.cluster import Cluster, Login, Rail, Training
+from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
 
-ANSWER_SECONDS = 180.0
-ASK_SECONDS = 20.0
+QUIET_SECONDS, ANSWER_SECONDS = 180.0, 3600.0
+"""How long to wait for nodes after the last sign of progress, and at most."""
+ASK_SECONDS, LONGEST_ASK_SECONDS = 20.0, 160.0
+"""A login may take so long at first; one that was too slow gets twice the time."""
 PAUSE_SECONDS = 0.05
 
 
@@ -42,7 +46,7 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
                 yield event
         cluster = describe(lab)
         lab.cluster_file.write_text(clusterfile.dumps(cluster), encoding="utf-8")
-        async with aclosing(_until_all_answer(cluster)) as answers:
+        async with aclosing(_until_all_answer(cluster, kind.signs(lab))) as answers:
             async for event in answers:
                 yield event
         yield Event(name="lab_up", subject=spec.name, data={"cluster": str(lab.cluster_file), "nodes": spec.nodes})
@@ -81,20 +85,25 @@ def describe(lab: Lab) -> Cluster:
     )
 
 
-async def _until_all_answer(cluster: Cluster) -> AsyncGenerator[Event, None]:
+async def _until_all_answer(cluster: Cluster, signs: Signs) -> AsyncGenerator[Event, None]:
     """Yield an event for each node that lets us in, and end with the last."""
-    deadline = time.monotonic() + ANSWER_SECONDS
     missing = dict.fromkeys(cluster.nodes, "no answer")
+    patience = Patience(lambda: (len(missing), signs()), quiet=QUIET_SECONDS, most=ANSWER_SECONDS)
+    ask_seconds = ASK_SECONDS
+    yield progress("waiting for the nodes to answer", subject=cluster.name, waiting=list(missing))
     async with live_reach() as reach:
         while missing:
-            async with Fleet(targets_of(cluster), reach, timeout=ASK_SECONDS) as fleet:
+            asked = time.monotonic()
+            async with Fleet(targets_of(cluster), reach, timeout=ask_seconds) as fleet:
                 async for answer in fleet.run(dict.fromkeys(missing, ())):
                     if answer.failure is None:
                         del missing[answer.device]
                         yield Event(name="lab_node_up", subject=answer.device, message="answers")
                     else:
                         missing[answer.device] = answer.failure.reason
-            if missing and time.monotonic() > deadline:
+            if missing and (why := patience.at_end()):
                 name, reason = next(iter(missing.items()))
-                raise HostFault(f"{name} did not come up within {ANSWER_SECONDS:g} s: {reason}")
+                raise HostFault(f"{name} lets nobody in, and {why}: {reason}")
+            if time.monotonic() - asked >= ask_seconds:
+                ask_seconds = min(2 * ask_seconds, LONGEST_ASK_SECONDS)
             await asyncio.sleep(PAUSE_SECONDS if missing else 0)

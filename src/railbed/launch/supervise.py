@@ -20,6 +20,7 @@ from railbed.launch.members import Member, Roster
 from railbed.launch.protocol import SILENCE_SECONDS, Message
 from railbed.launch.ranks import RankWatch
 from railbed.launch.reach import Reach
+from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 
 TICK_SECONDS = 0.25
@@ -104,6 +105,7 @@ class Supervisor:
         if len(self._roster.usable) < self._minimum and seconds:
             missing = self._minimum - len(self._roster.usable)
             yield Event(name="notice", message=f"waiting up to {seconds:g} s for {missing} more nodes")
+            yield progress(f"waiting for {missing} more nodes")
         while len(self._roster.usable) < self._minimum:
             if time.monotonic() >= deadline:
                 raise self._too_few()

@@ -6,6 +6,7 @@ from railbed.store.process import Process, ask_to_end
 from railbed.store.run import (
     OpenRun,
     RunSummary,
+    Status,
     find_run,
     followed,
     is_being_written,
@@ -25,6 +26,7 @@ __all__ = [
     "OpenRun",
     "Process",
     "RunSummary",
+    "Status",
     "ask_to_end",
     "find_run",
     "follow",

@@ -74,6 +74,11 @@ class OpenRun:
         self._verdicts: dict[str, int] = {}
 
     @property
+    def summary(self) -> RunSummary:
+        """What `run.json` says of it now."""
+        return self._summary
+
+    @property
     def raw(self) -> Path:
         """Folder of the raw outputs; it is a recording that `--replay` takes."""
         return self.folder / RAW

@@ -15,7 +15,7 @@ import os
 import shutil
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,15 +53,19 @@ class Prepared:
     """Files in the folders that are no text."""
 
 
-def prepare(recipe: Recipe, cache: Path) -> Prepared:
+Tell = Callable[[str, int, int], None]
+"""Is told what is being done, how much of it is done, and how much it is in all; 0 of 0 where nobody can say."""
+
+
+def prepare(recipe: Recipe, cache: Path, tell: Tell = lambda *_: None) -> Prepared:
     """Tokenise a recipe's text, or find it tokenised; raise DataError where it is no use."""
-    texts, skipped = _texts(recipe.data)
+    texts, skipped = _texts(recipe.data, tell)
     wanted = recipe.model.vocabulary
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
     key = _key(texts, recipe.data, vocabulary)
     folder = cache / f"tokens-{key[:16]}"
     if not _is_whole(folder):
-        _make(folder, key, texts, recipe.data, vocabulary)
+        _make(folder, key, texts, recipe.data, vocabulary, tell=tell)
     about = json.loads((folder / "tokens.json").read_text())
     prepared = Prepared(folder=folder, skipped=skipped, **about)
     _check(prepared, recipe)
@@ -89,10 +93,14 @@ def _check(prepared: Prepared, recipe: Recipe) -> None:
         raise DataError(f"the tokenizer has {prepared.vocabulary} tokens, the model only {wanted}", hint=hint)
 
 
-def _texts(data: Data) -> tuple[dict[str, Path], int]:
+def _texts(data: Data, tell: Tell) -> tuple[dict[str, Path], int]:
     """Return the text files by their hashes, in the order of these, and how many files were passed over."""
+    tell("looking for text", 0, 0)
     files, skipped = _files(data.files)
-    found = {_sha256(path): path for path in files}
+    found: dict[str, Path] = {}
+    for number, path in enumerate(files):
+        tell("reading the text", number, len(files))
+        found[_sha256(path)] = path
     return dict(sorted(found.items())), skipped
 
 
@@ -172,7 +180,7 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int) -> None:
+def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int, *, tell: Tell) -> None:
     """Write the folder beside, and rename it into place."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -183,11 +191,12 @@ def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary
         if data.tokenizer is not None:
             tokenizer = bpe.opened(Path(data.tokenizer))
         else:
+            tell("training a tokenizer on the text", 0, 0)
             pieces = (piece for path in texts.values() for piece in _pieces(path))
             tokenizer = bpe.trained(pieces, vocabulary)
         size = tokenizer.get_vocab_size(with_added_tokens=True)
         dtype = "uint16" if size <= 1 << 16 else "uint32"
-        count = _write(beside / "tokens.bin", texts.values(), tokenizer, dtype)
+        count = _write(beside / "tokens.bin", _counted(texts.values(), tell), tokenizer, dtype)
         about = {
             "hash": key,
             "tokens": count,
@@ -229,6 +238,13 @@ def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) 
         file.flush()
         os.fsync(file.fileno())
     return count
+
+
+def _counted(texts: Collection[Path], tell: Tell) -> Iterator[Path]:
+    """Yield the texts, telling how many are done; of a single large one nobody can say."""
+    for number, text in enumerate(texts):
+        tell("turning the text into tokens", number, len(texts))
+        yield text
 
 
 def _pieces(path: Path) -> Iterator[str]:

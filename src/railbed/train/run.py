@@ -17,12 +17,15 @@ from railbed.launch.members import Member
 from railbed.launch.protocol import Message
 from railbed.launch.ship import Shipped, module_command, own_code, parcel, ship
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
+from railbed.model.amount import size
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 from railbed.train.account import records_of
 from railbed.train.downtime import Downtime
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger, must_be_rdma
+from railbed.train.phases import Phases
 from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
 from railbed.train.resume import resume_point
 from railbed.train.room import room_notices
@@ -64,10 +67,12 @@ class TrainJob:
         self._ledger = ledger
         self._fresh = 0.0
         self._idle = IdleTimes(0)
+        self._phases = Phases(0)
 
     def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks; they go on from the newest state that a member has."""
-        self._idle = IdleTimes(sum(member.ranks for member in members))
+        world = sum(member.ranks for member in members)
+        self._idle, self._phases = IdleTimes(world), Phases(world)
         self._ledger.generation([member.name for member in members])
         return ranks_of(self._course, number, members, self._saved)
 
@@ -81,7 +86,7 @@ class TrainJob:
                 if step < self._course.recipe["steps"]:
                     self._fresh = time.monotonic()
         known = [*self._idle.hear(node, rank, message), *self._ledger.hear(node, rank, message)]
-        return [*records_of(node, rank, message), *known]
+        return [*records_of(node, rank, message), *known, *self._phases.hear(rank, message)]
 
     @property
     def may_regroup(self) -> bool:
@@ -95,13 +100,15 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code = own_code()
     tokens = parcel("tokens", {path.name: path for path in order.tokens.iterdir()} if order.tokens else {})
+    sent = size(sum(sum(one.sizes.values()) for one in (code, tokens)))
+    yield progress(f"putting code and text on the nodes ({sent} each, where it is not there yet)")
     shipped = await ship(fleet, cluster.nodes, cluster.training.workdir, [code, tokens], folder=f"runs/{order.run}")
     for node, error in shipped.failed.items():
         yield Event(name="node_lost", subject=node, message=error.message)
-    if len(shipped.bases) < order.minimum:
-        raise _too_few(cluster, order, shipped)
+    _need_enough(shipped, order)
     for notice in room_notices(order.recipe, order.tokens, shipped.free):
         yield notice
+    yield progress("reading the network cards of the nodes")
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
     if order.transport == "mpi":
         _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
@@ -116,6 +123,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     )
     saved = Saved()
     if order.resumes:
+        yield progress("verifying the checkpoints on the nodes")
         ordered = {name: places[name] for name in cluster.nodes if name in places}
         looks = {name: _run(at, "railbed.train.look", f"{at.folder}/checkpoints") for name, at in ordered.items()}
         async for event in resume_point(fleet, looks, saved, order.resumes, order.recipe["steps"]):
@@ -125,6 +133,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, order.transport, proves=order.proves))
     supervisor = Supervisor(fleet, TrainJob(course, saved, ledger), taking_part, agents, order.minimum)
     downtime = Downtime()
+    yield progress("starting an agent on each node", waiting=[member.name for member in taking_part])
     async with aclosing(supervisor.run()) as records:
         async for record in records:
             yield record
@@ -151,12 +160,15 @@ def _places(  # noqa: PLR0917  (where everything is)
     }
 
 
-def _too_few(cluster: Cluster, order: Order, shipped: Shipped) -> GaveUp:
-    why = "; ".join(f"{node}: {error.message}" for node, error in shipped.failed.items())
-    return GaveUp(
-        f"{len(shipped.bases)} of {len(cluster.nodes)} nodes can train, {order.minimum} are needed ({why})",
-        hint=next((error.hint for error in shipped.failed.values() if error.hint), ""),
-    )
+def _need_enough(shipped: Shipped, order: Order) -> None:
+    """Refuse to begin on fewer nodes than must be left to go on."""
+    if len(shipped.bases) < order.minimum:
+        why = "; ".join(f"{node}: {error.message}" for node, error in shipped.failed.items())
+        nodes = len(shipped.bases) + len(shipped.failed)
+        raise GaveUp(
+            f"{len(shipped.bases)} of {nodes} nodes can train, {order.minimum} are needed ({why})",
+            hint=next((error.hint for error in shipped.failed.values() if error.hint), ""),
+        )
 
 
 def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:

@@ -11,7 +11,9 @@ from railbed.lab.host import need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, management_address, rail_name
 from railbed.lab.netns import cabling, machine, shaping
+from railbed.lab.patience import Signs, no_signs
 from railbed.model.cluster import Node, Port
+from railbed.model.progress import progress
 from railbed.model.record import Event
 
 MOST_NODES = 64
@@ -59,13 +61,19 @@ class NetnsKind:
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
         """Make keys, cables and nodes."""
+        yield progress("laying cables", subject=lab.spec.name)
         machine.write_files(lab)
         await together([make_keys(lab), cabling.lay_cables(lab)])
         write_known_hosts(lab, {node: (self._host(node), 22) for node in lab.nodes})
         await shaping.shape_nodes(lab)
         await shaping.settle_rails(lab)
         yield Event(name="lab_cabled", subject=lab.spec.name, message="cables laid, keys made")
+        yield progress("starting the nodes", subject=lab.spec.name)
         await together(machine.start(lab, node) for node in lab.nodes)
+
+    def signs(self, lab: Lab) -> Signs:  # noqa: ARG002
+        """Namespaces start within seconds."""
+        return no_signs
 
     async def destroy(self, lab: Lab) -> None:
         """End what runs on the nodes, then remove their networks."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 from railbed.lab.host import need_root
+from railbed.lab.steps import Steps
 from railbed.lab.vm import cache, foreign
 from railbed.lab.vm.initrd import make_initrd
 from railbed.lab.vm.recipe import SUITE, Architecture, image_key
@@ -32,33 +33,26 @@ def needed_megabytes(arch: Architecture) -> int:
 async def make_image(arch: Architecture) -> AsyncGenerator[Event, None]:
     """Make the image, telling each step."""
     need_root("making the image of a vm lab, which is done once,")
-    yield Event(name="lab_image", subject="image", message=f"is made once: installing Debian {SUITE}, a minute or two")
+    steps = Steps("image")
+    yield Event(name="lab_image", subject="image", message=f"is made once, from Debian {SUITE}")
     with cache.making(image_folder(arch), (KERNEL, INITRD, DISK)) as new:
-        root, timer = new / "root", Timer()
-        await install(root, arch)
-        yield timer.event("image", "system installed" if arch.is_native else "packages extracted")
+        root = new / "root"
+        yield steps.begin(f"install-{arch.name}", f"installing Debian {SUITE}", usual=90.0)
+        async with aclosing(install(root, arch)) as stages:
+            async for stage in stages:
+                yield steps.go_on(stage)
+        yield steps.end("system installed" if arch.is_native else "packages extracted")
         if not arch.is_native:
-            message = f"setting the packages up in an emulated {arch.name} machine, about ten minutes"
-            yield Event(name="lab_image", subject="image", message=message)
+            message = f"setting the packages up in an emulated {arch.name} machine"
+            yield steps.begin(f"set-up-{arch.name}", message, usual=600.0)
             await foreign.finish(root, new / "scratch", arch)
-            yield timer.event("image", "packages set up")
+            yield steps.end("packages set up")
+        yield steps.begin("configure", "putting the kernel and the configuration in", usual=15.0)
         await slim_modules(root)
         shutil.copyfile(root / f"boot/vmlinuz-{kernel_release(root)}", new / KERNEL)
         (new / INITRD).write_bytes(await asyncio.to_thread(make_initrd, root))
         await asyncio.to_thread(configure, root)
-        yield timer.event("image", "kernel and configuration put in")
+        yield steps.end("kernel and configuration put in")
+        yield steps.begin("disk", "writing the disk", usual=15.0)
         await make_disk(root, new / DISK)
-        yield timer.event("image", "disk written")
-
-
-class Timer:
-    """Measures one step after another."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-
-    def event(self, subject: str, step: str) -> Event:
-        """Return a step that ended now, with its seconds."""
-        now = time.monotonic()
-        seconds, self._since = now - self._since, now
-        return Event(name="lab_image", subject=subject, message=f"{step}, {seconds:.1f} s", data={"seconds": seconds})
+        yield steps.end("disk written")

@@ -17,7 +17,10 @@ from railbed.lab.folder import cache_folder
 from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, rail_name
+from railbed.lab.patience import ProcessSigns, Signs
+from railbed.lab.steps import Steps
 from railbed.lab.vm import cache, faults, machine
+from railbed.lab.vm.hardware import SERIAL_LOG
 from railbed.lab.vm.image import image_folder, needed_megabytes
 from railbed.lab.vm.processor import accelerators, buffer_megabytes, why_emulated
 from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
@@ -97,6 +100,10 @@ class VmKind:
         async with aclosing(prepare(lab.folder, arch, lab.spec.memory, training=lab.spec.training)) as events:
             async for event in events:
                 yield event
+        steps, names = Steps(lab.spec.name), [node.name for node in lab.nodes]
+        yield steps.begin(
+            f"start-{lab.spec.nodes}", "starting the nodes from the saved machine", usual=20.0, waiting=names
+        )
         await make_keys(lab)
         write_known_hosts(lab, {node: (machine.door(node), machine.PORT) for node in lab.nodes})
         machine.start_hub(lab)
@@ -109,8 +116,18 @@ class VmKind:
             for task in starts:
                 task.cancel()
             await asyncio.gather(*starts, return_exceptions=True)
+        steps.remember()
         self._let_go(lab)
         await faults.shape(lab)
+
+    def signs(self, lab: Lab) -> Signs:
+        """Watch the QEMUs."""
+        running = [
+            ProcessSigns(pid, machine.node_folder(lab, node) / SERIAL_LOG)
+            for node in lab.nodes
+            for pid in machine.processes(lab, node)
+        ]
+        return lambda: tuple(one() for one in running)
 
     async def destroy(self, lab: Lab) -> None:
         """End the machines; and remove what an image left that was never finished."""

@@ -11,24 +11,24 @@ import contextlib
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.lab.host import HostFault, end, is_alive, run
+from railbed.lab.host import HostFault, end, run
 from railbed.lab.model import Lab, LabNode
+from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.vm import cache, qmp
 from railbed.lab.vm.hardware import BASE, DISK, IDENTITY, MONITOR, RAM, SAVED, SERIAL_LOG, Cable, Machine, command
 from railbed.lab.vm.identity import write_identity
-from railbed.lab.vm.state import IGNORE_SHARED, hardware_of
+from railbed.lab.vm.state import IGNORE_SHARED, PATIENCE, hardware_of
+from railbed.lab.vm.trouble import Remains, has_panicked, trouble
 
 PORT = 2222
-READY = b"railbed: ready"
+READY = "railbed: ready"
 QEMU_LOG = "qemu.log"
 HUB_LOG = "hub.log"
-READY_SECONDS = 300.0
-RESUME_SECONDS = 60.0
+READY_PAUSE = 0.05
 LEAST_WITH_HUB = 3
 
 
@@ -54,19 +54,20 @@ async def make(lab: Lab, node: LabNode) -> None:
 async def resume(lab: Lab, node: LabNode) -> None:
     """Start a node from the saved machine, and wait until it is itself."""
     state = cache.chosen(lab.folder)
-    started = _start(lab, node, ram=state / RAM)
-    async with _monitor(lab, node, started) as monitor:
-        await monitor.execute("migrate-set-capabilities", capabilities=IGNORE_SHARED)
-        await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state / SAVED))}")
-        await _until_running(monitor, node)
-    await _until_ready(lab, node, started)
+    with _start(lab, node, ram=state / RAM) as started:
+        async with _monitor(started) as monitor:
+            await monitor.execute("migrate-set-capabilities", capabilities=IGNORE_SHARED)
+            await monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state / SAVED))}")
+            await _until_running(monitor, started)
+        await _until_ready(started)
 
 
-async def _until_running(monitor: qmp.Qmp, node: LabNode) -> None:
-    deadline = time.monotonic() + RESUME_SECONDS
+async def _until_running(monitor: qmp.Qmp, started: Started) -> None:
+    patience = started.patience()
     while (status := (await monitor.execute("query-status"))["status"]) != "running":
-        if time.monotonic() > deadline:
-            raise HostFault(f"{node.name} did not go on from the saved machine: it is {status}")
+        if why := patience.at_end():
+            name = started.remains().name
+            raise HostFault(f"{name} did not go on from the saved machine: QEMU says it is {status}, and {why}")
         if status == "paused":
             await monitor.execute("cont")
         await asyncio.sleep(0.02)
@@ -74,24 +75,70 @@ async def _until_running(monitor: qmp.Qmp, node: LabNode) -> None:
 
 async def boot(lab: Lab, node: LabNode) -> None:
     """Start a node from its disk, and wait until it is ready."""
-    await _until_ready(lab, node, _start(lab, node, ram=None))
+    with _start(lab, node, ram=None) as started:
+        await _until_ready(started)
 
 
 def start_hub(lab: Lab) -> None:
     """Start the hub where there has to be one and is none."""
     if lab.spec.nodes >= LEAST_WITH_HUB and not _processes(lab, _hub_tag(lab)):
         arguments = [_hub_tag(lab), str(lab.spec.nodes), str(lab.spec.rails)]
-        _detach(lab, [sys.executable, "-P", "-m", "railbed.lab.vm.hub", *arguments], lab.folder / HUB_LOG)
+        hub = [sys.executable, "-P", "-m", "railbed.lab.vm.hub", *arguments]
+        _forget(_detach(lab, hub, lab.folder / HUB_LOG))
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
-    pid: int
+class Started:
+    """A QEMU that was just started, until its node is ready."""
+
+    lab: Lab
+    node: LabNode
+    process: subprocess.Popen[bytes]
     seen: int
     """How much the console had said before."""
 
+    @property
+    def folder(self) -> Path:
+        """Where the files of its machine lie."""
+        return node_folder(self.lab, self.node)
 
-def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> _Started:
+    def console(self) -> str:
+        """Return what the console has said since the start."""
+        log = self.folder / SERIAL_LOG
+        return log.read_bytes()[self.seen :].decode(errors="replace") if log.exists() else ""
+
+    def has_ended(self) -> bool:
+        """Whether QEMU is gone."""
+        return self.process.poll() is not None
+
+    def patience(self) -> Patience:
+        """Return how long to wait for it."""
+        quiet, most = PATIENCE[hardware_of(cache.chosen(self.lab.folder)).accelerator]
+        return Patience(ProcessSigns(self.process.pid, self.folder / SERIAL_LOG), quiet=quiet, most=most)
+
+    def remains(self) -> Remains:
+        """Return what there is to find out what went wrong."""
+        try:
+            said = (self.folder / QEMU_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            said = []
+        return Remains(
+            name=self.node.name,
+            console=self.console(),
+            folder=self.folder,
+            exit=self.process.poll(),
+            qemu_said=said,
+        )
+
+    def trouble(self, waited: str = "") -> HostFault:
+        """Return the error that says why it is not ready."""
+        again = f"where this stays so, remove {cache.chosen(self.lab.folder)}: it is made anew"
+        return trouble(self.remains(), waited, again)
+
+
+@contextlib.contextmanager
+def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> Iterator[Started]:
+    """Start a QEMU, and watch it until its node is ready."""
     machine = describe(lab, node, ram=ram)
     folder = node_folder(lab, node)
     for path in _sockets(lab, node):
@@ -101,8 +148,11 @@ def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> _Started:
     (folder / QEMU_LOG).unlink(missing_ok=True)
     log = folder / SERIAL_LOG
     seen = log.stat().st_size if log.exists() else 0
-    pid = _detach(lab, [*command(machine), *(["-incoming", "defer"] if ram else [])], folder / QEMU_LOG)
-    return _Started(pid, seen)
+    process = _detach(lab, [*command(machine), *(["-incoming", "defer"] if ram else [])], folder / QEMU_LOG)
+    try:
+        yield Started(lab, node, process, seen)
+    finally:
+        _forget(process)
 
 
 def describe(lab: Lab, node: LabNode, *, ram: Path | None) -> Machine:
@@ -120,10 +170,10 @@ def describe(lab: Lab, node: LabNode, *, ram: Path | None) -> Machine:
     )
 
 
-def _detach(lab: Lab, arguments: list[str], log: Path) -> int:
+def _detach(lab: Lab, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a process that goes on when railbed ends."""
     with log.open("ab") as output:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             arguments,
             cwd=lab.folder,
             stdin=subprocess.DEVNULL,
@@ -131,45 +181,34 @@ def _detach(lab: Lab, arguments: list[str], log: Path) -> int:
             stderr=output,
             start_new_session=True,
         )
-    # It is not ours to wait for; Python need not complain when it forgets it.
-    process.returncode = 0
-    return process.pid
+
+
+def _forget(process: subprocess.Popen[bytes]) -> None:
+    """Leave a process to itself: it is not ours to wait for, and Python need not complain when it forgets it."""
+    if process.poll() is None:
+        process.returncode = 0
 
 
 @contextlib.asynccontextmanager
-async def _monitor(lab: Lab, node: LabNode, started: _Started) -> AsyncIterator[qmp.Qmp]:
+async def _monitor(started: Started) -> AsyncIterator[qmp.Qmp]:
     """Connect to a QEMU that is starting; where it ended, what it said is the error."""
     try:
-        async with qmp.connected(node_folder(lab, node) / MONITOR, ended=lambda: not is_alive(started.pid)) as monitor:
+        async with qmp.connected(started.folder / MONITOR, ended=started.has_ended) as monitor:
             yield monitor
     except HostFault as error:
-        if not is_alive(started.pid):
-            raise _ended(lab, node) from error
+        if started.has_ended():
+            raise started.trouble() from error
         raise
 
 
-async def _until_ready(lab: Lab, node: LabNode, started: _Started) -> None:
+async def _until_ready(started: Started) -> None:
     """Wait until the console says so. Asking its SSH instead would make it start a process each time."""
-    deadline = time.monotonic() + READY_SECONDS
-    log = node_folder(lab, node) / SERIAL_LOG
-    while READY not in (said := log.read_bytes()[started.seen :] if log.exists() else b""):
-        if not is_alive(started.pid):
-            raise _ended(lab, node)
-        if time.monotonic() > deadline:
-            last = said.decode(errors="replace").strip().rpartition("\n")[2]
-            raise HostFault(f"{node.name} was not ready within {READY_SECONDS:g} s; the last it said: {last}")
-        await asyncio.sleep(0.05)
-
-
-def _ended(lab: Lab, node: LabNode) -> HostFault:
-    try:
-        lines = (node_folder(lab, node) / QEMU_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    except OSError:
-        lines = []
-    return HostFault(
-        f"{node.name} ended: {lines[-1] if lines else 'QEMU said nothing'}",
-        hint=f"where this stays so, remove {cache.chosen(lab.folder)}: it is made anew",
-    )
+    patience = started.patience()
+    while READY not in (said := started.console()):
+        why = patience.at_end()
+        if why or started.has_ended() or has_panicked(said):
+            raise started.trouble(why)
+        await asyncio.sleep(READY_PAUSE)
 
 
 def hide_sockets(lab: Lab, node: LabNode) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import fnmatch
 import os
 import shlex
 import shutil
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from railbed.lab.host import HostFault, run
+from railbed.lab.patience import Patience, size_of
 from railbed.lab.vm.recipe import (
     DISK_MEGABYTES,
     GUEST,
@@ -20,7 +23,10 @@ from railbed.lab.vm.recipe import (
     Architecture,
 )
 
-INSTALL_SECONDS = 900.0
+INSTALL_SECONDS, QUIET_SECONDS = 7200.0, 600.0
+"""The longest that installing may take, and how long it may be silent: a slow mirror is no fault."""
+LOOK_SECONDS = 1.0
+STAGE = "I: "
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 WITHOUT = ("doc", "man", "locale", "info", "lintian")
@@ -37,18 +43,42 @@ NO_SPACE = "No space left on device"
 STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service", "railbed-warm.service")
 
 
-async def install(root: Path, arch: Architecture) -> None:
+async def install(root: Path, arch: Architecture) -> AsyncGenerator[str, None]:
     """Install the packages and unpack the kernel; packages for another processor are extracted, but not set up.
+
+    Yields each stage in the installer's own words.
 
     Mounts and processes are in namespaces of their own: however this ends, none is left.
     """
     log = root.with_suffix(".log")
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     script = 'log=$1; shift; exec "$@" >"$log" 2>&1'
+    command = [*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root, arch)]
+    installing = asyncio.create_task(run(command, seconds=INSTALL_SECONDS))
+    last = ""
+    patience = Patience(lambda: size_of(log), quiet=QUIET_SECONDS, most=INSTALL_SECONDS)
     try:
-        await run([*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root, arch)], seconds=INSTALL_SECONDS)
+        while not (await asyncio.wait({installing}, timeout=LOOK_SECONDS))[0]:
+            if (now := stage(log)) != last:
+                yield now
+                last = now
+            if why := patience.at_end():
+                raise HostFault(f"{why}; the last it said: {complaint(log)}")
+        await installing
     except HostFault as error:
-        raise _why(complaint(log) or error.message, root) from error
+        raise _why(complaint(log) if installing.done() and complaint(log) else error.message, root) from error
+    finally:
+        installing.cancel()
+        await asyncio.gather(installing, return_exceptions=True)
+
+
+def stage(log: Path) -> str:
+    """Return what the installer does right now, as its log says."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    return next((line.removeprefix(STAGE).rstrip(" .") for line in reversed(lines) if line.startswith(STAGE)), "")
 
 
 def _why(words: str, root: Path) -> HostFault:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from railbed.errors import DeviceError
 from railbed.lab.host import HostFault, run
+from railbed.lab.patience import Patience, ProcessSigns
+from railbed.lab.steps import Steps
 from railbed.lab.vm import cache, qmp
 from railbed.lab.vm.hardware import (
     BASE,
@@ -32,19 +34,22 @@ from railbed.lab.vm.hardware import (
     Machine,
     command,
 )
-from railbed.lab.vm.image import DISK, Timer, image_folder, make_image
+from railbed.lab.vm.image import DISK, image_folder, make_image
 from railbed.lab.vm.processor import accelerators, fingerprint
 from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
+from railbed.lab.vm.trouble import Remains, has_panicked, trouble
+from railbed.model.progress import progress
 from railbed.model.record import Event
 
 Part = tuple[Path, Callable[[], AsyncGenerator[Event, None]]]
 OLDEST_QEMU = (7, 2)
 WAITING = "railbed: waiting for an identity"
-BOOT_SECONDS = {"kvm": 60.0, "tcg": 400.0}
-"""A machine that trains loads torch before it is saved, and may take twice as long."""
+USUAL_SECONDS = {"kvm": 15.0, "tcg": 90.0}
+PATIENCE = {"kvm": (60.0, 900.0), "tcg": (240.0, 7200.0)}
+"""Seconds to wait for a machine after its last sign of progress, and at most."""
 SETTLE_SECONDS = 2.0
-SAVE_SECONDS = 60.0
+SAVE_SECONDS = 300.0
 IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
 """Memory that lies in a file is not saved once more."""
 
@@ -53,7 +58,7 @@ async def prepare(lab_folder: Path, arch: Architecture, memory: int, *, training
     """Choose the saved machine that a lab goes on from, and make what is missing for it."""
     version = await qemu_version(arch)
     if cache.is_busy():
-        yield Event(name="lab_image", subject="image", message="another railbed works on it: waiting")
+        yield progress("another railbed works on it: waiting", subject="image")
     async with cache.locked():
         made = False
         for folder, make in _parts(arch, training=training):
@@ -125,7 +130,10 @@ async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, 
     bad = state.with_suffix(".bad")
     if bad.exists():
         return
-    timer = Timer()
+    steps, emulated = Steps("image"), hardware.accelerator != "kvm"
+    usual = USUAL_SECONDS[hardware.accelerator] * (2 if hardware.training else 1)
+    how = "booting it once to be saved" + (" (emulated)" if emulated else "")
+    yield steps.begin(f"boot-{hardware.arch}-{state.name.rpartition('-')[0]}", how, usual=usual)
     try:
         with cache.making(state, (RAM, SAVED, BASE)) as new:
             await _boot_and_save(new, hardware)
@@ -133,9 +141,9 @@ async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, 
         if hardware.accelerator != "kvm":
             raise
         bad.write_text(f"{error.message}\n", encoding="utf-8")
-        yield timer.event("image", "KVM does not boot here, software emulation is used")
+        yield Event(name="notice", subject="image", message="KVM does not boot here, software emulation is used")
         return
-    yield timer.event("image", "booted and saved")
+    yield steps.end("booted and saved")
 
 
 def _machine(image: Path, hardware: Hardware) -> Machine:
@@ -146,16 +154,19 @@ def _machine(image: Path, hardware: Hardware) -> Machine:
 
 async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
     image = image_folder(architecture(hardware.arch))
-    seconds = BOOT_SECONDS[hardware.accelerator] * (2 if hardware.training else 1)
     with (folder / IDENTITY).open("wb") as file:
         os.truncate(file.fileno(), IDENTITY_BYTES)
     # Named relative to the overlay, which moves.
     backing = f"../../{DISK}"
     await run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", backing, "-F", "raw", str(folder / BASE)])
-    machine = asyncio.create_task(run(command(_machine(image, hardware)), cwd=folder, seconds=seconds + 60))
+    quiet, most = PATIENCE[hardware.accelerator]
+    pids: list[int] = []
+    qemu = run(command(_machine(image, hardware)), cwd=folder, seconds=2 * most, on_start=pids.append)
+    machine = asyncio.create_task(qemu)
     try:
         async with qmp.connected(folder / MONITOR, ended=machine.done) as monitor:
-            await _until_waiting(machine, folder / SERIAL_LOG, seconds)
+            signs = ProcessSigns(pids[0], folder / SERIAL_LOG)
+            await _until_waiting(machine, folder, Patience(signs, quiet=quiet, most=most))
             await asyncio.sleep(SETTLE_SECONDS)
             await monitor.execute("stop")
             await monitor.execute("migrate-set-capabilities", capabilities=IGNORE_SHARED)
@@ -174,15 +185,14 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
             await machine
 
 
-async def _until_waiting(machine: asyncio.Task[str], log: Path, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+async def _until_waiting(machine: asyncio.Task[str], folder: Path, patience: Patience) -> None:
     while not machine.done():
-        said = _text(log)
+        said = _text(folder / SERIAL_LOG)
         if WAITING in said:
             return
-        if time.monotonic() > deadline:
-            last = next((line for line in reversed(said.splitlines()) if line.strip()), "nothing")
-            raise HostFault(f"the image did not boot within {seconds:g} s; the last it said: {last.strip()}")
+        why = patience.at_end()
+        if why or has_panicked(said):
+            raise trouble(Remains(name="the image", console=said, folder=folder), why)
         await asyncio.sleep(0.1)
     await machine
     raise HostFault("the image switched itself off while it booted")

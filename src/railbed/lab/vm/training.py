@@ -19,8 +19,9 @@ from pathlib import Path, PurePosixPath
 
 from railbed.errors import ToolMissing
 from railbed.lab.host import HostFault, need_root, run
+from railbed.lab.steps import Steps
 from railbed.lab.vm import cache
-from railbed.lab.vm.image import DISK, Timer, image_folder
+from railbed.lab.vm.image import DISK, image_folder
 from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS, Architecture
 from railbed.model.record import Event
 
@@ -60,21 +61,24 @@ async def make_training(arch: Architecture) -> AsyncGenerator[Event, None]:
     """Make the disk, telling each step."""
     need_root("making the training disk of a vm lab, which is done once,")
     what = ", ".join(wheel.partition("=")[0] for wheel in WHEELS)
-    yield Event(name="lab_image", subject="training", message=f"is made once: getting {what}")
+    yield Event(name="lab_image", subject="training", message="is made once")
     image = image_folder(arch)
     with cache.making(training_folder(image, training_key(arch)), (LAYER,)) as new:
-        timer, wheels, root = Timer(), new / "wheels", new / "root"
+        steps, wheels, root = Steps("training"), new / "wheels", new / "root"
+        yield steps.begin("wheels", f"getting {what}", usual=60.0)
         await _download(wheels, arch)
-        yield timer.event("training", "wheels are here")
+        yield steps.end("wheels are here")
+        yield steps.begin("unpack", "unpacking and compiling", usual=90.0)
         root.mkdir()
         # The files of a node are there so that its own Python compiles what it will run.
         await run(["debugfs", "-R", f"rdump / {root}", str(image / DISK)], seconds=300)
         environment = root / TRAINING.lstrip("/")
         await asyncio.to_thread(_unpack_all, wheels, environment)
         await _compile(root, arch)
-        yield timer.event("training", "unpacked and compiled")
+        yield steps.end("unpacked and compiled")
+        yield steps.begin("training-disk", "writing the disk", usual=20.0)
         await _make_disk(environment, new / LAYER)
-        yield timer.event("training", "disk written")
+        yield steps.end("disk written")
 
 
 async def _download(folder: Path, arch: Architecture) -> None:

@@ -208,14 +208,17 @@ class Training:
         if self.saver:
             if self.saver.last_step < self.settings.steps:
                 self.saver.save(self.settings.steps)
+            self.messages.phase = "saving"
             self.saver.wait()
         if self.job.rank != 0:
             return
         if self.job.sample_tokens:
+            self.messages.phase = "sampling"
             prompt = self.job.prompt or (self.tokens.end_of_text,)
             tokens = generate(self.model, prompt, self.job.sample_tokens, seed=self.settings.seed)
             self.messages.send("sample", step=self.settings.steps, tokens=tokens)
         if self.job.export:
+            self.messages.phase = "exporting"
             self._export(Path(self.job.export))
 
     def _export(self, folder: Path) -> None:

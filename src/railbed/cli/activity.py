@@ -1,0 +1,188 @@
+"""What a verb is doing, understood from its records: how much is done, what is waited for, how long it will take."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from railbed.model.printable import printable
+from railbed.model.record import Event, Measurement, Record
+
+STEPS_AVERAGED = 100
+MOST_NAMED = 4
+"""More names than these are counted: the line is one line."""
+TRAINING = "training"
+BAR_WIDTHS = range(5, 17)
+"""A bar takes what the words leave of the line, and where that is too little there is none."""
+
+
+@dataclass
+class Activity:
+    """The present activity; `clock` tells monotonic seconds."""
+
+    clock: Callable[[], float] = time.monotonic
+    what: str = ""
+    detail: str = ""
+    done: int | None = None
+    total: int | None = None
+    usual: float | None = None
+    waiting: list[str] = field(default_factory=list)
+    ending: bool = False
+    """It was interrupted, and what it began is being ended."""
+    _began: float = 0.0
+    _steps: int = 0
+    _paces: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_AVERAGED))
+    _left: float | None = None
+    _left_at: float = 0.0
+    _expected: float | None = None
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def begin(
+        self,
+        what: str,
+        *,
+        detail: str = "",
+        done: int | None = None,
+        total: int | None = None,
+        usual: float | None = None,
+        waiting: Collection[str] = (),
+    ) -> None:
+        """Begin an activity; one of the same name goes on, and its time with it."""
+        if what != self.what:
+            self._began = self.clock()
+        self.what, self.detail, self.done, self.total, self.usual = what, detail, done, total, usual
+        self.waiting = list(waiting)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """Begin an activity, or note how far it has come; 0 of 0 where nobody can say."""
+        self.begin(what, done=done if total else None, total=total or None)
+
+    def expect(self, left: float | None, current: float | None = None) -> None:
+        """Note how many seconds are left, of which at most `current` belong to what is done right now."""
+        self._left, self._left_at, self._expected = left, self.clock(), current
+
+    def take(self, record: Record) -> None:
+        """Learn from a record."""
+        match record:
+            case Measurement(name="step_seconds", value=float(seconds), labels={"rank": 0, "step": int(step)}):
+                self._take_step(step, seconds)
+            case Event():
+                if record.subject in self.waiting:
+                    self.waiting.remove(record.subject)
+                self._take_event(record)
+
+    def _take_event(self, event: Event) -> None:
+        data = event.data
+        match event.name:
+            case "progress":
+                where = f"{event.subject}: " if event.subject else ""
+                self.begin(
+                    f"{where}{event.message}",
+                    detail=str(data.get("detail", "")),
+                    done=_whole(data.get("done")),
+                    total=_whole(data.get("total")),
+                    usual=_number(data.get("usual")),
+                    waiting=_names(data.get("waiting")),
+                )
+                self.expect(_number(data.get("left")))
+            case "reading":
+                names = _names(data.get("names"))
+                self.begin("reading", done=0, total=_whole(data.get("devices")), waiting=names)
+            case "device_read" if self.done is not None:
+                self.done += 1
+            case "trial":
+                self._take_trial(event)
+            case "generation":
+                self.begin("starting the ranks")
+            case "restart":
+                self.begin("ending the ranks to start them anew")
+            case "training":
+                recipe = data.get("recipe")
+                self._steps = _whole(recipe.get("steps")) or 0 if isinstance(recipe, dict) else 0
+
+    def _take_trial(self, event: Event) -> None:
+        data = event.data
+        self.begin(
+            "measuring",
+            detail=f"{event.message} {event.subject}",
+            done=_whole(data.get("done")),
+            total=_whole(data.get("total")),
+        )
+        self.expect(_number(data.get("left")), _number(data.get("expected")))
+
+    def _take_step(self, step: int, seconds: float) -> None:
+        self._paces.append(seconds)
+        self.begin("step", detail=self.detail if self.what == "step" else "", done=step, total=self._steps or None)
+        if self._steps:
+            pace = sum(self._paces) / len(self._paces)
+            self.expect(max(0, self._steps - step) * pace, pace)
+
+    def left(self) -> float | None:
+        """Return the seconds that are left, as estimated.
+
+        What takes longer than expected does not use up the time of the rest: it says that the rest will, too, as far as
+        one of so many says something about the others.
+        """
+        if self._left is None:
+            return None
+        passed = self.clock() - self._left_at
+        if not self._expected or passed <= self._expected:
+            return max(0.0, self._left - passed)
+        done = self.done or 0
+        return max(0.0, self._left - self._expected) * (done + passed / self._expected) / (done + 1)
+
+    def elapsed(self) -> float:
+        """Return the seconds since this activity began."""
+        return self.clock() - self._began
+
+    def line(self, *, bar: str = "", width: int = 0) -> str:
+        """Return the activity as one line; `bar` has the characters for what is done and for what is not."""
+        if self.ending:
+            return f"ending what runs, {span(self.elapsed())}: Ctrl-C again ends at once"
+        words = self._joined("")
+        room = min(BAR_WIDTHS[-1], width - len(words) - 2)
+        if not bar or self.done is None or not self.total or room not in BAR_WIDTHS:
+            return words
+        filled = min(room, room * self.done // self.total)
+        return self._joined(f"{bar[0] * filled}{bar[1] * (room - filled)} ")
+
+    def _joined(self, bar: str) -> str:
+        count = f"{bar}{self.done}/{self.total}" if self.done is not None and self.total else ""
+        return printable("  ".join(part for part in (self.what, count, self._times(), self._last()) if part))
+
+    def _times(self) -> str:
+        left = self.left()
+        if left is not None:
+            return f"{span(self.elapsed())}, about {span(left)} left"
+        return span(self.elapsed()) + (f" (usually {span(self.usual)})" if self.usual else "")
+
+    def _last(self) -> str:
+        names = self.waiting
+        if not names or (self.total and len(names) == self.total):
+            return self.detail
+        more = f" and {len(names) - MOST_NAMED + 1} more" if len(names) > MOST_NAMED else ""
+        shown = names if not more else names[: MOST_NAMED - 1]
+        return f"waiting for {', '.join(shown)}{more}"
+
+
+def span(seconds: float) -> str:
+    """Return a time as a clock shows it: `1:05`, `2:00:00`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _names(value: object) -> list[str]:
+    return [str(name) for name in value] if isinstance(value, list | tuple) else []

@@ -1,0 +1,71 @@
+"""Steps that take long: announced with how long they usually take on this machine, which is remembered in the cache."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from railbed.lab.folder import cache_folder
+from railbed.model.progress import progress
+from railbed.model.record import Event
+from railbed.store import write_atomically
+
+
+class Steps:
+    """One step after another, about one subject."""
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+        self._name = self._message = ""
+        self._usual = 0.0
+        self._since = time.monotonic()
+
+    def begin(self, name: str, message: str, *, usual: float, waiting: Collection[str] = ()) -> Event:
+        """Begin a step; `usual` is how long it takes where this machine has not done it yet."""
+        self._name, self._message, self._since = name, message, time.monotonic()
+        self._usual = usual_seconds(name, usual)
+        return progress(message, subject=self._subject, usual=self._usual, waiting=waiting)
+
+    def go_on(self, detail: str) -> Event:
+        """Say what the step does right now."""
+        return progress(self._message, subject=self._subject, detail=detail, usual=self._usual)
+
+    def end(self, message: str) -> Event:
+        """End the step, and remember how long it took."""
+        seconds = self.remember()
+        data = {"seconds": seconds}
+        return Event(name="lab_image", subject=self._subject, message=f"{message}, {seconds:.1f} s", data=data)
+
+    def remember(self) -> float:
+        """Remember how long the step took, and return it."""
+        seconds = time.monotonic() - self._since
+        _remember(self._name, seconds)
+        return seconds
+
+
+def usual_seconds(name: str, otherwise: float) -> float:
+    """Return how long a step took when it was last done here."""
+    seconds = _durations().get(name)
+    return round(seconds if seconds is not None else otherwise, 1)
+
+
+def _remember(name: str, seconds: float) -> None:
+    """Keep how long a step took; where that cannot be written, it is not missed."""
+    with suppress(OSError):
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_file(), json.dumps({**_durations(), name: round(seconds, 1)}, indent=1).encode())
+
+
+def _file() -> Path:
+    return cache_folder() / "durations.json"
+
+
+def _durations() -> dict[str, float]:
+    try:
+        known = json.loads(_file().read_text(encoding="utf-8"))
+        return {str(name): float(seconds) for name, seconds in known.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,37 @@
+"""What a verb is doing right now, as an event: the one form in which every verb reports its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from railbed.model.record import Event
+
+PROGRESS = "progress"
+
+
+def progress(
+    message: str,
+    *,
+    subject: str = "",
+    detail: str = "",
+    done: int | None = None,
+    total: int | None = None,
+    usual: float | None = None,
+    left: float | None = None,
+    waiting: Collection[str] = (),
+) -> Event:
+    """Return the event that a new activity begins, or where it has the same message, that it has come further.
+
+    `usual` is the number of seconds this activity usually takes, `left` the estimate for the verb as a whole.
+    `waiting` names what has not answered yet: each later event with such a subject takes it off the list.
+    """
+    known: dict[str, object] = {
+        "done": done,
+        "total": total,
+        "usual": usual,
+        "left": left,
+        "waiting": list(waiting) or None,
+    }
+    known["detail"] = detail or None
+    data = {name: value for name, value in known.items() if value is not None}
+    return Event(name=PROGRESS, subject=subject, message=message, data=data)

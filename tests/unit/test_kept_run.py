@@ -1,0 +1,195 @@
+"""What is said of a run that ends early: where it is, what it has, and what continues it; and its summary."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+
+import pytest
+
+from railbed.cli.benchscreen import BenchScreen
+from railbed.cli.ctrlc import Interrupted
+from railbed.cli.keptrun import KeptRun, next_command
+from railbed.cli.options import Options
+from railbed.cli.perform import perform
+from railbed.cli.screen import Screen
+from railbed.cli.site import built_in_local
+from railbed.cli.trainscreen import TrainScreen
+from railbed.errors import DeviceError
+from railbed.fleet import Fleet
+from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.store import find_run, list_runs, open_run, read_records, read_run
+from railbed.train.phases import Phases
+
+STEPS = Event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": None}})
+TRAFFIC = Event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": {"gradient_bytes": 4_000_000}}})
+OPTIONS = Options(json=False, record=None, replay=None, timeout=10.0)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def step(number: int, **values: float) -> list[Record]:
+    return [
+        Measurement(name=name, value=value, unit="s", labels={"step": number, "rank": 0, "node": "n1"})
+        for name, value in values.items()
+    ]
+
+
+def trial(done: int, total: int) -> Event:
+    data = {"number": done + 1, "seconds": 1.0, "done": done, "total": total, "left": 1.0, "expected": 1.0}
+    return Event(name="trial", subject="n1 > n2", message="iperf3", data=data)
+
+
+def checkpoint(number: int) -> Event:
+    return Event(name="checkpoint", subject="n1", data={"step": number})
+
+
+def notes(monkeypatch: pytest.MonkeyPatch, words: list[str], *records: Record) -> list[str]:
+    monkeypatch.setattr("sys.argv", ["railbed", *words])
+    with open_run(words[0], cluster_name="c", cluster_text="") as run:
+        kept = KeptRun(run)
+        for record in records:
+            kept.take(record)
+            run.append(record)
+        run.finish("interrupted", 130)
+        return [note.replace(run.folder.name, "RUN") for note in kept.notes()]
+
+
+def test_training_is_continued_from_its_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["train", "tiny", "--cluster=my lab.yaml"]
+    records = (STEPS, *step(120, step_seconds=0.1), checkpoint(50), checkpoint(100))
+    assert notes(monkeypatch, words, *records) == [
+        "kept in runs/RUN: 4 records, 120 of 200 steps, checkpoint of step 100",
+        "continue: railbed train --resume RUN -c 'my lab.yaml'",
+    ]
+    (run,) = list_runs()
+    assert next_command(run, find_run(run.id)) == f"railbed train --resume {run.id} -c 'my lab.yaml'"
+
+
+def test_training_without_a_checkpoint_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["train", "tiny", "--set", "data.files=[a b.txt]"]
+    assert notes(monkeypatch, words, STEPS)[1] == "start again: railbed train tiny --set 'data.files=[a b.txt]'"
+    (run,) = list_runs()
+    assert next_command(run, find_run(run.id)) == "railbed train tiny --set 'data.files=[a b.txt]'"
+
+
+def test_a_bench_points_to_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert notes(monkeypatch, ["bench", "rdma", "-c", "lab.yaml"], trial(38, 120)) == [
+        "kept in runs/RUN: 1 record, 38 of 120 trials measured",
+        "railbed report RUN shows it; start again: railbed bench rdma -c lab.yaml",
+    ]
+
+
+class Silent(Screen):
+    """Notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        super().__init__(progress=False)
+        self.asked: list[str] = []
+
+    def show(self, record: Record) -> None:
+        self.asked.append(record.kind)
+
+    def finish(self, run: Path) -> None:
+        self.asked.append(f"finish {run}")
+
+    def cut_short(self, run: Path) -> None:
+        self.asked.append("cut short")
+        (about,) = list_runs()
+        assert about.status != "running", "how it ended is written before anything is shown"
+        assert find_run(about.id) == run
+
+
+def judged() -> Iterator[Record]:
+    yield Finding(check="late", subject="n1", verdict=Verdict.OK, expected="", observed="", why="")
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "status"),
+    [(KeyboardInterrupt(), Interrupted, "interrupted"), (DeviceError("gone"), DeviceError, "failed")],
+)
+def test_a_verb_that_is_cut_short_is_judged_shown_and_named(
+    error: BaseException, raised: type[BaseException], status: str
+) -> None:
+    async def work(_fleet: Fleet) -> AsyncGenerator[Record, None]:
+        yield trial(0, 2)
+        raise error
+
+    screen = Silent()
+    with pytest.raises(raised) as caught:
+        perform("bench", built_in_local(), OPTIONS, work, screen=screen, closing=judged)
+    (run,) = list_runs()
+    assert read_run(run.id).status == status
+    assert screen.asked == ["event", "finding", "cut short"]
+    assert "late" in [one.get("check") for one in read_records(run.id)]
+    first, second = caught.value.__notes__
+    assert first.startswith(f"kept in runs/{run.id}: ")
+    assert "0 of 2 trials measured" in first
+    assert second.startswith(f"railbed report {run.id} shows it; start again: ")
+
+
+def test_an_interrupted_bench_shows_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = BenchScreen(verbose=False)
+    labels: dict[str, str | int] = {"test": "iperf3", "from": "n1", "to": "n2", "rail": "rail0"}
+    for record in (
+        trial(0, 3),
+        Measurement(name="bandwidth", value=9.4, unit="Gb/s", labels=labels),
+        trial(1, 3),
+        *judged(),
+    ):
+        screen.show(record)
+    screen.cut_short(Path("runs/1"))
+    out = capsys.readouterr().out
+    assert "9.40" in out
+    assert "1 ok" in out
+    assert "interrupted: 1 of 3 measured" in out
+
+
+def shown(capsys: pytest.CaptureFixture[str], *records: Record, ended: bool = True) -> str:
+    screen = TrainScreen(verbose=False)
+    for record in records:
+        screen.show(record)
+    (screen.finish if ended else screen.cut_short)(Path("runs/1"))
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_load_for_the_network_is_summed_up(capsys: pytest.CaptureFixture[str], *, ended: bool) -> None:
+    steps = [
+        one
+        for number in (1, 2)
+        for one in step(number, step_seconds=0.01, allreduce_exposed_seconds=0.004, bytes_sent=4e6)
+    ]
+    path = Event(name="gradient_path", message="gradients went over RDMA", data={"verdict": "ok", "short": "RDMA"})
+    out = shown(capsys, TRAFFIC, *steps, path, ended=ended)
+    assert out.startswith(
+        "reduced 2 of 200 gradients of 4.00 MB: 400 MB/s while reducing, 4.00 ms a step spent waiting for the network, "
+        "8.00 MB sent by rank 0, RDMA gradients went over RDMA"
+    )
+    assert ("kept as runs/1" in out) is ended
+
+
+def test_training_that_is_cut_short_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, STEPS, *step(7, loss=3.25, tokens_per_second=1000.0, step_seconds=0.1), ended=False)
+    assert out == "trained 7 of 200 steps: loss 3.250 → 3.250, 1,000 tokens/s in the median"
+
+
+def test_what_ranks_do_between_steps_is_told_once() -> None:
+    phases = Phases(2)
+
+    def heard(rank: int, phase: str) -> list[str]:
+        return [event.message for event in phases.hear(rank, {"kind": "alive", "phase": phase})]
+
+    assert heard(0, "starting") == ["ranks are loading torch"]
+    assert heard(0, "joining") == []
+    assert heard(1, "starting") == []
+    assert heard(1, "joining") == ["ranks are joining each other"]
+    assert heard(0, "training") == []
+    assert heard(1, "training") == []
+    assert heard(1, "exporting") == []
+    assert heard(0, "exporting") == ["exporting the weights"]
