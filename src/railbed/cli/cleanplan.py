@@ -107,7 +107,7 @@ def _things(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
 def _decide(plan: Plan, thing: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
     is_bench = thing.entry.path.startswith("bench/")
     if thing.entry.busy:
-        plan.kept.append((thing.where, "it is in use"))
+        plan.kept.append((thing.where, "it is in use" if thing.job else "it is in use, or was a moment ago"))
     elif thing.job in jobs or (everything and (is_bench or not thing.job)):
         plan.there.append(thing)
     elif everything and thing.job not in known:
