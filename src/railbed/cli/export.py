@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +26,6 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to w
 NodesOption = Annotated[
     Path | None, typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: that of the run]")
 ]
-TELL_SECONDS = 5.0
 
 
 def export_command(
@@ -60,30 +58,21 @@ class ExportScreen(Screen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told = time.monotonic()
         self._fetched: Event | None = None
 
     def show(self, record: Record) -> None:
-        """Tell what happens, not too often."""
+        """Move the progress line, or tell what happened."""
+        self.line.take(record)
         match record:
             case Event(name="weights"):
                 self._fetched = record
-            case Event(name="progress", data=data) if time.monotonic() - self._told > TELL_SECONDS:
-                self._told = time.monotonic()
-                self._say(" ".join(part for part in (_line(record), str(data.get("detail", ""))) if part))
             case Event(name="node_lost" | "notice"):
-                self._say(_line(record))
+                self.line.say(f"{record.subject}: {record.message}" if record.subject else record.message)
 
     def finish(self, run: Path) -> None:  # noqa: ARG002
         """Say what was fetched and how to use it."""
+        self.line.stop()
         if self._fetched:
             folder = str(self._fetched.data["folder"])
             sys.stdout.write(f"{printable(self._fetched.message)}\n")
             sys.stdout.write(f"  load it: transformers.AutoModelForCausalLM.from_pretrained({printable(folder)!r})\n")
-
-    def _say(self, line: str) -> None:
-        sys.stderr.write(f"{printable(line)}\n")
-
-
-def _line(record: Event) -> str:
-    return f"{record.subject}: {record.message}" if record.subject else record.message

@@ -15,7 +15,7 @@ from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdm
 from railbed.launch.job import RankStart, meeting_port
 from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import Shipped, module_command, own_code, parcel, ship
+from railbed.launch.ship import Parcel, Shipped, module_command, own_code, parcel, ship
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.amount import size
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
@@ -100,8 +100,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     members = {name: _member(name, node, order.ranks_on(node)) for name, node in cluster.nodes.items()}
     code = own_code()
     tokens = parcel("tokens", {path.name: path for path in order.tokens.iterdir()} if order.tokens else {})
-    sent = size(sum(sum(one.sizes.values()) for one in (code, tokens)))
-    yield progress(f"putting code and text on the nodes ({sent} each, where it is not there yet)")
+    yield _shipping(code, tokens)
     shipped = await ship(fleet, cluster.nodes, cluster.training.workdir, [code, tokens], folder=f"runs/{order.run}")
     for node, error in shipped.failed.items():
         yield Event(name="node_lost", subject=node, message=error.message)
@@ -110,8 +109,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
         yield notice
     yield progress("reading the network cards of the nodes")
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))
-    if order.transport == "mpi":
-        _need_rdma(cluster, {name: fabric[name] for name in shipped.bases})
+    _need_rdma(cluster, order, {name: fabric[name] for name in shipped.bases})
     places = _places(cluster, order.run, shipped.bases, code.name, tokens.name, fabric)
     course = Course(
         run=order.run,
@@ -160,6 +158,11 @@ def _places(  # noqa: PLR0917  (where everything is)
     }
 
 
+def _shipping(*parcels: Parcel) -> Event:
+    sent = size(sum(sum(one.sizes.values()) for one in parcels))
+    return progress(f"putting code and text on the nodes ({sent} each, where it is not there yet)")
+
+
 def _need_enough(shipped: Shipped, order: Order) -> None:
     """Refuse to begin on fewer nodes than must be left to go on."""
     if len(shipped.bases) < order.minimum:
@@ -171,9 +174,9 @@ def _need_enough(shipped: Shipped, order: Order) -> None:
         )
 
 
-def _need_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> None:
+def _need_rdma(cluster: Cluster, order: Order, fabric: Mapping[str, NodeFabric]) -> None:
     """Refuse MPI where a node lacks the RDMA that the cluster file gives it. Where the file has none, MPI takes TCP."""
-    if lacking := without_rdma(cluster, fabric):
+    if order.transport == "mpi" and (lacking := without_rdma(cluster, fabric)):
         why = f"{lacking}: {fabric[lacking].obstacle}"
         raise Refused(f"mpi was asked for and does not work here: {why}", hint=fabric[lacking].remedy)
 
