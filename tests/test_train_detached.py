@@ -326,9 +326,9 @@ def test_ctrl_c_after_a_checkpoint_says_how_to_continue(folder: Path) -> None:
         assert terminal.process.wait(SECONDS) == 130
     assert re.search(r"trained \d+ of 100000 steps: loss \d", said), said
     assert re.search(rf"kept in runs/{run.name}: \d+ records, \d+ of 100000 steps, checkpoint of step \d+", said), said
-    assert f"continue: railbed train --resume {run.name} -c cluster.yaml" in said
+    assert f"continue: railbed train --resume {run.name}" in said
     (about,) = (json.loads(line) for line in call(folder, "runs", "--json").out.splitlines() if run.name in line)
-    assert about["next"] == f"railbed train --resume {run.name} -c cluster.yaml"
+    assert about["next"] == f"railbed train --resume {run.name}"
 
 
 def test_ctrl_c_before_the_run_began_ends_it(folder: Path) -> None:

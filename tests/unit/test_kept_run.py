@@ -65,10 +65,10 @@ def test_training_is_continued_from_its_checkpoint(monkeypatch: pytest.MonkeyPat
     records = (STEPS, *step(120, step_seconds=0.1), checkpoint(50), checkpoint(100))
     assert notes(monkeypatch, words, *records) == [
         "kept in runs/RUN: 4 records, 120 of 200 steps, checkpoint of step 100",
-        "continue: railbed train --resume RUN -c 'my lab.yaml'",
+        "continue: railbed train --resume RUN",
     ]
     (run,) = list_runs()
-    assert next_command(run, find_run(run.id)) == f"railbed train --resume {run.id} -c 'my lab.yaml'"
+    assert next_command(run, find_run(run.id)) == f"railbed train --resume {run.id}"
 
 
 def test_training_without_a_checkpoint_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
