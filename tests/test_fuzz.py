@@ -36,6 +36,8 @@ SHAPES = {
     "a long word": "x" * 60_000,
     "a long number": "9" * 60_000,
     "NaN": '{"a": NaN, "b": Infinity, "c": 1e999}',
+    "a surrogate in a name": '[{"ifname": "\\ud800"}]',
+    "a surrogate in a message": '{"kind": "error", "sentence": "\\ud800"}',
     "a surrogate": '"\\ud800"',
     "directives": "%YAML 1.5\n",
     "later directives": "---\n%YAML 2.0\n---\nname: x\n",

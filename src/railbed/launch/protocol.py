@@ -30,6 +30,8 @@ def decode(line: bytes) -> Message | None:
     """Return the message of a line, or None where it is none (a banner, a torn line)."""
     try:
         message = json.loads(line)
+        if b"\\ud" in line.lower():
+            json.dumps(message, ensure_ascii=False).encode()  # half a character cannot be kept
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
