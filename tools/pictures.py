@@ -97,7 +97,7 @@ def _terminal(title: str, commands: list[tuple[str, str]]) -> str:
 
 def _shortened(text: str, lines: int) -> str:
     kept = text.splitlines()
-    return text if len(kept) <= lines else "\n".join([*kept[:lines], "\x1b[2m…\x1b[0m"])
+    return text if len(kept) <= lines else "\n".join(kept[:lines]).rstrip() + "\n\x1b[2m…\x1b[0m"
 
 
 def _shown(screen: str, recording: str) -> str:
