@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.recordings import make_recording
@@ -28,7 +29,12 @@ ELAPSED = re.compile(r"in \d+\.\d s, ")
 """How long a replay takes says nothing of the cluster."""
 RUN = "runs/20260102-030405-{}"
 PAGE, PAGE_SIZE = "report.png", (1100, 810)
-CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run")
+CHROMIUM = (
+    *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+TRIES = 3
 
 
 def pictures() -> dict[str, Callable[[], str]]:
@@ -77,10 +83,23 @@ def photograph(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         page, shot = Path(folder) / "page.html", Path(folder) / "shot.png"
         _printed(RAILBED, "report", str(_run_folder(Path(folder))), "--output", str(page), folder=folder)
-        width, height = PAGE_SIZE
-        _printed(*CHROMIUM, f"--window-size={width},{height}", f"--screenshot={shot}", f"file://{page}", folder=folder)
+        _browse(page, shot, profile=Path(folder) / "profile")
         with Image.open(shot) as picture:
             picture.convert("RGB").quantize(64).save(target, optimize=True)
+
+
+def _browse(page: Path, shot: Path, *, profile: Path) -> None:
+    """Write what chromium shows of a page. It may hang after that, or before: then it is ended and tried again."""
+    width, height = PAGE_SIZE
+    options = [f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--screenshot={shot}"]
+    for _ in range(TRIES):
+        with suppress(subprocess.TimeoutExpired):
+            silent = subprocess.DEVNULL
+            command = [*CHROMIUM, *options, f"file://{page}"]
+            subprocess.run(command, stdin=silent, stdout=silent, stderr=silent, timeout=SECONDS, check=False)
+        if shot.exists():
+            return
+    raise SystemExit("chromium made no picture of the report")
 
 
 def _run_folder(folder: Path) -> Path:
@@ -97,7 +116,7 @@ def _terminal(title: str, commands: list[tuple[str, str]]) -> str:
 
 def _shortened(text: str, lines: int) -> str:
     kept = text.splitlines()
-    return text if len(kept) <= lines else "\n".join([*kept[:lines], "\x1b[2m…\x1b[0m"])
+    return text if len(kept) <= lines else "\n".join(kept[:lines]).rstrip() + "\n\x1b[2m…\x1b[0m"
 
 
 def _shown(screen: str, recording: str) -> str:
