@@ -206,7 +206,7 @@ def test_interference_that_does_not_end_ends_the_job_with_a_sentence(
     lab: RunningLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("railbed.launch.supervise.VAIN_STARTS", 2)
-    with pytest.raises(GaveUp, match="2 starts in a row came to nothing, the last one so: the ranks were interfered"):
+    with pytest.raises(GaveUp, match="2 starts in a row failed; the last reason: the ranks were interfered"):
         run(lab, Counting(30, interference="somebody answers as rank 0", interfered=99))
 
 

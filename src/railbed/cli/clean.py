@@ -202,9 +202,9 @@ def _lines(plan: Plan) -> Iterator[tuple[int, float, str]]:
     """Yield what goes: its size, when it was last used, and where it is."""
     for run in plan.here:
         yield run.size, run.summary.ended or run.summary.started, f"{run.folder} ({run.summary.status})"
-    for thing in plan.there:
-        shared = "" if thing.job else " (shared by runs)"
-        yield thing.entry.size, thing.entry.used, f"{thing.where}{shared}"
+    for leftover in plan.there:
+        shared = "" if leftover.job else " (shared by runs)"
+        yield leftover.entry.size, leftover.entry.used, f"{leftover.where}{shared}"
 
 
 def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
@@ -212,9 +212,9 @@ def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
     for run in plan.here:
         data: dict[str, object] = {"run": run.summary.id, "bytes": run.size, "status": run.summary.status}
         screen.show(Event(name="leftover", subject=str(run.folder), data=data))
-    for thing in plan.there:
-        data = {"node": thing.node, "run": thing.job, "bytes": thing.entry.size, "used": thing.entry.used}
-        screen.show(Event(name="leftover", subject=thing.where, data=data))
+    for leftover in plan.there:
+        data = {"node": leftover.node, "run": leftover.job, "bytes": leftover.entry.size, "used": leftover.entry.used}
+        screen.show(Event(name="leftover", subject=leftover.where, data=data))
     for where, why in plan.kept:
         screen.show(Event(name="kept", subject=where, message=why))
     for node, error in silent.items():

@@ -59,14 +59,14 @@ class Plan:
     @property
     def size(self) -> int:
         """Return the bytes that would be free again."""
-        return sum(run.size for run in self.here) + sum(thing.entry.size for thing in self.there)
+        return sum(run.size for run in self.here) + sum(leftover.entry.size for leftover in self.there)
 
     def paths(self) -> dict[str, list[str]]:
         """Return what goes, by node."""
-        found: dict[str, list[str]] = {}
-        for thing in self.there:
-            found.setdefault(thing.node, []).append(thing.entry.path)
-        return found
+        paths: dict[str, list[str]] = {}
+        for leftover in self.there:
+            paths.setdefault(leftover.node, []).append(leftover.entry.path)
+        return paths
 
 
 def make_plan(
@@ -84,15 +84,15 @@ def make_plan(
         else:
             (going if wanted else staying).append(run)
     jobs = {run.job for run in going if run.job} - {run.job for run in staying} | set(named)
-    for thing in _things(listings):
-        _decide(plan, thing, jobs, {run.job for run in runs}, everything=not named)
+    for leftover in _leftovers(listings):
+        _decide(plan, leftover, jobs, {run.job for run in runs}, everything=not named)
     _keep_shared(plan, listings)
     for run in going:
         _decide_here(plan, run, listings, by_name=run.summary.id in named)
     return plan
 
 
-def _things(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
+def _leftovers(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
     """Yield what is on the nodes; where nodes share a disk, once."""
     seen: set[tuple[str, str]] = set()
     for node, listing in listings.items():
@@ -104,21 +104,21 @@ def _things(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
                 yield OnNode(node=node, base=listing.base, entry=entry)
 
 
-def _decide(plan: Plan, thing: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
-    is_bench = thing.entry.path.startswith("bench/")
-    if thing.entry.busy:
-        plan.kept.append((thing.where, "it is in use" if thing.job else "it is in use, or was a moment ago"))
-    elif thing.job in jobs or (everything and (is_bench or not thing.job)):
-        plan.there.append(thing)
-    elif everything and thing.job not in known:
+def _decide(plan: Plan, leftover: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
+    is_bench = leftover.entry.path.startswith("bench/")
+    if leftover.entry.busy:
+        plan.kept.append((leftover.where, "it is in use" if leftover.job else "it is in use, or was a moment ago"))
+    elif leftover.job in jobs or (everything and (is_bench or not leftover.job)):
+        plan.there.append(leftover)
+    elif everything and leftover.job not in known:
         plan.kept.append(
-            (thing.where, f"no run in this folder left it; `railbed runs --clean {thing.job} -c FILE` removes it")
+            (leftover.where, f"no run in this folder left it; `railbed runs --clean {leftover.job} -c FILE` removes it")
         )
 
 
 def _keep_shared(plan: Plan, listings: Mapping[str, Listing | DeviceError]) -> None:
     """Keep what runs share where one of them stays: its weights are made with it."""
-    gone = {(thing.node, thing.entry.path) for thing in plan.there}
+    gone = {(leftover.node, leftover.entry.path) for leftover in plan.there}
     disks = {node: listing.disk for node, listing in listings.items() if isinstance(listing, Listing)}
     used = {
         disks[node]
@@ -128,7 +128,7 @@ def _keep_shared(plan: Plan, listings: Mapping[str, Listing | DeviceError]) -> N
         if entry.path.startswith("runs/")
         and not any((other, entry.path) in gone for other in disks if disks[other] == disks[node])
     }
-    plan.there = [thing for thing in plan.there if thing.job or disks[thing.node] not in used]
+    plan.there = [leftover for leftover in plan.there if leftover.job or disks[leftover.node] not in used]
 
 
 def _decide_here(plan: Plan, run: LocalRun, listings: Mapping[str, Listing | DeviceError], *, by_name: bool) -> None:

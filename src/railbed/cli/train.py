@@ -179,12 +179,14 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
             if isinstance(record, Finding) and (_prevents(record) or torch_equal.is_missing(record)):
                 wrong.append(record)
     if missing := [one for one in wrong if torch_equal.is_missing(one)]:
-        told = "; ".join(f"{one.subject}: {one.observed}" for one in missing[:3])
-        raise ToolMissing(f"not every node can train: {told}", hint=missing[0].remedy)
+        reasons = "; ".join(f"{one.subject}: {one.observed}" for one in missing[:3])
+        raise ToolMissing(f"not every node can train: {reasons}", hint=missing[0].remedy)
     if wrong:
-        told = "; ".join(f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3])
+        reasons = "; ".join(
+            f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3]
+        )
         more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise NotFit(f"the cluster cannot train as it is: {told}{more}", hint="`railbed check` says what to do")
+        raise NotFit(f"the cluster cannot train as it is: {reasons}{more}", hint="`railbed check` says what to do")
 
 
 def _prevents(finding: Finding) -> bool:

@@ -26,7 +26,7 @@ class NodeFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing of ours on a node: the files of a run, or code and tokens that runs share."""
+    """What we left on a node: the files of a run, or code and tokens that runs share."""
 
     path: str
     """Below our folder: `runs/JOB/NODE`, `code/HASH`, …"""
@@ -59,9 +59,9 @@ async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[
     async def ask(node: str) -> Listing:
         request = {"do": "entries", "workdir": folders[node].workdir}
         async with keeper(fleet, node, folders[node].python, request) as remote:
-            told = await remote.answer("entries")
-        entries = tuple(Entry.read(entry) for entry in told["entries"])
-        return Listing(base=str(told["path"]), disk=str(told["disk"]), entries=entries)
+            message = await remote.answer("entries")
+        entries = tuple(Entry.read(entry) for entry in message["entries"])
+        return Listing(base=str(message["path"]), disk=str(message["disk"]), entries=entries)
 
     return await _each(list(folders), ask)
 
@@ -75,8 +75,8 @@ async def remove_entries(
         request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}
         removed = []
         async with keeper(fleet, node, folders[node].python, request) as remote:
-            while (told := await remote.answer("removed", "done"))["kind"] == "removed":
-                removed.append(Entry.read(told))
+            while (message := await remote.answer("removed", "done"))["kind"] == "removed":
+                removed.append(Entry.read(message))
         return removed
 
     return await _each([node for node in paths if paths[node]], ask)

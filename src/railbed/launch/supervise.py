@@ -176,8 +176,8 @@ class Supervisor:
 
     def _interference(self) -> tuple[str, str] | None:
         """Return what somebody from outside did to the ranks, which is the fault of no node."""
-        told = self._ranks.interference
-        return ("", f"the ranks were interfered with: {told}") if told else None
+        interference = self._ranks.interference
+        return ("", f"the ranks were interfered with: {interference}") if interference else None
 
     def _knock(self) -> None:
         """Ask whether nodes that were cut off can be reached again.
@@ -256,8 +256,8 @@ class Supervisor:
                     self._ranks.excuse(number, VICTIM_SECONDS)
                     self._victim = self._victim or (node, time.monotonic() + VICTIM_SECONDS)
                 elif code or not self._ranks.has_done(number):
-                    told = said.get("said") or self._ranks.errors.get(number)
-                    return node, f"rank {number} {_ending(code)}" + (f": {told}" if told else "")
+                    reason = said.get("said") or self._ranks.errors.get(number)
+                    return node, f"rank {number} {_ending(code)}" + (f": {reason}" if reason else "")
         return None
 
     def _returned(self) -> list[str]:
@@ -302,7 +302,7 @@ class Supervisor:
         self._vain += 1
         if self._vain >= VAIN_STARTS:
             why = self._suspect[1] if self._suspect else "a rank lost the others"
-            raise GaveUp(f"{self._vain} starts in a row came to nothing, the last one so: {why}", hint=RESUME_HINT)
+            raise GaveUp(f"{self._vain} starts in a row failed; the last reason: {why}", hint=RESUME_HINT)
         if newly_cut:
             if len(newly_cut) < len(self._roster.usable):
                 for node, why in newly_cut.items():

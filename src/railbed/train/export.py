@@ -150,15 +150,15 @@ async def _receive(
     request = {"do": "send", "workdir": cluster.training.workdir, "folder": below}
     folder.clear()
     folder.need_room(source.size if source.written else source.size // 3)  # a checkpoint has two moments as well
-    received, told = 0, 0.0
+    received, reported = 0, 0.0
     async with keeper(fleet, source.node, cluster.nodes[source.node].python, request) as remote:
         while (message := await remote.answer("file", "done"))["kind"] == "file":
             with folder.new_file(str(message["name"])) as file:
                 async for piece in remote.raw(int(message["size"])):
                     file.write(piece)
                     received += len(piece)
-                    if time.monotonic() - told > TELL_SECONDS:
-                        told = time.monotonic()
+                    if time.monotonic() - reported > TELL_SECONDS:
+                        reported = time.monotonic()
                         yield Event(
                             name="progress",
                             subject=source.node,
@@ -182,10 +182,10 @@ async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: Source) -> As
     make = module_command(python, f"{shipped.bases[node]}/{code.name}", "railbed.train.worker.fromsaved", [folder])
     try:
         output = await fleet.ask(node, Command(key="fromsaved", script=make, timeout=MAKE_SECONDS))
-        told = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None
-        if not told or "step" not in told:
+        answer = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None
+        if not answer or "step" not in answer:
             said = output.stderr.decode("utf-8", "replace").strip().splitlines()
-            why = str(told["sentence"]) if told and "sentence" in told else (said or [output.trouble])[-1]
+            why = str(answer["sentence"]) if answer and "sentence" in answer else (said or [output.trouble])[-1]
             raise CheckpointDamaged(f"no weights could be made from its checkpoint: {why}")
         yield SAVED
     finally:

@@ -49,7 +49,7 @@ def model_of(state: Checkpoint) -> Gpt:
 
 
 def tokens_of(folder: Path) -> tuple[Path, int]:
-    """Return the folder with the tokens of a run, as its ranks were told, and the token between two texts."""
+    """Return the folder with the tokens of a run, as its ranks have it, and the token between two texts."""
     jobs = sorted(folder.glob("rank*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     tokens = Path(json.loads(jobs[0].read_text())["tokens"]) if jobs else folder
     about = tokens / "tokens.json"
@@ -60,21 +60,21 @@ def main() -> None:
     """Write the weights and say of which step they are."""
     os.umask(0o077)
     folder = Path(sys.argv[1])
-    told: dict[str, object]
+    outcome: dict[str, object]
     try:
         good = survey(folder / "checkpoints").good
         if good:
             tokens, end_of_text = tokens_of(folder)
             model = model_of(good[0])
             export(model, folder / SAVED, tokens=tokens, end_of_text=end_of_text, step=good[0].step)
-            told = {"step": good[0].step}
+            outcome = {"step": good[0].step}
         else:
-            told = {"sentence": "there is no good checkpoint"}
+            outcome = {"sentence": "there is no good checkpoint"}
     except CheckpointDamaged as error:
-        told = {"sentence": error.message}
+        outcome = {"sentence": error.message}
     except OSError as error:
-        told = {"sentence": f"the weights were not written to {folder / SAVED}: {os_reason(error)}"}
-    sys.stdout.write(json.dumps(told) + "\n")
+        outcome = {"sentence": f"the weights were not written to {folder / SAVED}: {os_reason(error)}"}
+    sys.stdout.write(json.dumps(outcome) + "\n")
 
 
 if __name__ == "__main__":
