@@ -6,6 +6,7 @@ lab go on from there, which takes seconds also where the processor is emulated.
 recipe            what an image is made of;  guest/  our own files in it
 rootfs, initrd    the files of an image;  image  makes it;  foreign  sets up packages for another processor
 training          what nodes train with, on a disk of its own
+watch             stages of long work from its log, and its end where it has stalled
 state             boots it and saves it;  cache  keeps both
 processor         KVM or emulation
 hardware          QEMU's command line;  qmp  talks to QEMU

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 from railbed.lab.host import HostFault, run
@@ -15,22 +17,30 @@ from railbed.lab.vm import processor
 from railbed.lab.vm.initrd import make_initrd
 from railbed.lab.vm.recipe import BOOT_OPTIONS, HERE, Architecture
 from railbed.lab.vm.rootfs import depmod, kernel_release, make_disk
+from railbed.lab.vm.watch import watched
 
 SCRIPT, MODES = "finish-packages.sh", "special-modes"
 DONE = "railbed: packages are set up"
 MEMORY = 1024
-SECONDS = 3600.0
-"""A hang; it takes some minutes on a machine that does nothing else."""
+STAGE = "Setting up "
+SECONDS = 7200.0
+"""The longest that it may take; some minutes on a machine that does nothing else."""
 KERNEL, INITRD, DISK, CONSOLE = "vmlinuz", "initrd", "disk.raw", "console.log"
 
 
-async def finish(root: Path, scratch: Path, arch: Architecture) -> None:
-    """Set up the packages of a root file system in an emulated machine; needs a scratch folder that is new."""
+async def finish(root: Path, scratch: Path, arch: Architecture) -> AsyncGenerator[str, None]:
+    """Set up the packages of a root file system in an emulated machine; yields each stage in the words of dpkg.
+
+    Needs a scratch folder that is new.
+    """
     await depmod(root)
     await asyncio.to_thread(_prepare, root, scratch)
     await make_disk(root, scratch / DISK)
-    await run(command(arch), cwd=scratch, seconds=SECONDS)
-    lines = (scratch / CONSOLE).read_text(encoding="utf-8", errors="replace").splitlines()
+    machine = asyncio.create_task(run(command(arch), cwd=scratch, seconds=SECONDS))
+    async with aclosing(watched(machine, scratch / CONSOLE, last_line, most=SECONDS)) as stages:
+        async for stage in stages:
+            yield stage
+    lines = _lines(scratch / CONSOLE)
     if DONE not in lines:
         raise HostFault(f"the packages of the image could not be set up: {complaint(lines)}")
     await asyncio.to_thread(_empty, root)
@@ -74,6 +84,18 @@ def command(arch: Architecture) -> list[str]:
         *("-drive", f"if=none,id=root,file={DISK},format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=root"),
         *("-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng"),
     ]
+
+
+def last_line(console: Path) -> str:
+    """Return which package is set up right now, as the console says."""
+    return next((line for line in reversed(_lines(console)) if line.startswith(STAGE)), "booting")
+
+
+def _lines(console: Path) -> list[str]:
+    try:
+        return console.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def complaint(lines: list[str]) -> str:

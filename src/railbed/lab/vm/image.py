@@ -45,7 +45,9 @@ async def make_image(arch: Architecture) -> AsyncGenerator[Event, None]:
         if not arch.is_native:
             message = f"setting the packages up in an emulated {arch.name} machine"
             yield steps.begin(f"set-up-{arch.name}", message, usual=600.0)
-            await foreign.finish(root, new / "scratch", arch)
+            async with aclosing(foreign.finish(root, new / "scratch", arch)) as stages:
+                async for stage in stages:
+                    yield steps.go_on(stage)
             yield steps.end("packages set up")
         yield steps.begin("configure", "putting the kernel and the configuration in", usual=15.0)
         await slim_modules(root)

@@ -8,10 +8,10 @@ import os
 import shlex
 import shutil
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 from railbed.lab.host import HostFault, run
-from railbed.lab.patience import Patience, size_of
 from railbed.lab.vm.recipe import (
     DISK_MEGABYTES,
     GUEST,
@@ -22,10 +22,10 @@ from railbed.lab.vm.recipe import (
     SUITE,
     Architecture,
 )
+from railbed.lab.vm.watch import watched
 
-INSTALL_SECONDS, QUIET_SECONDS = 7200.0, 600.0
-"""The longest that installing may take, and how long it may be silent: a slow mirror is no fault."""
-LOOK_SECONDS = 1.0
+INSTALL_SECONDS = 7200.0
+"""The longest that installing may take: a slow mirror is no fault."""
 STAGE = "I: "
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -44,9 +44,9 @@ STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-trainin
 
 
 async def install(root: Path, arch: Architecture) -> AsyncGenerator[str, None]:
-    """Install the packages and unpack the kernel; packages for another processor are extracted, but not set up.
+    """Install the packages and unpack the kernel; yields each stage in the installer's own words.
 
-    Yields each stage in the installer's own words.
+    Packages for another processor are extracted, but not set up.
 
     Mounts and processes are in namespaces of their own: however this ends, none is left.
     """
@@ -55,21 +55,12 @@ async def install(root: Path, arch: Architecture) -> AsyncGenerator[str, None]:
     script = 'log=$1; shift; exec "$@" >"$log" 2>&1'
     command = [*apart, "sh", "-c", script, "sh", str(log), *_mmdebstrap(root, arch)]
     installing = asyncio.create_task(run(command, seconds=INSTALL_SECONDS))
-    last = ""
-    patience = Patience(lambda: size_of(log), quiet=QUIET_SECONDS, most=INSTALL_SECONDS)
     try:
-        while not (await asyncio.wait({installing}, timeout=LOOK_SECONDS))[0]:
-            if (now := stage(log)) != last:
-                yield now
-                last = now
-            if why := patience.at_end():
-                raise HostFault(f"{why}; the last it said: {complaint(log)}")
-        await installing
+        async with aclosing(watched(installing, log, stage, most=INSTALL_SECONDS)) as stages:
+            async for words in stages:
+                yield words
     except HostFault as error:
-        raise _why(complaint(log) if installing.done() and complaint(log) else error.message, root) from error
-    finally:
-        installing.cancel()
-        await asyncio.gather(installing, return_exceptions=True)
+        raise _why(complaint(log) if not installing.cancelled() and complaint(log) else error.message, root) from error
 
 
 def stage(log: Path) -> str:

@@ -1,0 +1,33 @@
+"""Long work that writes a log: what it is at, and an end where it has stalled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+
+from railbed.lab.host import HostFault
+from railbed.lab.patience import Patience, size_of
+
+QUIET_SECONDS = 600.0
+"""How long the log may stay as it is."""
+LOOK_SECONDS = 1.0
+
+
+async def watched(
+    work: asyncio.Task[str], log: Path, stage: Callable[[Path], str], *, most: float
+) -> AsyncGenerator[str, None]:
+    """Yield each stage of some work as its log tells it, until it ends; work that has stalled, or is left, is ended."""
+    patience = Patience(lambda: size_of(log), quiet=QUIET_SECONDS, most=most)
+    last = ""
+    try:
+        while not (await asyncio.wait({work}, timeout=LOOK_SECONDS))[0]:
+            if (now := stage(log)) != last:
+                yield now
+                last = now
+            if why := patience.at_end():
+                raise HostFault(f"{why}; its last words: {last}")
+        await work
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
