@@ -20,6 +20,7 @@ ip link set lo up
 ip link add rail0 type veth peer name rail0 netns "$1"
 ip addr add 10.77.0.1/24 dev rail0
 ip link set rail0 up
+ethtool -K rail0 tso off gso off >/dev/null
 nsenter -t "$1" -n sh -ec '
   ip addr add 10.77.0.2/24 dev rail0
   ip link set rail0 up

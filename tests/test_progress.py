@@ -68,7 +68,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def test_a_terminal_shows_who_is_waited_for(site: Site) -> None:
     with site.terminal("check", "torch_equal") as terminal:
         said = terminal.read(until="waiting for n3")
-        assert site.hangs
+        await_hanging(site)
         assert "2/3" in said
         seconds = len(terminal.said)
         terminal.read(until="0:02")
@@ -90,7 +90,7 @@ def test_a_pipe_gets_a_line_now_and_then(site: Site) -> None:
         line = next(line for line in process.stderr if "waiting for" in line and "2/3" in line)
         assert line.startswith("reading  2/3  0:0")
         assert line.endswith("waiting for n3\n")
-        assert site.hangs
+        await_hanging(site)
         site.let_go()
         out, err = process.communicate(timeout=SECONDS)
     assert "\r" not in err

@@ -171,6 +171,8 @@ def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> Non
 def test_a_machine_that_is_killed_under_mpi(lab: RunningLab, over_tcp: dict[int, float]) -> None:
     """Last of all: the machine stays off."""
     done = train(lab, "mpi", kill="node2")
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err
+    (ending,) = done.events("ending")
+    assert ending["message"].startswith("trained to the end, but node2 was lost at step ")
     assert [one["data"]["nodes"] for one in done.events("generation")] == [["node1", "node2"], ["node1"]]
     assert done.losses == pytest.approx(over_tcp, rel=2e-4)

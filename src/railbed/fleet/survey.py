@@ -76,17 +76,17 @@ class _Survey:
     async def read_nodes(self, devices: Sequence[str]) -> AsyncGenerator[DeviceFacts, None]:
         """Read what a node knows by itself; one that timed out is looked at again when the others are done."""
         commands = {device: self._commands(device, self._single) for device in devices}
-        late = []
+        late: dict[str, Answer] = {}
         async with aclosing(self._fleet.run(commands)) as answers:
             async for answer in answers:
                 if answer.failure and answer.failure.timed_out:
-                    late.append(answer.device)
+                    late[answer.device] = answer
                 else:
                     yield await self._add(answer)
         again = {device: commands[device] for device in late}
         async with aclosing(self._fleet.run(again, at_once=AGAIN_AT_ONCE)) as answers:
             async for answer in answers:
-                yield await self._add(answer)
+                yield await self._add(_fuller(late[answer.device], answer))
 
     async def test_pairs(self) -> AsyncGenerator[DeviceFacts, None]:
         """Let nodes test others, a few nodes at a time."""
@@ -226,6 +226,11 @@ def _reading(output: Output, result: Returned | Failed) -> Known[object] | Unkno
 
 def _command(probe: Probe[Any], script: str) -> Command:
     return Command(key=probe.name, script=script, timeout=probe.timeout, tool=probe.tool, as_root=probe.needs_root)
+
+
+def _fuller(first: Answer, second: Answer) -> Answer:
+    """Return the answer that tells more: a node that froze half-way may not even let us in again."""
+    return first if second.failure and len(second.outputs) <= len(first.outputs) else second
 
 
 def _nonempty(commands: Mapping[str, Sequence[Command]]) -> dict[str, Sequence[Command]]:

@@ -51,7 +51,7 @@ def json_value(text: str) -> object:
     """Parse JSON, raising ParseError on anything else."""
     try:
         value: object = json.loads(text)
-        if "\\ud" in text.lower():
+        if "\\ud" in text.lower() or not text.isascii():
             json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be kept
     except (ValueError, RecursionError) as error:
         raise ParseError(f"not JSON ({error.__class__.__name__})", line=text.strip()[:80]) from error

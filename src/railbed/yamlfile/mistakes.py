@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from railbed.errors import UserError
 from railbed.yamlfile.kind import FileKind
@@ -78,9 +79,12 @@ def did_you_mean(word: str, choices: Sequence[str], habits: Mapping[str, str] | 
 
 def nearest(word: str, choices: Sequence[str], habits: Mapping[str, str] | None = None) -> str:
     """Return the choice that was probably meant, or an empty text."""
-    folded = {choice.lower(): choice for choice in choices}
     habit = (habits or {}).get(word.lower(), "")
-    if habit in choices:
-        return habit
-    best = difflib.get_close_matches(word[:64].lower(), list(folded), n=1, cutoff=0.6)
+    return habit if habit in choices else _closest(word[:64].lower(), tuple(choices))
+
+
+@lru_cache(maxsize=1024)  # a mistake that a file makes a thousand times is looked up once
+def _closest(word: str, choices: tuple[str, ...]) -> str:
+    folded = {choice.lower(): choice for choice in choices}
+    best = difflib.get_close_matches(word, list(folded), n=1, cutoff=0.6)
     return folded[best[0]] if best else ""
