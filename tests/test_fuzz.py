@@ -39,6 +39,7 @@ SHAPES = {
     "a surrogate in a name": '[{"ifname": "\\ud800"}]',
     "a surrogate in a message": '{"kind": "error", "sentence": "\\ud800"}',
     "a surrogate": '"\\ud800"',
+    "a surrogate as such": '{"python": "\ud800", "torch": "2.13.0"}',
     "directives": "%YAML 1.5\n",
     "later directives": "---\n%YAML 2.0\n---\nname: x\n",
     **{f"JSON {json.dumps(value)[:20]}": json.dumps(value) for value in VALUES},
