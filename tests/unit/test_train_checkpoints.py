@@ -27,6 +27,11 @@ def flip(path: Path) -> None:
     (path / "model").write_bytes(data)
 
 
+def rename_in_manifest(path: Path, name: str) -> None:
+    manifest = path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"model"', f'"{name}"'))
+
+
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (truncate, "model has 699 bytes of 700"),
     (flip, "model is not what was written: its SHA-256 differs"),
@@ -34,6 +39,8 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (lambda path: (path / "manifest.json").unlink(), "has no manifest.json: it is half-written or half-deleted"),
     (lambda path: (path / "manifest.json").write_text("{"), "manifest.json is damaged"),
     (lambda path: (path / "manifest.json").write_text('{"step": 1, "files": 3}'), "manifest.json is damaged"),
+    (lambda path: rename_in_manifest(path, "../model"), "manifest.json names a file outside of it"),
+    (lambda path: rename_in_manifest(path, "\\ud800"), "manifest.json names a file outside"),
     (lambda path: path.rename(path.with_name("step-00000099")), "manifest.json is that of another step"),
 ]
 

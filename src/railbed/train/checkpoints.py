@@ -21,6 +21,8 @@ from pathlib import Path
 from railbed.errors import CheckpointDamaged
 
 KEPT = 2
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""Of a file in a folder that is sealed: nothing that leads out of it, or that no file system takes."""
 MANIFEST = "manifest.json"
 LATEST = "latest"
 FORMAT = 1
@@ -120,7 +122,7 @@ def sealed(path: Path) -> Checkpoint:
     if not known:
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
     for name, expected in files.items():
-        if "\0" in name or name != Path(name).name:
+        if not FILE_NAME.fullmatch(name):
             raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} names a file outside of it")
         _compare(path / name, expected)
     size = sum(file.size for file in files.values())
