@@ -19,24 +19,10 @@ from railbed.errors import UsageError
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
 from tests.support.ports import free_port
+from tests.support.smallrun import write_small_run
 from tests.support.sshd import running_servers
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
-RECIPE = """
-extends: tiny
-steps: 12
-model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}
-data: {files: [text.txt], validation: 0.1}
-batch: {sequences: 8}
-checkpoint: {steps: 5}
-evaluation: {every: 0}
-"""
-CLUSTER = """
-name: here
-nodes:
-  here: {{host: local, python: {python}}}
-training: {{workdir: {folder}, rendezvous_port: {port}}}
-"""
 KILLED_AT_THE_END = """
 import os, signal, sys
 from railbed.cli.main import run
@@ -52,10 +38,7 @@ LOADED = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_confi
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that is done."""
     folder = tmp_path_factory.mktemp("trained")
-    (folder / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
-    (folder / "small.yaml").write_text(RECIPE)
-    text = CLUSTER.format(python=sys.executable, folder=folder / "work", port=free_port("127.0.0.1"))
-    (folder / "cluster.yaml").write_text(text)
+    write_small_run(folder, port=free_port("127.0.0.1"))
     done = call(folder, "train", "small.yaml", "--ranks", "1")
     assert done.code == 0, done
     assert "railbed export" in done.out

@@ -27,22 +27,7 @@ from railbed.transport.record import Recorder
 from tests.support.cli import railbed
 from tests.support.disks import fill, small_disk
 from tests.support.ranks import write_tokens
-
-RECIPE = """
-extends: tiny
-steps: 12
-model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}
-data: {files: [text.txt], validation: 0.1}
-batch: {sequences: 8}
-checkpoint: {steps: 5}
-evaluation: {every: 0}
-"""
-CLUSTER = """
-name: here
-nodes:
-  here: {{host: local, python: {python}}}
-training: {{workdir: {folder}, rendezvous_port: {port}}}
-"""
+from tests.support.smallrun import write_small_run
 
 
 @pytest.fixture
@@ -168,11 +153,7 @@ def test_an_agent_that_cannot_start_says_why(tmp_path: Path, files: int) -> None
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
     """A folder with a recipe and a cluster, whose work is done in `work`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
-    (tmp_path / "small.yaml").write_text(RECIPE)
-    text = CLUSTER.format(python=sys.executable, folder=tmp_path / "work", port=unused_tcp_port)
-    (tmp_path / "cluster.yaml").write_text(text)
-    return tmp_path
+    return write_small_run(tmp_path, port=unused_tcp_port)
 
 
 @pytest.mark.whole

@@ -254,11 +254,13 @@ def test_a_fault_on_what_is_off_says_so(healed: RunningLab) -> None:
     assert (result.code, "node1 was killed" in result.err) == (2, True)
 
 
-def test_many_healthy_nodes_are_well_and_one_block(tmp_path: Path) -> None:
+def test_many_healthy_nodes_fit_on_one_screen(tmp_path: Path) -> None:
     with running_lab(tmp_path, "--nodes", "12") as many:
         result = many.railbed("check")
     assert result.code == 0, result
     assert result.out.startswith("node1–node12  each of 12: ")
+    prompt = 1
+    assert len(result.out.splitlines()) + prompt <= 24, result.out
 
 
 def test_a_name_in_use_is_refused(lab: RunningLab, tmp_path: Path) -> None:

@@ -16,25 +16,11 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.support.cli import railbed, start
+from tests.support.smallrun import write_small_run
 from tests.support.sshd import running_servers
 
 pytestmark = pytest.mark.whole
 
-RECIPE = """
-extends: tiny
-steps: 12
-model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}
-data: {files: [text.txt], validation: 0.1}
-batch: {sequences: 8}
-checkpoint: {steps: 5}
-evaluation: {every: 6}
-"""
-CLUSTER = """
-name: here
-nodes:
-  here: {{host: local, python: {python}}}
-training: {{workdir: {folder}, rendezvous_port: {port}}}
-"""
 GROUP = pytest.mark.xdist_group("train")
 
 
@@ -42,11 +28,7 @@ GROUP = pytest.mark.xdist_group("train")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
     """A folder with a recipe and a cluster; all that railbed writes stays below it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
-    (tmp_path / "small.yaml").write_text(RECIPE)
-    text = CLUSTER.format(python=sys.executable, folder=tmp_path / "work", port=unused_tcp_port)
-    (tmp_path / "cluster.yaml").write_text(text)
-    return tmp_path
+    return write_small_run(tmp_path, port=unused_tcp_port, evaluate_every=6)
 
 
 def only_run(folder: Path) -> Path:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TypeVar
+
+from railbed.errors import UsageError
 
 P = TypeVar("P")
 
@@ -27,6 +31,14 @@ def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
             raise ValueError(f"{package.__name__}.{name}.{attribute} must be named {name!r}, like its file")
         found[name] = plugin
     return found
+
+
+def choose(plugins: Mapping[str, P], name: str, *, kind: str, listing: str) -> P:
+    """Return a plug-in by the name that a user typed; `listing` says where the names are."""
+    if name not in plugins:
+        similar = difflib.get_close_matches(name, plugins, n=1)
+        raise UsageError(f"there is no {kind} {name!r}", hint=f"did you mean {similar[0]}?" if similar else listing)
+    return plugins[name]
 
 
 @cache

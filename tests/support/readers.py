@@ -77,10 +77,15 @@ def _texts(folder: Path, pattern: str = "*.txt") -> list[str]:
     return [path.read_bytes().decode("utf-8", "replace") for path in sorted(folder.glob(pattern))]
 
 
+def _received(text: str) -> str:
+    """Return a text as a parser receives it: decoded from bytes, which may spell half a character."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
 def _probes() -> Iterator[Reader]:
     def read(probe: Probe[Any], text: str) -> None:
         with suppress(ParseError):
-            to_json(probe.parse(text))
+            to_json(probe.parse(_received(text)))
 
     for name, probe in all_probes().items():
         yield Reader(f"probe {name}", partial(read, probe), _texts(CASES / "probes" / name), 18)
@@ -89,7 +94,7 @@ def _probes() -> Iterator[Reader]:
 def _tools() -> Iterator[Reader]:
     def read(tool: Tool, text: str) -> None:
         with suppress(ParseError):
-            to_json(tool.parse(unwrapped(text).output))
+            to_json(tool.parse(unwrapped(_received(text)).output))
 
     for name, tool in all_tools().items():
         yield Reader(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
+from railbed.catalog import choose
 from railbed.check.judge import all_checks
 from railbed.check.rule import Check
 from railbed.check.run import check
@@ -14,7 +14,6 @@ from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
 from railbed.cli.site import given_cluster
-from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
@@ -58,9 +57,4 @@ def _local_cluster(timeout: float) -> Cluster:
 
 
 def _rule(name: str) -> Check[Any]:
-    checks = all_checks()
-    if name not in checks:
-        near = difflib.get_close_matches(name, checks, n=1)
-        hint = f"did you mean {near[0]}?" if near else "docs/reference/checks.md lists them"
-        raise UsageError(f"there is no rule {name!r}", hint=hint)
-    return checks[name]
+    return choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them")

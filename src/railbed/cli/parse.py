@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from pydantic_core import to_json
 from rich.table import Table
 
+from railbed.catalog import choose
 from railbed.cli.console import SafeConsole
 from railbed.errors import ParseError, UsageError
 from railbed.model.output import MAX_OUTPUT_BYTES
@@ -54,12 +54,7 @@ def _list() -> None:
 
 
 def _probe(name: str) -> Probe[Any]:
-    probes = all_probes()
-    if name not in probes:
-        near = difflib.get_close_matches(name, probes, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`railbed parse --list` names the probes"
-        raise UsageError(f"there is no probe {name!r}", hint=hint)
-    return probes[name]
+    return choose(all_probes(), name, kind="probe", listing="`railbed parse --list` names the probes")
 
 
 def _text(file: Path) -> str:

@@ -24,6 +24,8 @@ STYLES = {
     Verdict.SKIPPED: "dim",
     Verdict.OK: "green",
 }
+IN_BRIEF = (Verdict.OK, Verdict.SKIPPED)
+"""Verdicts that need no attention: their checks share a row."""
 COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
 WIDE = 110
 FEW = 4
@@ -64,10 +66,9 @@ class TextScreen(Screen):
         self.line.stop()
         for change in self._changes:
             self._out.print(change_line(change))
-        groups = grouped(one for one in self._findings if one.check not in self._told_before)
+        groups = grouped(finding for finding in self._findings if finding.check not in self._told_before)
         named = ((group_of(group[0]), group) for group in groups)
-        for block in blocks(named, self._own, verbose=self._verbose):
-            self._show_block(block)
+        self._show_blocks(blocks(named, self._own, verbose=self._verbose))
         if self._findings:
             self._out.print(self._summary(run))
 
@@ -76,28 +77,34 @@ class TextScreen(Screen):
         if reason:
             self._out.print(Text(reason, style="bold"))
 
-    def _show_block(self, block: Block) -> None:
-        findings, several = block.findings, len(block.names) > 1
-        each = f"  each of {len(block.names)}: " if several else "  "
-        self._out.print(Text.assemble((printable(name_of(block.names)), "bold"), each, counted(findings)))
+    def _show_blocks(self, shown: Iterable[Block]) -> None:
+        """Show the blocks; of those that need no attention, only the first lists its checks, so that many fit."""
+        after_details = False
+        for number, block in enumerate(shown):
+            detailed = number == 0 or self._verbose or _needs_attention(block)
+            if number > 0 and (detailed or after_details):
+                self._out.print()
+            self._out.print(_heading(block))
+            if detailed:
+                self._out.print(self._details(block.findings))
+            after_details = detailed
+
+    def _details(self, findings: list[Finding]) -> Table:
         table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
         table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
         table.add_column(overflow="fold", ratio=1)
-        told = [
-            finding for finding in findings if self._verbose or finding.verdict not in (Verdict.OK, Verdict.SKIPPED)
-        ]
-        # A wide terminal has room for a column of names; on a narrow one it would squeeze what was seen.
-        width = max((len(finding.check) for finding in told), default=0) if self._out.width >= WIDE else 0
-        for finding, times in _alike(told):
+        listed = [finding for finding in findings if self._verbose or finding.verdict not in IN_BRIEF]
+        # A wide terminal has room for a column of names; on a narrow one it would squeeze the observations.
+        width = max((len(finding.check) for finding in listed), default=0) if self._out.width >= WIDE else 0
+        for finding, times in _alike(listed):
             _add_rows(table, finding, width, times)
         if not self._verbose:
             _add_in_brief(table, findings)
-        self._out.print(table)
-        self._out.print()
+        return table
 
     def _summary(self, run: Path) -> Text:
         seconds = time.monotonic() - self._started
-        return Text.assemble(counted(self._findings), f"  in {seconds:.1f} s, kept as ", (str(run), "bold"))
+        return Text.assemble("\n", counted(self._findings), f"  in {seconds:.1f} s, kept as ", (str(run), "bold"))
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
@@ -127,6 +134,15 @@ def change_line(change: Change) -> Text:
     sign, style = {"add": ("+", "green"), "remove": ("-", "red"), "set": ("~", "yellow")}[change.action]
     values = " → ".join(printable(value) for value in (change.before, change.after) if value)
     return Text.assemble((f"{sign} {printable(change.subject)}", style), "  ", values)
+
+
+def _needs_attention(block: Block) -> bool:
+    return any(finding.verdict not in IN_BRIEF for finding in block.findings)
+
+
+def _heading(block: Block) -> Text:
+    each = f"  each of {len(block.names)}: " if len(block.names) > 1 else "  "
+    return Text.assemble((printable(name_of(block.names)), "bold"), each, counted(block.findings))
 
 
 def _badness(findings: list[Finding]) -> list[int]:
