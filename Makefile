@@ -8,11 +8,11 @@ QEMU_x86_64 := qemu-system-x86
 APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables iperf3 sockperf fio \
 	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium
 
-# The tests start Python hundreds of times: what was compiled is kept, whatever the environment says.
+# The tests start Python hundreds of times: keep its byte code, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What `make soak` does, one after another: hours that a release is worth, and a commit is not.
-SOAK_STEPS := soak-fuzz soak-x86
+# The steps of `make soak`, one after another: for releases, not for every commit.
+SOAK_STEPS := soak-fuzz soak-x86 soak-tests
 
 .PHONY: setup run test test-fast lint docs bench soak $(SOAK_STEPS) clean
 
@@ -26,8 +26,12 @@ run: setup
 	@$(BIN)/railbed train
 	@$(BIN)/railbed report
 
-test: setup lint
-	@$(BIN)/pytest -n 2 --dist loadgroup
+# Lint runs beside the tests; what it says comes last, where it can be read, and its failure fails `make test` too.
+test: setup
+	@output=$$(mktemp); $(MAKE) --no-print-directory lint >"$$output" 2>&1 & linting=$$!; \
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder; tested=$$?; \
+	wait $$linting; linted=$$?; echo "lint:"; cat "$$output"; rm "$$output"; \
+	[ $$tested -eq 0 ] && [ $$linted -eq 0 ]
 
 test-fast: setup
 	@RAILBED_FAST_TESTS=1 $(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser)"
@@ -60,6 +64,11 @@ soak-fuzz: setup
 soak-x86: setup
 	@PYTHON="$(PYTHON)" APT_PACKAGES="$(QEMU_x86_64) $(QEMU_aarch64)" sh tools/setup.sh "$(VENV)"
 	@$(BIN)/python -m tools.soak_x86
+
+# The tests marked `soak`: random faults, every bench experiment and every collective on emulated machines.
+soak-tests: setup
+	@echo "soak-tests takes about 30 minutes on two cores"
+	@$(BIN)/pytest --soak --durations=0 --durations-min=1
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis

@@ -9,18 +9,39 @@ import pluggy
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no fault of what is tested.
+# A test may be slow because the machine is busy.
 settings.register_profile("railbed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("railbed")
+
+GROUPS = ("vm", "train", "netns", "bench", "launch", "mpi")
+"""Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite expected results; look at the difference")
+    parser.addoption("--soak", action="store_true", help="run the long tests, marked `soak`, and no others")
 
 
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose between the tests for every commit and the long ones, and put the longest group first.
+
+    `--dist loadgroup --no-loadscope-reorder` hands out groups in this order: one process begins with the longest
+    group, the other with the rest, and single tests fill the gap at the end.
+    """
+    soak = config.getoption("--soak")
+    deselected = [item for item in items if bool(item.get_closest_marker("soak")) != soak]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = sorted((item for item in items if bool(item.get_closest_marker("soak")) == soak), key=_position)
+
+
+def _position(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("xdist_group")
+    return GROUPS.index(mark.args[0]) if mark else len(GROUPS)
 
 
 @pytest.hookimpl(hookwrapper=True)

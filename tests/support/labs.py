@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import RAILBED, Result, environment
+from tests.support.cli import Result, railbed
 
-UP_SECONDS = 540
+UP_SECONDS = 840.0
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,7 @@ def kept() -> dict[str, str]:
 
 def call(folder: Path, *arguments: str | Path) -> Result:
     """Run `railbed` with the cache of whoever runs the tests: labs share a machine, and images are made once."""
-    done = subprocess.run(
-        [RAILBED, *map(str, arguments)],
-        cwd=folder,
-        env=environment(**kept()),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=UP_SECONDS,
-        check=False,
-    )
-    return Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **kept())
 
 
 @contextmanager

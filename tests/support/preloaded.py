@@ -1,0 +1,175 @@
+"""`railbed` as processes of their own that start at once: forked from a process that has loaded the command line.
+
+Loading takes 0.4 to 1 s of processor time per start, and the suite starts it hundreds of times. A fork has everything
+that makes a process: its working folder, environment, signals, streams and exit code. Tests of how a process starts, of
+terminals and of pipes start `RAILBED` itself.
+
+This file is both sides: the tests import it, and `python -m tests.support.preloaded SOCKET` is the process that forks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+REQUEST_BYTES = 1 << 20
+READY_SECONDS = 120.0
+PRELOADED = ("railbed.cli.main", "asyncssh", "jinja2", "ruamel.yaml", "rich.live", "rich.progress", "rich.table")
+
+
+class Server:
+    """The process that forks, as seen from the tests."""
+
+    def __init__(self) -> None:
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = Path(__file__).parents[2]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.preloaded", str(theirs.fileno())],
+                cwd=root,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self._link.settimeout(READY_SECONDS)
+        assert self._receive() == {"ready": True}
+
+    def run(
+        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes, timeout: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run `railbed` to its end, as `subprocess.run` does with captured output; it is killed after the time-out."""
+        with Streams(stdin) as streams:
+            request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+            socket.send_fds(self._link, [json.dumps(request).encode()], streams.descriptors)
+            self._link.settimeout(READY_SECONDS)
+            pid = self._receive()["pid"]
+            try:
+                self._link.settimeout(timeout)
+                code = self._receive()["code"]
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                self._link.settimeout(READY_SECONDS)
+                self._receive()
+                raise subprocess.TimeoutExpired(["railbed", *arguments], timeout, *streams.read()) from None
+            return subprocess.CompletedProcess(["railbed", *arguments], code, *streams.read())
+
+    def close(self) -> None:
+        """End the process that forks."""
+        self._link.close()
+        self._process.wait(READY_SECONDS)
+
+    def _receive(self) -> dict[str, Any]:
+        received = self._link.recv(REQUEST_BYTES)
+        assert received, "the preloaded process is gone"
+        message: dict[str, Any] = json.loads(received)
+        return message
+
+
+class Streams:
+    """Standard input, output and error of a process, as files: nobody has to read while it runs."""
+
+    def __init__(self, stdin: bytes) -> None:
+        self.descriptors = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
+        os.write(self.descriptors[0], stdin)
+        os.lseek(self.descriptors[0], 0, os.SEEK_SET)
+
+    def read(self) -> tuple[bytes, bytes]:
+        """Return what was written to standard output and to standard error."""
+        out, err = (os.pread(number, os.fstat(number).st_size, 0) for number in self.descriptors[1:])
+        return out, err
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+@cache
+def server() -> Server:
+    """Return the server of this test process."""
+    started = Server()
+    atexit.register(started.close)
+    return started
+
+
+def serve(client: socket.socket) -> None:
+    """Fork one `railbed` after another until the tests are gone."""
+    send(client, ready=True)
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(client, REQUEST_BYTES, 3)
+        if not request:
+            return
+        pid = os.fork()
+        if not pid:
+            client.close()
+            become_railbed(json.loads(request), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        send(client, pid=pid)
+        send(client, code=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def send(client: socket.socket, **message: object) -> None:
+    client.send(json.dumps(message).encode())
+
+
+def become_railbed(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
+    """Run the command line as the program `railbed` does, and end this process."""
+    code = 1
+    try:
+        for standard, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, standard)
+            os.close(descriptor)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        sys.argv = ["railbed", *request["arguments"]]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdin, sys.stdout, sys.stderr = (
+            open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+            for number, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
+        )
+        from railbed.__main__ import main
+
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Load everything that verbs load, and serve."""
+    client = socket.socket(fileno=int(sys.argv[1]))
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    for name in PRELOADED:
+        importlib.import_module(name)
+    importlib.import_module("railbed.cli.main").make_app()
+    threads = list(Path("/proc/self/task").iterdir())
+    assert len(threads) == 1, f"loading started {len(threads) - 1} threads, which a fork would lose"
+    gc.freeze()
+    serve(client)
+
+
+if __name__ == "__main__":
+    main()
