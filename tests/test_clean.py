@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.launch.guard import hold
+from railbed.launch.files.guard import hold
 from railbed.model.record import Event
 from railbed.store import OpenRun, open_run
 from tests.support.cli import RAILBED, Result, environment, railbed

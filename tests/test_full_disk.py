@@ -115,7 +115,7 @@ def test_a_lab_image_is_kept_whole_or_not_at_all(disk: Path) -> None:
 
 def test_an_agent_says_that_the_disk_is_full(disk: Path) -> None:
     """At start-up of a rank: its order cannot be written."""
-    agent = [sys.executable, "-m", "railbed.launch.agent", str(disk / "run")]
+    agent = [sys.executable, "-m", "railbed.launch.node.agent", str(disk / "run")]
     (disk / "run").mkdir()
     fill(disk)
     rank = {"rank": 3, "command": ["true"], "job": "x" * 100_000}
@@ -140,7 +140,7 @@ def test_an_agent_that_cannot_start_says_why(tmp_path: Path, files: int) -> None
             except OSError:
                 break
         done = subprocess.run(
-            [sys.executable, "-m", "railbed.launch.agent", str(disk / "run")],
+            [sys.executable, "-m", "railbed.launch.node.agent", str(disk / "run")],
             input=b"",
             capture_output=True,
             check=False,

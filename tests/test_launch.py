@@ -13,10 +13,10 @@ import pytest
 
 from railbed import clusterfile
 from railbed.fleet import Fleet
+from railbed.launch.files.ship import module_command, own_code, parcel, ship
 from railbed.launch.job import RankStart
-from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import module_command, own_code, parcel, ship
+from railbed.launch.roster import Member
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
@@ -99,7 +99,9 @@ async def launch(
         members = [Member(name=n, address=str(node.ports[0].address), ranks=2) for n, node in cluster.nodes.items()]
         base = f"{lab.folder}/.railbed"
         commands = {
-            name: module_command("python3", f"{base}/{code.name}", "railbed.launch.agent", [f"{base}/{own}/{name}"])
+            name: module_command(
+                "python3", f"{base}/{code.name}", "railbed.launch.node.agent", [f"{base}/{own}/{name}"]
+            )
             for name in cluster.nodes
         }
         supervisor = Supervisor(fleet, job, members, commands, minimum=2)

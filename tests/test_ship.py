@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from railbed.fleet import Fleet
-from railbed.launch.ship import Parcel, Shipped, module_command, own_code, parcel, ship
+from railbed.launch.files.ship import Parcel, Shipped, module_command, own_code, parcel, ship
 from railbed.model.cluster import Cluster, Node
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach

@@ -88,7 +88,7 @@ def put(lab: RunningLab, run: Training, kind: str, node: str) -> None:
     start, before = time.monotonic(), run.generation
     match kind:
         case "kill rank" | "stop rank":
-            # Only ranks have such a name, not the nursery they come from; there may be none for a moment.
+            # Only ranks have such a name, not the fork server they come from; there may be none for a moment.
             number = "KILL" if kind == "kill rank" else "STOP"
             assert lab.shell(node, f"timeout 20 sh -c \"until pkill -{number} '^rank'; do sleep 0.1; done\"").code == 0
         case "blip":

@@ -249,7 +249,7 @@ def test_a_node_that_comes_back_is_taken_back(healed: RunningLab, undisturbed: d
 def test_a_control_that_is_killed_leaves_no_rank(lab: RunningLab) -> None:
     with training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000") as run:
         run.until(lambda _: run.steps >= 1)
-        assert lab.shell("node1", "pgrep -f railbed.launch.nursery").code == 0
+        assert lab.shell("node1", "pgrep -f railbed.launch.node.forkserver").code == 0
         run.process.kill()
     look = "for i in $(seq 40); do pgrep -f 'railbed[.](train|launch)' >/dev/null || exit 0; sleep 0.2; done; exit 1"
     for node in NODES:

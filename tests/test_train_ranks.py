@@ -16,7 +16,7 @@ import pytest
 
 from railbed.train.checkpoints import survey
 from railbed.train.idle import IdleTimes
-from railbed.train.job import ResumeSource
+from railbed.train.spec import ResumeSource
 from tests.support.ports import free_port
 from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
 

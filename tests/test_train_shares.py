@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.train.job import ResumeSource
+from railbed.train.spec import ResumeSource
 from tests.support.ranks import Rank, Starter, losses, recipe, write_tokens
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]

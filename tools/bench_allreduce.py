@@ -20,10 +20,10 @@ from typing import Any
 from railbed import clusterfile
 from railbed.fleet import Fleet
 from railbed.launch.fabric import fabric_of, read_facts
+from railbed.launch.files.ship import module_command, own_code, parcel, ship
 from railbed.launch.job import RankStart, new_secret
-from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import module_command, own_code, parcel, ship
+from railbed.launch.roster import Member
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
@@ -116,7 +116,7 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
                 "job": {"sizes": sizes, "rounds": rounds, "environment": fabric[name].environment},
             }
             own = f"{base}/bench/allreduce/{name}"
-            agents[name] = module_command(node.python, f"{base}/{code.name}", "railbed.launch.agent", [own])
+            agents[name] = module_command(node.python, f"{base}/{code.name}", "railbed.launch.node.agent", [own])
         job = Bench(jobs)
         async for record in Supervisor(fleet, job, members, agents, len(members)).run():
             if isinstance(record, Event) and record.name in ("restart", "log"):

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from railbed.collective.connect import connect
-from railbed.collective.meet import Meeting, alarm_to
 from railbed.collective.mpi import MpiGroup
+from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
 
 
@@ -31,11 +31,11 @@ def main() -> None:
     arguments = parser.parse_args()
     job: dict[str, Any] = json.loads(arguments.job.read_text())
     os.environ.update(job["environment"])
-    meeting = Meeting(**job["meeting"])
-    messages = Messages(arguments.messages, meeting.rank)
+    rendezvous = Rendezvous(**job["rendezvous"])
+    messages = Messages(arguments.messages, rendezvous.rank)
     messages.start_heart()
     torch.set_num_threads(1)
-    group, choice = connect("mpi", meeting, torch.device("cpu"), job["sizes"][:1], alarm_to(messages))
+    group, choice = connect("mpi", rendezvous, torch.device("cpu"), job["sizes"][:1], alarm_to(messages))
     assert isinstance(group, MpiGroup)
     buckets = [torch.ones(size // 4) for size in job["sizes"]]
     measured = measure(group, buckets, job["rounds"])

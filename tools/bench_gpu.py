@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from tests.support.ranks import recipe, write_tokens
 
-from railbed.collective.alone import Alone
-from railbed.train.job import JobSpec
+from railbed.collective.single import SingleRank
 from railbed.train.settings import Settings
+from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.hardware import choose
 from railbed.train.worker.hook import Hook
@@ -71,12 +71,12 @@ def ours(device: torch.device, micro: int, pieces: int, context: int, steps: int
         threads="auto",
     )
     settings = Settings.read(values)
-    chosen = choose(JobSpec(recipe=values, run="bench"), settings, device, VOCABULARY)
+    chosen = choose(RankSpec(recipe=values, run="bench"), settings, device, VOCABULARY)
     print(f"chosen: {chosen}", flush=True)
     shape = Shape(layers=12, heads=12, width=768, context=context, vocabulary=VOCABULARY)
     model = Gpt.empty(replace(shape, padded=chosen.padded, compute=chosen.dtype), device)
     model.initialise(1)
-    collective = Alone()
+    collective = SingleRank()
     hook = Hook(collective)
     with tempfile.TemporaryDirectory() as folder:
         stepper = Stepper(

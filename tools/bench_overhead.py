@@ -23,13 +23,13 @@ from tests.support.ranks import Starter, write_tokens
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from railbed.collective.base import Collective
 from railbed.collective.connect import connect
-from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting, alarm_to
+from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
 from railbed.train import recipes
-from railbed.train.job import JobSpec
 from railbed.train.order import pieces
+from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.loop import Training
 from railbed.train.worker.model import Gpt
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     arguments = parser.parse_args()
     if arguments.job:
-        be_a_rank(JobSpec.read(arguments.job), arguments.messages)
+        be_a_rank(RankSpec.read(arguments.job), arguments.messages)
         return
     recipe = recipes.load(arguments.recipe, [f"steps={arguments.rounds + WARM_UP}"]).model_dump(mode="json")
     with tempfile.TemporaryDirectory() as folder:
@@ -64,11 +64,11 @@ def main() -> None:
             report(f"{arguments.recipe}, by the {kind}", [rank.said("measured")[0][kind] for rank in ranks])
 
 
-def be_a_rank(job: JobSpec, descriptor: int) -> None:
+def be_a_rank(job: RankSpec, descriptor: int) -> None:
     """Take both steps in turns, and tell the times of each."""
     messages = Messages(descriptor, job.rank)
     messages.start_heart()
-    meeting = Meeting(
+    rendezvous = Rendezvous(
         address=job.master_address,
         port=job.master_port,
         name=job.run,
@@ -78,7 +78,7 @@ def be_a_rank(job: JobSpec, descriptor: int) -> None:
         timeout=job.timeout_seconds,
         secret=job.secret,
     )
-    collective, _ = connect("gloo", meeting, torch.device("cpu"), [1 << 20], alarm_to(messages))
+    collective, _ = connect("gloo", rendezvous, torch.device("cpu"), [1 << 20], alarm_to(messages))
     training = Training(job, job.settings, messages, collective, torch.device("cpu"))
     training.model.initialise(job.settings.seed)
     training.stepper.warm_up()

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from tests.support.ranks import write_tokens
 
-from railbed.collective.alone import Alone
+from railbed.collective.single import SingleRank
 from railbed.train import recipes
 from railbed.train.settings import BatchSettings, Settings
 from railbed.train.worker import optimiser as adamw
@@ -68,7 +68,7 @@ def our_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
     model = Gpt.empty(Shape(**{name: getattr(shape, name) for name in names}), torch.device("cpu"))
     model.initialise(1)
     print(f"railbed: {model.parameter_count():,} parameters")
-    collective = Alone()
+    collective = SingleRank()
     stepper = Stepper(
         settings=settings,
         model=model,

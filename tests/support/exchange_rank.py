@@ -7,14 +7,14 @@ import sys
 
 import torch
 
+from railbed.collective.base import Exchanges
 from railbed.collective.connect import connect
-from railbed.collective.face import Exchanges
-from railbed.collective.meet import Meeting
+from railbed.collective.rendezvous import Rendezvous
 
 
 def main(rank: int, port: int) -> None:
     """Do one of each, and check what comes of it."""
-    meeting = Meeting(
+    rendezvous = Rendezvous(
         address="127.0.0.1",
         port=port,
         name="exchange",
@@ -24,7 +24,7 @@ def main(rank: int, port: int) -> None:
         timeout=60.0,
         secret="ab" * 32,
     )
-    group, choice = connect("mpi", meeting, torch.device("cpu"), [4096], lambda *_: None)
+    group, choice = connect("mpi", rendezvous, torch.device("cpu"), [4096], lambda *_: None)
     assert choice.engine == group.name == "mpi"
     assert isinstance(group, Exchanges)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64):

@@ -1,4 +1,4 @@
-"""Ranks forked by the real nursery, as agents start them: torch is loaded once in a test process, not by each rank."""
+"""Ranks forked by the real fork server, as on a node: torch is loaded once per test process, not by each rank."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
-from railbed.launch.nursery import REQUEST_BYTES
-from railbed.launch.spawn import ONE_THREAD, end_with_parent
-from railbed.train.plan import LOADED_AHEAD
+from railbed.launch.node.forkserver import REQUEST_BYTES
+from railbed.launch.node.spawn import ONE_THREAD, end_with_parent
+from railbed.train.ranks import LOADED_AHEAD
 
 READY_SECONDS = 120.0
 
@@ -36,7 +36,7 @@ class Forked:
         self.pid = self._told.get(timeout=READY_SECONDS)
 
     def tell(self, *, pid: int = 0, code: int | None = None) -> None:
-        """Take what the nursery says of it."""
+        """Take what the fork server says of it."""
         if code is None:
             self._told.put(pid)
         else:
@@ -56,12 +56,12 @@ class Forked:
         return self.returncode
 
 
-class Nursery:
-    """One nursery, and the ranks that came from it."""
+class ForkServer:
+    """One fork server, and the ranks that came from it."""
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "railbed.launch.nursery", str(theirs.fileno()), *LOADED_AHEAD]
+        command = [sys.executable, "-m", "railbed.launch.node.forkserver", str(theirs.fileno()), *LOADED_AHEAD]
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -75,7 +75,7 @@ class Nursery:
         self._numbers = itertools.count()
         self._ready = threading.Event()
         threading.Thread(target=self._hear, daemon=True).start()
-        assert self._ready.wait(READY_SECONDS), "the nursery is not ready"
+        assert self._ready.wait(READY_SECONDS), "the fork server is not ready"
 
     def fork(self, module: str, arguments: Sequence[str], output: int, messages: int) -> Forked:
         """Start a rank; `{messages}` in the arguments stands for that descriptor."""
@@ -101,8 +101,8 @@ class Nursery:
 
 
 @cache
-def nursery() -> Nursery:
-    """Return the nursery of this test process."""
-    made = Nursery()
+def fork_server() -> ForkServer:
+    """Return the fork server of this test process."""
+    made = ForkServer()
     atexit.register(made.close)
     return made

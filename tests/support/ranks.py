@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from railbed.launch.job import new_secret
-from railbed.train.job import JobSpec, ResumeSource
-from tests.support.forked import Forked, nursery
+from railbed.train.spec import RankSpec, ResumeSource
+from tests.support.forked import Forked, fork_server
 from tests.support.ports import free_port
 
 SMALL: dict[str, Any] = {
@@ -128,7 +128,7 @@ class Starter:
     tokens: Path
     module: str = "railbed.train.worker"
     forks: bool = True
-    """Whether ranks come from a nursery; one with its own interpreter loads torch for itself."""
+    """Whether ranks come from a fork server; one with its own interpreter loads torch for itself."""
     started: list[Rank] = field(default_factory=list)
 
     def start(
@@ -150,7 +150,7 @@ class Starter:
         """
         port, secret = port or free_port(), new_secret()
         jobs = [
-            JobSpec(
+            RankSpec(
                 recipe=dict(recipe),
                 run="test",
                 rank=rank,
@@ -169,7 +169,7 @@ class Starter:
         ]
         return [self._spawn(job, [*wrap, *(SLOW if job.rank in slow else [])]) for job in jobs]
 
-    def _spawn(self, job: JobSpec, wrap: Sequence[str]) -> Rank:
+    def _spawn(self, job: RankSpec, wrap: Sequence[str]) -> Rank:
         self.folder.mkdir(parents=True, exist_ok=True)
         number = len(self.started)
         path, log = self.folder / f"job{number}.json", self.folder / f"log{number}.txt"
@@ -178,7 +178,7 @@ class Starter:
         with log.open("wb") as output:
             if self.forks and not wrap:
                 arguments = [str(path), "--messages", "{messages}"]
-                rank = Rank(nursery().fork(self.module, arguments, output.fileno(), write), read, log)
+                rank = Rank(fork_server().fork(self.module, arguments, output.fileno(), write), read, log)
             else:
                 command = [*wrap, sys.executable, "-m", self.module, str(path), "--messages", str(write)]
                 rank = Rank(subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write]), read, log)

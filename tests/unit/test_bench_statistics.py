@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from railbed.bench import baseline
 from railbed.bench.arms import worded
-from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
+from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
 from railbed.bench.limits import Limit, judge_bandwidth, latency_limit, slowest
 from railbed.bench.outliers import Outlier, Sample, find_outliers
 from railbed.bench.script import unwrapped

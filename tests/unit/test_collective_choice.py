@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.collective.choose import candidates, decide
-from railbed.collective.roll import Answer
-from railbed.collective.trial import Timing, measure, sizes_of
-from railbed.collective.tryout import complaint
+from railbed.collective.mpitest import complaint
+from railbed.collective.rollcall import Reply
+from railbed.collective.timing import Timing, measure, sizes_of
 from railbed.errors import RankFailed
 
 NODES = [
-    Answer(rank=rank, node=f"node{rank + 1}", machine=rank, device="cpu", interface="rail0", mark="0", rdma="rxe0:1")
+    Reply(rank=rank, node=f"node{rank + 1}", machine=rank, device="cpu", interface="rail0", mark="0", rdma="rxe0:1")
     for rank in range(2)
 ]
 GPUS = [replace(one, device="cuda:0") for one in NODES]
@@ -27,7 +27,7 @@ def timings(seconds: float, size: int = 1 << 20) -> list[Timing]:
     return [Timing(size=size // 4, seconds=seconds / 3, repeats=5), Timing(size=size, seconds=seconds, repeats=5)]
 
 
-def changed(answers: list[Answer], at: int, **fields: Any) -> list[Answer]:
+def changed(answers: list[Reply], at: int, **fields: Any) -> list[Reply]:
     return [replace(one, **fields) if one.rank == at else one for one in answers]
 
 
@@ -43,7 +43,7 @@ def changed(answers: list[Answer], at: int, **fields: Any) -> list[Answer]:
         (changed(GPUS, 1, machine=0), ["gloo"], "node2: two ranks share cuda:0, and nccl wants a GPU for each"),
     ],
 )
-def test_auto_tries_the_best_that_all_ranks_have(answers: list[Answer], engines: list[str], why: str) -> None:
+def test_auto_tries_the_best_that_all_ranks_have(answers: list[Reply], engines: list[str], why: str) -> None:
     assert candidates("auto", answers) == (engines, why)
 
 
@@ -89,7 +89,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch, rate: float) -> tuple[Callable[[int
         reduced.append(size)
         now[0] += size / rate
 
-    monkeypatch.setattr("railbed.collective.trial.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("railbed.collective.timing.time.perf_counter", lambda: now[0])
     return reduce, reduced
 
 

@@ -24,7 +24,9 @@ class Agent:
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "railbed.launch.agent", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "railbed.launch.node.agent", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def ask(self, **request: object) -> None:

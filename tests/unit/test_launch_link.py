@@ -11,8 +11,8 @@ import pytest
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch import link
-from railbed.launch.link import MAX_LINE_BYTES, Heard, Link, _Lines
+from railbed.launch import agentlink
+from railbed.launch.agentlink import MAX_LINE_BYTES, AgentLink, NodeMessage, _Lines
 
 
 class SilentFleet:
@@ -31,9 +31,9 @@ class SilentFleet:
 
 
 async def test_an_agent_that_never_starts_is_not_called_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "HELLO_SECONDS", 0.01)
-    inbox: asyncio.Queue[Heard] = asyncio.Queue()
-    keeping = asyncio.create_task(Link("n1", "agent", inbox).keep(cast("Fleet", SilentFleet())))
+    monkeypatch.setattr(agentlink, "HELLO_SECONDS", 0.01)
+    inbox: asyncio.Queue[NodeMessage] = asyncio.Queue()
+    keeping = asyncio.create_task(AgentLink("n1", "agent", inbox).keep(cast("Fleet", SilentFleet())))
     async with asyncio.timeout(10):
         heard = await inbox.get()
     keeping.cancel()

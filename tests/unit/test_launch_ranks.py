@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from railbed.launch.members import Member, Roster
 from railbed.launch.ranks import RANK_SECONDS, STALL_SECONDS, RankWatch
+from railbed.launch.roster import Member, Roster
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""Ranks from the nursery: what they are given, how they end, and what happens without it."""
+"""Ranks from the fork server: what they are given, how they end, and what happens without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.launch.spawn import KILLED, Child, Spawner
+from railbed.launch.node.spawn import KILLED, Child, Spawner
 
 RANK = """
 import os, sys, time, loaded
@@ -84,7 +84,7 @@ async def test_a_rank_is_ended_by_its_group_and_has_a_name(folder: Path) -> None
         os.close(output)
 
 
-async def test_without_the_nursery_its_ranks_end_and_others_start_from_nothing(folder: Path) -> None:
+async def test_without_the_fork_server_its_ranks_end_and_others_start_from_nothing(folder: Path) -> None:
     async with spawner(folder, "loaded") as opened:
         child, output, messages = await start(opened, "wait")
         await asyncio.to_thread(os.read, messages, 100)

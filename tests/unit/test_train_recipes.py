@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from railbed.errors import RecipeError
 from railbed.train import recipes
 from railbed.train.estimate import memory, parameter_count
-from railbed.train.job import JobSpec, ResumeSource
 from railbed.train.recipe import Recipe
 from railbed.train.settings import Settings
+from railbed.train.spec import RankSpec, ResumeSource
 
 SHARES = "expected speed, equal, or weights of nodes above 0 such as {node1: 3}"
 TEXTS = [
@@ -96,8 +96,8 @@ def test_the_worker_knows_the_same_keys() -> None:
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_job_comes_back_from_json(name: str) -> None:
     recipe = recipes.load(name)
-    job = JobSpec(recipe=recipe.model_dump(mode="json"), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
-    again = JobSpec.from_json(job.to_json())
+    job = RankSpec(recipe=recipe.model_dump(mode="json"), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
+    again = RankSpec.from_json(job.to_json())
     assert again == job
     assert again.settings.steps == recipe.steps
 
@@ -105,7 +105,7 @@ def test_a_job_comes_back_from_json(name: str) -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}, "run": "r", "rnak": 1}', "{"])
 def test_what_is_no_job_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        JobSpec.from_json(text)
+        RankSpec.from_json(text)
 
 
 def test_the_estimate_counts_gpt2() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railbed.launch.members import Member
+from railbed.launch.roster import Member
 from railbed.train.account import records_of
-from railbed.train.plan import names_of, shares_of
+from railbed.train.ranks import names_of, shares_of
 from railbed.train.shares import FIRST_LOOK, SETTLING, Balance, Split, costly
 from railbed.train.sharewords import cost_words, split_words
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from railbed.bench.account import left_out, unreachable, were_measured
 from railbed.bench.baseline import Baseline
-from railbed.bench.collect import collect
+from railbed.bench.collective.run import collect
 from railbed.bench.plan import Plan, collective_seconds, make_plan
 from railbed.bench.secondlook import announced, doubtful_ways, second_look
 from railbed.bench.site import PROBES, BenchSite, site_of

@@ -21,7 +21,7 @@ from railbed.cli.site import given_cluster
 from railbed.cli.trainruns import begun, cluster_of
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
-from railbed.launch.leftovers import Entry, Listing, NodeFolder, list_entries, remove_entries
+from railbed.launch.files.leftovers import Entry, Listing, NodeFolder, list_entries, remove_entries
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.model.record import Event

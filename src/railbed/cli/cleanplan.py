@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.errors import DeviceError
-from railbed.launch.leftovers import Entry, Listing
+from railbed.launch.files.leftovers import Entry, Listing
 from railbed.store import RunSummary
 
 SHARED = ("code", "tokens", "compiled")

@@ -1,12 +1,12 @@
-"""The torch side of a collective: one face, and the engines behind it.
+"""The torch side of an all-reduce: one interface, and the engines that implement it.
 
-face        what a rank can do together with the others
-meet        how ranks find each other: explicit address, interface and time-out, no guessed host name
-keystore    the keys and values that ranks share;  keyserver  rank 0 serves them;  channel  to who knows the secret
-connect     joins the others over the engine that was asked for, or the best that works
-roll        what each rank says of itself first;  choose  what follows from it and from the trials
-group       gloo and nccl, through torch.distributed
-mpi         MPI over UCX;  library  starts it;  pmi  makes ranks one MPI world without mpiexec
-trial       how fast an all-reduce is;  tryout  tries MPI where its crash does no harm
-alone       one rank
+base         what a group of ranks can do: sum, broadcast, and the exchanges that only benchmarks need
+rendezvous   how ranks find each other: explicit address, interface and time-out, never a guessed host name
+keystore     the keys and values that ranks share;  keyserver  serves them on rank 0;  channel  authenticates both ends
+connect      joins the group over the requested engine, or the best one that works
+rollcall     what each rank reports about itself first;  choose  picks the engine from that and from the tests
+group        gloo and nccl, through torch.distributed
+mpi          MPI over UCX;  mpilibrary  starts it;  pmi  makes ranks one MPI world without mpiexec
+timing       measures an all-reduce;  mpitest  tests MPI in a process of its own, where a crash does no harm
+single       the group of a single rank
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from railbed.collective.roll import Answer
-from railbed.collective.trial import Timing
+from railbed.collective.rollcall import Reply
+from railbed.collective.timing import Timing
 from railbed.errors import RankFailed
 from railbed.model.amount import duration, size
 
@@ -28,7 +28,7 @@ class Choice:
     """What was tried, by engine."""
 
 
-def candidates(wanted: str, answers: Sequence[Answer]) -> tuple[list[str], str]:
+def candidates(wanted: str, replies: Sequence[Reply]) -> tuple[list[str], str]:
     """Return the engines to try, the best first, and why better ones are left out.
 
     What was asked for is the only candidate; where it cannot be, RankFailed says on which node and why.
@@ -36,12 +36,12 @@ def candidates(wanted: str, answers: Sequence[Answer]) -> tuple[list[str], str]:
     if wanted != "auto":
         if wanted not in ENGINES:
             raise RankFailed(f"there is no transport {wanted}; {', '.join(ENGINES)} and auto are known", refused=True)
-        if why := _hindrance(wanted, answers):
+        if why := _hindrance(wanted, replies):
             raise refusal(wanted, why)
         return [wanted], ""
-    gpus = all(one.device.startswith("cuda") for one in answers)
+    gpus = all(one.device.startswith("cuda") for one in replies)
     preferred = ["nccl" if gpus else "mpi", "gloo"]
-    why = _hindrance(preferred[0], answers) or ("" if gpus else _no_rdma(answers))
+    why = _hindrance(preferred[0], replies) or ("" if gpus else _no_rdma(replies))
     return (preferred[1:], why) if why else (preferred, "")
 
 
@@ -52,17 +52,17 @@ def refusal(engine: str, why: str) -> RankFailed:
     )
 
 
-def decide(wanted: str, answers: Sequence[Answer], timings: Mapping[str, Sequence[Timing]], left_out: str) -> Choice:
+def decide(wanted: str, replies: Sequence[Reply], timings: Mapping[str, Sequence[Timing]], left_out: str) -> Choice:
     """Return the fastest of the engines that were tried; `left_out` says why a better one was not, or failed."""
     engine = min(timings, key=lambda one: _pace(one, timings))
-    way = path_of(engine, answers)
+    way = path_of(engine, replies)
     rivals = [
-        f"{path_of(one, answers)} works and takes {_spoken(one, engine, timings)}" for one in timings if one != engine
+        f"{path_of(one, replies)} works and takes {_spoken(one, engine, timings)}" for one in timings if one != engine
     ]
     told = [f"{way}: {_measured(timings[engine])}" if timings[engine] else way]
     told += ["as asked for"] if wanted != "auto" else []
     told += [f"because {left_out}"] if left_out else []
-    between = len({one.machine for one in answers}) > 1
+    between = len({one.machine for one in replies}) > 1
     return Choice(
         engine=engine,
         reason="; ".join([*told, *rivals]),
@@ -72,32 +72,32 @@ def decide(wanted: str, answers: Sequence[Answer], timings: Mapping[str, Sequenc
     )
 
 
-def path_of(engine: str, answers: Sequence[Answer]) -> str:
+def path_of(engine: str, replies: Sequence[Reply]) -> str:
     """Return an engine with what it goes over, as far as it is known before anything is counted."""
-    first = answers[0]
-    if len({one.machine for one in answers}) == 1:
+    first = replies[0]
+    if len({one.machine for one in replies}) == 1:
         return f"{engine} within one machine"
     if engine == "gloo" or (engine == "mpi" and not first.rdma):
         return f"{engine} over TCP ({first.interface})"
     return f"{engine} over RDMA ({first.rdma})" if first.rdma else engine
 
 
-def _hindrance(engine: str, answers: Sequence[Answer]) -> str:
+def _hindrance(engine: str, replies: Sequence[Reply]) -> str:
     """Return why an engine cannot be used, by the first rank that says so."""
-    for one in answers:
+    for one in replies:
         if engine in one.lacks:
             return f"{one.place}: {one.lacks[engine]}"
-    used = [(one.machine, one.device) for one in answers]
-    if engine == "nccl" and (twice := [one for at, one in enumerate(answers) if used.index(used[at]) != at]):
+    used = [(one.machine, one.device) for one in replies]
+    if engine == "nccl" and (twice := [one for at, one in enumerate(replies) if used.index(used[at]) != at]):
         return f"{twice[0].place}: two ranks share {twice[0].device}, and nccl wants a GPU for each"
     return ""
 
 
-def _no_rdma(answers: Sequence[Answer]) -> str:
+def _no_rdma(replies: Sequence[Reply]) -> str:
     """Return why MPI would bring nothing."""
-    if len({one.machine for one in answers}) == 1:
+    if len({one.machine for one in replies}) == 1:
         return "all ranks are on one machine"
-    return next((f"{one.place}: {one.no_rdma}" for one in answers if not one.rdma), "")
+    return next((f"{one.place}: {one.no_rdma}" for one in replies if not one.rdma), "")
 
 
 def _pace(engine: str, timings: Mapping[str, Sequence[Timing]]) -> float:

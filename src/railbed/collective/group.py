@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from railbed.collective.meet import Meeting
+from railbed.collective.rendezvous import Rendezvous
 from railbed.errors import RankFailed
 
 Engine = Literal["gloo", "nccl"]
@@ -62,18 +62,20 @@ def _only(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
     return future.value()[0]
 
 
-def join(engine: Engine, meeting: Meeting, store: Store, device: torch.device) -> Group:
+def join(engine: Engine, rendezvous: Rendezvous, store: Store, device: torch.device) -> Group:
     """Make torch's own group of all ranks."""
     try:
         dist.init_process_group(
             engine,
             store=store,
-            rank=meeting.rank,
-            world_size=meeting.world,
-            timeout=meeting.span,
+            rank=rendezvous.rank,
+            world_size=rendezvous.world,
+            timeout=rendezvous.span,
             device_id=device if engine == "nccl" else None,
         )
     except RuntimeError as error:
         sentence = str(error).strip().splitlines()[0][:300]
-        raise RankFailed(f"rank {meeting.rank} cannot join over {meeting.interface}: {sentence}", peer=True) from None
-    return Group(engine, meeting.rank, meeting.world)
+        raise RankFailed(
+            f"rank {rendezvous.rank} cannot join over {rendezvous.interface}: {sentence}", peer=True
+        ) from None
+    return Group(engine, rendezvous.rank, rendezvous.world)

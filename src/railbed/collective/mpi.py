@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from railbed.collective import library, pmi
+from railbed.collective import mpilibrary, pmi
 from railbed.errors import RankFailed
 
 START_SECONDS = 60.0
@@ -38,8 +38,8 @@ class MpiGroup:
         self._seconds = world.seconds
         self._work: queue.SimpleQueue[tuple[Work, Callable[[], None]] | None] = queue.SimpleQueue()
         self._socket, told = pmi.open_door(world)
-        os.environ.update(library.settings(interface, world.machines) | told)
-        self._module = library.load()
+        os.environ.update(mpilibrary.settings(interface, world.machines) | told)
+        self._module = mpilibrary.load()
         self._kinds: dict[torch.dtype, tuple[Any, Any]] = {}
         self._thread = threading.Thread(target=self._serve, name="mpi", daemon=True)
         self._thread.start()
@@ -113,14 +113,14 @@ class MpiGroup:
             self._attempt(work, world)
             calls += 1
             if calls.bit_count() == 1:  # MPICH takes more shared memory with the first calls, and with later ones
-                library.forget_shared_memory()
+                mpilibrary.forget_shared_memory()
             done()
-        self._attempt(lambda: library.linger(world, self._all_are_done.is_set))
+        self._attempt(lambda: mpilibrary.linger(world, self._all_are_done.is_set))
 
     def _start(self) -> Any:  # noqa: ANN401 -- mpi4py may not be there to name it
-        library.begin(self._module)
+        mpilibrary.begin(self._module)
         world = self._module.COMM_WORLD.Dup()
-        library.forget_shared_memory()
+        mpilibrary.forget_shared_memory()
         self._kinds = _kinds(self._module)
         return world
 

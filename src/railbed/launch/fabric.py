@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from railbed.fleet import Fleet, survey
-from railbed.launch.paths import Obstacle, RdmaPath, rdma_paths
+from railbed.launch.rdma import Obstacle, RdmaPath, rdma_paths
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from railbed.launch.members import Member
 from railbed.launch.protocol import Message
+from railbed.launch.roster import Member
 from railbed.model.cluster import LOCAL_HOST, Cluster
 from railbed.model.record import Record
 

@@ -14,12 +14,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
+from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.job import Job
-from railbed.launch.link import Heard, Link
-from railbed.launch.members import Member, Roster
 from railbed.launch.protocol import SILENCE_SECONDS, Message
 from railbed.launch.ranks import RankWatch
-from railbed.launch.reach import Reach
+from railbed.launch.reachability import Reachability
+from railbed.launch.roster import Member, Roster
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 
@@ -56,15 +56,15 @@ class Supervisor:
         self._job = job
         self._minimum = minimum
         self._roster = Roster({member.name: member for member in members})
-        self._inbox: asyncio.Queue[Heard] = asyncio.Queue()
-        self._links = {name: Link(name, command, self._inbox) for name, command in commands.items()}
+        self._inbox: asyncio.Queue[NodeMessage] = asyncio.Queue()
+        self._links = {name: AgentLink(name, command, self._inbox) for name, command in commands.items()}
         self._ranks = RankWatch({})
         self._number = 0
         self._vain = 0
         self._came_back: dict[str, float] = {}
         self._suspect: tuple[str, str] | None = None
         self._victim: tuple[str, float] | None = None
-        self._reach = Reach(self._roster, self._links)
+        self._reach = Reachability(self._roster, self._links)
 
     async def run(self) -> AsyncGenerator[Record, None]:
         """Run generations until the job is done; ends every rank on every node, however this ends."""
@@ -162,7 +162,7 @@ class Supervisor:
                 yield Event(name="restart", subject=why[0], message=why[1], data={"generation": self._number})
                 return
 
-    def _end_of_generation(self, heard: Heard | None) -> tuple[str, str] | None:
+    def _end_of_generation(self, heard: NodeMessage | None) -> tuple[str, str] | None:
         """Return the node and the words for why this generation must end."""
         self._suspect = self._interference() or self._failure(heard) or self._ranks.stall()
         if self._suspect:
@@ -188,38 +188,40 @@ class Supervisor:
         starting = [] if self._ranks.is_under_way else self._ranks.nodes.values()
         self._reach.ask_again([*self._roster.cut, *starting])
 
-    async def _hear(self) -> Heard | None:
+    async def _hear(self) -> NodeMessage | None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TICK_SECONDS):
                 return await self._inbox.get()
         return None
 
-    def _told(self, heard: Heard | None) -> list[Record]:  # noqa: PLR0911  (one for each thing heard)
+    def _told(self, heard: NodeMessage | None) -> list[Record]:  # noqa: PLR0911  (one for each thing heard)
         """Note what was heard of a node or rank, and return what is to be kept of it."""
         match heard:
-            case Heard(node, {"kind": "up"}):
+            case NodeMessage(node, {"kind": "up"}):
                 self._roster.up[node] = 0
                 self._links[node].send({"do": "door", "address": self._roster.members[node].address})
                 return [Event(name="node_up", subject=node, message="its agent answers")]
-            case Heard(node, {"kind": "lost", "why": str(why)}):
+            case NodeMessage(node, {"kind": "lost", "why": str(why)}):
                 was_up = self._roster.up.pop(node, None) is not None
                 self._roster.cut.pop(node, None)
                 self._came_back.pop(node, None)
                 if not was_up and node not in self._roster.failures:
                     self._roster.blame(node, why)
                 return [Event(name="node_lost", subject=node, message=why)] if was_up or not self._number else []
-            case Heard(node, {"kind": "door"} as said):
+            case NodeMessage(node, {"kind": "door"} as said):
                 return self._note_door(node, said)
-            case Heard(_, {"kind": "reach"}):
+            case NodeMessage(_, {"kind": "reach"}):
                 unreached = self._reach.answer(heard)
                 for node in [node for node in self._roster.cut if unreached is not None and node not in unreached]:
                     del self._roster.cut[node]
                     self._came_back[node] = time.monotonic()
                 return []
-            case Heard(node, {"kind": "message", "generation": self._number, "rank": int(rank), "message": dict(said)}):
+            case NodeMessage(
+                node, {"kind": "message", "generation": self._number, "rank": int(rank), "message": dict(said)}
+            ):
                 self._ranks.note(rank, said)
                 return list(self._job.hear(node, rank, said))
-            case Heard(node, {"kind": "log", "rank": int(rank), "text": str(text)}):
+            case NodeMessage(node, {"kind": "log", "rank": int(rank), "text": str(text)}):
                 return [Event(name="log", subject=f"{node}/rank{rank}", message=text)]
             case _:
                 return []
@@ -236,19 +238,19 @@ class Supervisor:
         self._roster.blame(node, why)
         return [Event(name="node_lost", subject=node, message=why)]
 
-    def _failure(self, heard: Heard | None) -> tuple[str, str] | None:
+    def _failure(self, heard: NodeMessage | None) -> tuple[str, str] | None:
         """Return the node that failed, and how."""
         match heard:
-            case Heard(node, {"kind": "lost", "why": str(why)}) if node in self._ranks.nodes.values():
+            case NodeMessage(node, {"kind": "lost", "why": str(why)}) if node in self._ranks.nodes.values():
                 return node, why
-            case Heard(node, {"kind": "reach"}):
+            case NodeMessage(node, {"kind": "reach"}):
                 for other, why in (self._reach.answer(heard) or {}).items():
                     if other in self._ranks.nodes.values():
                         return other, f"{node} does not reach it over the rail: {why}"
-            case Heard(node, {"kind": "halted", "generation": self._number, "rank": int(number)}):
+            case NodeMessage(node, {"kind": "halted", "generation": self._number, "rank": int(number)}):
                 if not self._ranks.has_done(number):
                     return node, f"rank {number} is stopped (SIGSTOP)"
-            case Heard(
+            case NodeMessage(
                 node, {"kind": "exit", "generation": self._number, "rank": int(number), "code": int(code)} as said
             ):
                 if self._ranks.lost_peers(number):
@@ -281,7 +283,7 @@ class Supervisor:
             for record in self._told(heard):
                 yield record
             match heard:
-                case Heard(node, {"kind": "stopped", "generation": self._number} | {"kind": "lost"}):
+                case NodeMessage(node, {"kind": "stopped", "generation": self._number} | {"kind": "lost"}):
                     waiting.discard(node)
         for node in waiting:
             self._links[node].drop()
@@ -322,7 +324,7 @@ class Supervisor:
                 waiting.discard(heard.node)
                 continue
             match heard:
-                case Heard(node, {"kind": "lost"}):
+                case NodeMessage(node, {"kind": "lost"}):
                     waiting.discard(node)
             for record in self._told(heard):
                 yield record

@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 
 from railbed.errors import CheckpointDamaged, DeviceError, Unreachable, UsageError
 from railbed.fleet import Fleet
-from railbed.launch.keeping import keeper
+from railbed.launch.files.client import file_client
+from railbed.launch.files.ship import module_command, own_code, ship
 from railbed.launch.protocol import decode
-from railbed.launch.ship import module_command, own_code, ship
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
@@ -88,7 +88,7 @@ async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Sourc
     async def ask(node: str) -> list[Source]:
         request = {"do": "read", "workdir": cluster.training.workdir, "folder": f"runs/{run}/{node}", "name": MANIFEST}
         try:
-            async with keeper(fleet, node, cluster.nodes[node].python, request) as remote:
+            async with file_client(fleet, node, cluster.nodes[node].python, request) as remote:
                 texts = (await remote.answer("texts"))["texts"]
         except DeviceError as error:
             silent[node] = error
@@ -151,7 +151,7 @@ async def _receive(
     folder.clear()
     folder.need_room(source.size if source.written else source.size // 3)  # a checkpoint has two moments as well
     received, reported = 0, 0.0
-    async with keeper(fleet, source.node, cluster.nodes[source.node].python, request) as remote:
+    async with file_client(fleet, source.node, cluster.nodes[source.node].python, request) as remote:
         while (message := await remote.answer("file", "done"))["kind"] == "file":
             with folder.new_file(str(message["name"])) as file:
                 async for piece in remote.raw(int(message["size"])):

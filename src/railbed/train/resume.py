@@ -8,7 +8,7 @@ from railbed.errors import CheckpointDamaged, DeviceError, RailbedError, UsageEr
 from railbed.fleet import Fleet
 from railbed.launch.protocol import decode
 from railbed.model.record import Event
-from railbed.train.plan import Saved
+from railbed.train.ranks import Saved
 from railbed.transport.base import Command
 
 LOOK_SECONDS = 60.0

@@ -12,10 +12,10 @@ from typing import Any
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
+from railbed.launch.files.ship import Parcel, Shipped, module_command, own_code, parcel, ship
 from railbed.launch.job import RankStart, meeting_port
-from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import Parcel, Shipped, module_command, own_code, parcel, ship
+from railbed.launch.roster import Member
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.amount import size
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
@@ -26,7 +26,7 @@ from railbed.train.downtime import Downtime
 from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.phases import Phases
-from railbed.train.plan import LOADED_AHEAD, Course, Place, Saved, ranks_of
+from railbed.train.ranks import LOADED_AHEAD, Course, Place, Saved, ranks_of
 from railbed.train.resume import resume_point
 from railbed.train.room import room_notices
 
@@ -193,7 +193,7 @@ def _refuse_strangers(cluster: Cluster, recipe: Mapping[str, Any]) -> None:
 
 
 def _agent(place: Place) -> str:
-    return _run(place, "railbed.launch.agent", place.folder, *LOADED_AHEAD)
+    return _run(place, "railbed.launch.node.agent", place.folder, *LOADED_AHEAD)
 
 
 def _run(place: Place, module: str, *arguments: str) -> str:

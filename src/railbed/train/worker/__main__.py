@@ -15,7 +15,7 @@ from pathlib import Path
 from railbed.errors import Interference, RailbedError, RankFailed
 from railbed.launch.memlock import raise_memlock
 from railbed.launch.messages import Messages, sentence_of
-from railbed.train.job import JobSpec
+from railbed.train.spec import RankSpec
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=1, metavar="FD", help="where JSON lines are written")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback; SIGTERM ends the process as it is
-    job = JobSpec.read(arguments.job)
+    job = RankSpec.read(arguments.job)
     os.environ.update(job.environment)
     raise_memlock()
     messages = Messages(arguments.messages, job.rank)
@@ -47,7 +47,7 @@ def main() -> int:
     return 0
 
 
-def _run(job: JobSpec, messages: Messages) -> None:
+def _run(job: RankSpec, messages: Messages) -> None:
     try:
         from railbed.train.worker.loop import run
     except ModuleNotFoundError as error:

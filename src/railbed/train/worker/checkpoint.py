@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
-from railbed.collective.face import Collective
+from railbed.collective.base import Collective
 from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
 from railbed.train.checkpoints import Written, folder_of, publish, survey, verified, write_synced
-from railbed.train.job import JobSpec
+from railbed.train.spec import RankSpec
 from railbed.train.worker.model import Gpt
 from railbed.train.worker.optimiser import set_step, state_tensors
 from railbed.train.worker.tensorfile import read_tensors, write_tensors
@@ -82,7 +82,7 @@ def _without_padding(name: str, tensor: torch.Tensor, rows: int) -> torch.Tensor
 class Saver:
     """Saves states of one rank from a copy in main memory, in a thread."""
 
-    def __init__(self, job: JobSpec, state: State, messages: Messages) -> None:
+    def __init__(self, job: RankSpec, state: State, messages: Messages) -> None:
         self._job, self._state, self._messages = job, state, messages
         self._folder = Path(job.checkpoints)
         self._copies: dict[str, dict[str, torch.Tensor]] = {}
@@ -157,7 +157,7 @@ class Saver:
         return f"the checkpoint of step {step} was not kept in {self._folder}: {reason}; training goes on, {rest}"
 
 
-def resume(job: JobSpec, state: State, collective: Collective, told: Callable[[int], None]) -> int:
+def resume(job: RankSpec, state: State, collective: Collective, told: Callable[[int], None]) -> int:
     """Bring all ranks to the same state, that of the checkpoint or the beginning; return its step."""
     source, step = (job.resume.rank, job.resume.step) if job.resume else (0, 0)
     if job.resume and job.rank == source:

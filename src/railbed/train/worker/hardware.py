@@ -10,8 +10,8 @@ import torch
 
 from railbed.errors import RankFailed
 from railbed.train.estimate import GPU_MEMORY_USED, memory, micro_limit
-from railbed.train.job import JobSpec
 from railbed.train.settings import Settings
+from railbed.train.spec import RankSpec
 
 PEAKS = (
     ("B200", 2250e12),
@@ -75,7 +75,7 @@ class Chosen:
         return asdict(self)
 
 
-def device_of(job: JobSpec) -> torch.device:
+def device_of(job: RankSpec) -> torch.device:
     """Return the rank's device; raise RankFailed where it is not there.
 
     More ranks than GPUs share them: whether the gradients can travel then is the transport's to say.
@@ -91,7 +91,7 @@ def device_of(job: JobSpec) -> torch.device:
     return device
 
 
-def choose(job: JobSpec, settings: Settings, device: torch.device, vocabulary: int) -> Chosen:
+def choose(job: RankSpec, settings: Settings, device: torch.device, vocabulary: int) -> Chosen:
     """Choose for this hardware, and set the process up for it."""
     gpu = device.type == "cuda"
     threads = _threads(job, settings)
@@ -118,7 +118,7 @@ def choose(job: JobSpec, settings: Settings, device: torch.device, vocabulary: i
     )
 
 
-def _threads(job: JobSpec, settings: Settings) -> int:
+def _threads(job: RankSpec, settings: Settings) -> int:
     if job.threads:
         return job.threads
     if settings.threads != "auto":

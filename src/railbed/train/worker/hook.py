@@ -10,7 +10,7 @@ import torch
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from railbed.collective.face import Collective
+from railbed.collective.base import Collective
 from railbed.train.settings import WireFormat
 from railbed.train.worker.clock import Clock
 from railbed.train.worker.wire import Wire

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import torch
 
+from railbed.collective.base import Collective
 from railbed.collective.choose import Choice
 from railbed.collective.connect import connect
-from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting, alarm_to
-from railbed.collective.trial import sizes_of
+from railbed.collective.rendezvous import Rendezvous, alarm_to
+from railbed.collective.timing import sizes_of
 from railbed.errors import DataError, RankFailed, os_reason
 from railbed.launch.messages import Messages
 from railbed.train.checkpoints import folder_of
 from railbed.train.estimate import parameter_count
-from railbed.train.job import JobSpec
 from railbed.train.settings import Settings
+from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.account import Account
 from railbed.train.worker.checkpoint import Saver, State, resume
@@ -42,13 +42,13 @@ COLLECT_EVERY = 500
 """Steps between two sweeps of the garbage collector, which stands still otherwise: it halts for up to half a second."""
 
 
-def run(job: JobSpec, messages: Messages) -> None:
+def run(job: RankSpec, messages: Messages) -> None:
     """Do the job; raise RankFailed, with `peer` where another rank is the cause."""
     settings = job.settings
     device = device_of(job)
     messages.phase = "joining"
     sizes = sizes_of(_gradient_bytes(job, settings), BUCKET_MEGABYTES << 20)
-    collective, choice = connect(job.transport, _meeting(job), device, sizes, alarm_to(messages))
+    collective, choice = connect(job.transport, _rendezvous(job), device, sizes, alarm_to(messages))
     if job.rank == 0:
         _tell(choice, messages)
     try:
@@ -68,8 +68,8 @@ def run(job: JobSpec, messages: Messages) -> None:
         raise
 
 
-def _meeting(job: JobSpec) -> Meeting:
-    return Meeting(
+def _rendezvous(job: RankSpec) -> Rendezvous:
+    return Rendezvous(
         address=job.master_address,
         port=job.master_port,
         name=f"{job.run}/{job.generation}",
@@ -84,7 +84,7 @@ def _meeting(job: JobSpec) -> Meeting:
     )
 
 
-def _gradient_bytes(job: JobSpec, settings: Settings) -> int:
+def _gradient_bytes(job: RankSpec, settings: Settings) -> int:
     """Return what a step's gradients take, as far as it is known before there is a model."""
     if settings.traffic:
         return settings.traffic.gradient_bytes
@@ -103,7 +103,7 @@ class Training:
     """One rank's part in training one model."""
 
     def __init__(
-        self, job: JobSpec, settings: Settings, messages: Messages, collective: Collective, device: torch.device
+        self, job: RankSpec, settings: Settings, messages: Messages, collective: Collective, device: torch.device
     ) -> None:
         self.job, self.settings, self.messages, self.collective = job, settings, messages, collective
         messages.phase = "loading"

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from railbed.collective.face import Collective
+from railbed.collective.base import Collective
 from railbed.train.order import deal, key_of, pieces, window_of
 from railbed.train.settings import Settings
 from railbed.train.worker import optimiser as adamw

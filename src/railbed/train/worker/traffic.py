@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from railbed.collective.face import Collective
+from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.settings import Settings
 from railbed.train.worker.clock import Clock

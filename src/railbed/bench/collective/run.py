@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from railbed.bench.account import MEASURED, WHY
-from railbed.bench.collectjob import CollectiveSpec, Operation, bus_factor
+from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
 from railbed.bench.pace import Pace
 from railbed.bench.plan import collective_seconds
 from railbed.bench.suite import Step
 from railbed.errors import DeviceError, OnlyRecorded
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
+from railbed.launch.files.ship import module_command, own_code, ship
 from railbed.launch.job import RankStart, meeting_port, new_secret
-from railbed.launch.members import Member
 from railbed.launch.protocol import Message
-from railbed.launch.ship import module_command, own_code, ship
+from railbed.launch.roster import Member
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.reading import DeviceFacts
@@ -27,7 +27,7 @@ from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.probes.shell import quote_path
 from railbed.transport.base import Command
 
-WORKER = "railbed.bench.worker"
+WORKER = "railbed.bench.collective.worker"
 ONE_JOB = "bench_one_job"
 DEFAULT_SIZES = (8, 2**16, 2**20, 2**24)
 LOCAL_RANKS = 2
@@ -285,4 +285,4 @@ def _interface(node: Node) -> str:
 
 
 def _agent(place: Place) -> str:
-    return module_command(place.python, place.code, "railbed.launch.agent", [place.folder])
+    return module_command(place.python, place.code, "railbed.launch.node.agent", [place.folder])

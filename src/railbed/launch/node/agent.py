@@ -1,8 +1,8 @@
-"""The end of a launch on a node: `python -m railbed.launch.agent FOLDER [MODULE…]`.
+"""The end of a launch on a node: `python -m railbed.launch.node.agent FOLDER [MODULE…]`.
 
 It starts ranks, relays what they say, and ends them when it is told to, when its input ends, or when control has been
 silent for too long, as after a power cut over there. The kernel ends the ranks when the agent itself is killed. Modules
-that all ranks need are loaded once, by the nursery; the agent itself uses only the standard library.
+that all ranks need are loaded once, by the fork server; the agent itself uses only the standard library.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import os_reason
-from railbed.launch.guard import hold
+from railbed.launch.files.guard import hold
+from railbed.launch.node.spawn import Child, Spawner
 from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
-from railbed.launch.spawn import Child, Spawner
 
 TERM_SECONDS = 1.0
 REACH_SECONDS = 2.0

@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from railbed.launch.link import Heard, Link
-from railbed.launch.members import Roster
+from railbed.launch.agentlink import AgentLink, NodeMessage
+from railbed.launch.roster import Roster
 
 AGAIN_SECONDS = 2.0
 
 
-class Reach:
+class Reachability:
     """Asks, and knows which answers belong to the last question."""
 
-    def __init__(self, roster: Roster, links: Mapping[str, Link]) -> None:
+    def __init__(self, roster: Roster, links: Mapping[str, AgentLink]) -> None:
         self._roster = roster
         self._links = links
         self._question = 0
@@ -43,10 +43,10 @@ class Reach:
         """Wait for no more answers."""
         self._question += 1
 
-    def answer(self, heard: Heard | None) -> Mapping[str, str] | None:
+    def answer(self, heard: NodeMessage | None) -> Mapping[str, str] | None:
         """Return which nodes were not reached, and why, where this answers the last question."""
         match heard:
-            case Heard(_, {"kind": "reach", "question": self._question, "unreached": dict(unreached)}):
+            case NodeMessage(_, {"kind": "reach", "question": self._question, "unreached": dict(unreached)}):
                 return unreached
         return None
 

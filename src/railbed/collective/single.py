@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class Alone:
+class SingleRank:
     """The group of a single rank."""
 
     name = "alone"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch.keeping import keeper
+from railbed.launch.files.client import file_client
 from railbed.launch.protocol import Message
 
 AT_ONCE = 16
@@ -58,7 +58,7 @@ async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[
 
     async def ask(node: str) -> Listing:
         request = {"do": "entries", "workdir": folders[node].workdir}
-        async with keeper(fleet, node, folders[node].python, request) as remote:
+        async with file_client(fleet, node, folders[node].python, request) as remote:
             message = await remote.answer("entries")
         entries = tuple(Entry.read(entry) for entry in message["entries"])
         return Listing(base=str(message["path"]), disk=str(message["disk"]), entries=entries)
@@ -74,7 +74,7 @@ async def remove_entries(
     async def ask(node: str) -> list[Entry]:
         request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}
         removed = []
-        async with keeper(fleet, node, folders[node].python, request) as remote:
+        async with file_client(fleet, node, folders[node].python, request) as remote:
             while (message := await remote.answer("removed", "done"))["kind"] == "removed":
                 removed.append(Entry.read(message))
         return removed

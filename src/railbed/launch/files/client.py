@@ -11,7 +11,7 @@ from pathlib import Path
 
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch import guard
+from railbed.launch.files import guard
 from railbed.launch.protocol import LINE_LIMIT, Message, decode, encode
 from railbed.probes.shell import quote_path
 from railbed.transport.base import Program
@@ -35,12 +35,14 @@ class NodeRefuses(DeviceError):
 def _program() -> bytes:
     """Return the program: the guard and the keeper, each as the module that it is here."""
     folder = Path(guard.__file__).parent
-    modules = {f"railbed.launch.{name}": (folder / f"{name}.py").read_text("utf-8") for name in ("guard", "keeper")}
+    modules = {
+        f"railbed.launch.files.{name}": (folder / f"{name}.py").read_text("utf-8") for name in ("guard", "server")
+    }
     return START.format(modules=json.dumps(modules)).encode()
 
 
 @asynccontextmanager
-async def keeper(fleet: Fleet, node: str, python: str, request: Mapping[str, object]) -> AsyncIterator[Keeper]:
+async def file_client(fleet: Fleet, node: str, python: str, request: Mapping[str, object]) -> AsyncIterator[FileClient]:
     """Start a keeper on a node with a request.
 
     Of Python only its own installation is used: what a user or the current folder adds is not looked at.
@@ -48,12 +50,12 @@ async def keeper(fleet: Fleet, node: str, python: str, request: Mapping[str, obj
     program = _program()
     start = f"import sys; exec(sys.stdin.buffer.read({len(program)}))"
     async with fleet.open(node, f"exec {quote_path(python)} -I -B -c '{start}'") as remote:
-        conversation = Keeper(remote, python)
+        conversation = FileClient(remote, python)
         await conversation.write(program + encode(dict(request)))
         yield conversation
 
 
-class Keeper:
+class FileClient:
     """A keeper that answers. Every wait is bounded."""
 
     def __init__(self, program: Program, python: str) -> None:

@@ -17,10 +17,10 @@ from typing import IO
 
 from torch._C._distributed_c10d import Store
 
-from railbed.collective import library, pmi
-from railbed.collective.meet import Meeting, exchange
-from railbed.collective.roll import Answer
-from railbed.collective.trial import Timing
+from railbed.collective import mpilibrary, pmi
+from railbed.collective.rendezvous import Rendezvous, exchange
+from railbed.collective.rollcall import Reply
+from railbed.collective.timing import Timing
 
 END_SECONDS = 5.0
 LIMIT_SECONDS = 45.0
@@ -31,7 +31,7 @@ NOISE = re.compile(rf"^\[[^\]]*\]\s*+(?:\[[^\]]*\]\s*+)*+(?:{PLACE})?|(?<!\S){PL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class MpiTest:
     """How MPI did, the same on all ranks."""
 
     timings: Sequence[Timing] = ()
@@ -39,47 +39,49 @@ class Tried:
     """Why it does not work; empty where it does."""
 
 
-def try_mpi(store: Store, meeting: Meeting, answers: Sequence[Answer], sizes: Sequence[int], seconds: float) -> Tried:
+def try_mpi(
+    store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
+) -> MpiTest:
     """Let every rank start one process; together they are an MPI world that sums what the gradients would be."""
-    with _started(store, meeting, answers, sizes, seconds) as trial:
+    with _started(store, rendezvous, replies, sizes, seconds) as trial:
         own = trial.result()
-        told = exchange(store, meeting, "trial of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
+        told = exchange(store, rendezvous, "trial of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
     results = [json.loads(text) for text in told]
     # Who only waited for the others says less than who failed.
     failed = sorted(
-        (result["late"], answers[at].place, result["why"]) for at, result in enumerate(results) if result["why"]
+        (result["late"], replies[at].place, result["why"]) for at, result in enumerate(results) if result["why"]
     )
     if failed:
-        return Tried(why=f"{failed[0][1]}: {failed[0][2]}")
-    return Tried(timings=[Timing(**timing) for timing in results[0]["timings"]])
+        return MpiTest(why=f"{failed[0][1]}: {failed[0][2]}")
+    return MpiTest(timings=[Timing(**timing) for timing in results[0]["timings"]])
 
 
 @contextmanager
 def _started(
-    store: Store, meeting: Meeting, answers: Sequence[Answer], sizes: Sequence[int], seconds: float
-) -> Iterator[Trial]:
+    store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
+) -> Iterator[EngineTest]:
     """Start this rank's process. It stays until all have told how it went: the others may need something of it."""
-    world = world_of(store, "trial", meeting, answers, LIMIT_SECONDS)
+    world = world_of(store, "trial", rendezvous, replies, LIMIT_SECONDS)
     socket, told = pmi.open_door(world)
-    command = [sys.executable, "-m", "railbed.collective.trial", str(seconds), *map(str, sizes)]
+    command = [sys.executable, "-m", "railbed.collective.timing", str(seconds), *map(str, sizes)]
     with socket, tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **library.settings(meeting.interface, world.machines), **told},
+            env={**os.environ, **mpilibrary.settings(rendezvous.interface, world.machines), **told},
             pass_fds=[socket.fileno()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,
         )
         try:
-            yield Trial(process, said)
+            yield EngineTest(process, said)
         finally:
             process.kill()
             process.communicate()
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class EngineTest:
     """A process that tries MPI."""
 
     process: subprocess.Popen[bytes]
@@ -115,11 +117,11 @@ class Trial:
         return told
 
 
-def world_of(store: Store, name: str, meeting: Meeting, answers: Sequence[Answer], seconds: float) -> pmi.World:
+def world_of(store: Store, name: str, rendezvous: Rendezvous, replies: Sequence[Reply], seconds: float) -> pmi.World:
     """Return an MPI world of all ranks."""
-    machines = [one.machine for one in answers]
-    own = f"{name}-{answers[0].mark}"
-    return pmi.World(store=store, name=own, rank=meeting.rank, machines=machines, seconds=seconds)
+    machines = [one.machine for one in replies]
+    own = f"{name}-{replies[0].mark}"
+    return pmi.World(store=store, name=own, rank=rendezvous.rank, machines=machines, seconds=seconds)
 
 
 def complaint(said: str) -> str:

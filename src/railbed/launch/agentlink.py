@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 4 * LINE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class NodeMessage:
     """Something that a node said, or that became of it: kinds `up` and `lost` are ours."""
 
     node: str
@@ -29,12 +29,12 @@ class Heard:
 
 
 @dataclass
-class Link:
+class AgentLink:
     """A node's agent, kept alive: where it is lost it is started again."""
 
     node: str
     command: str
-    inbox: asyncio.Queue[Heard]
+    inbox: asyncio.Queue[NodeMessage]
     retry_seconds: float = 2.0
     _program: Program | None = None
     _outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
@@ -62,7 +62,7 @@ class Link:
                 why = error.message
             finally:
                 self._program = None
-            self.inbox.put_nowait(Heard(self.node, {"kind": "lost", "why": why}))
+            self.inbox.put_nowait(NodeMessage(self.node, {"kind": "lost", "why": why}))
             # Bounded: a frozen node does not say goodbye.
             with contextlib.suppress(TimeoutError, DeviceError):
                 async with asyncio.timeout(1.0):
@@ -76,7 +76,7 @@ class Link:
             hello = await self._await_hello(lines)
             limit.reschedule(None)
             self._program, self._heard, self._dropped = program, time.monotonic(), False
-            self.inbox.put_nowait(Heard(self.node, {**hello, "kind": "up"}))
+            self.inbox.put_nowait(NodeMessage(self.node, {**hello, "kind": "up"}))
             tasks = [asyncio.create_task(work) for work in (self._listen(lines), self._talk(program), self._watch())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -103,7 +103,7 @@ class Link:
             self._heard = time.monotonic()
             message = decode(line)
             if message and message.get("kind") != "beat":
-                self.inbox.put_nowait(Heard(self.node, message))
+                self.inbox.put_nowait(NodeMessage(self.node, message))
 
     async def _talk(self, program: Program) -> None:
         while True:

@@ -22,7 +22,7 @@ READ_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meeting:
+class Rendezvous:
     """Where and as whom a rank joins."""
 
     address: str
@@ -49,24 +49,24 @@ class Meeting:
         return timedelta(seconds=self.timeout)
 
 
-def meet(meeting: Meeting, alarm: Alarm) -> Store:
+def open_store(rendezvous: Rendezvous, alarm: Alarm) -> Store:
     """Return a store that all ranks share, once all are there; raise RankFailed that names who is missing.
 
     Whoever does not know the secret is turned away and told of to `alarm`.
     """
-    if not meeting.secret:
+    if not rendezvous.secret:
         raise RankFailed("the job has no secret by which its ranks know each other")
-    key = hmac.digest(bytes.fromhex(meeting.secret), meeting.name.encode(), hashlib.sha256)
+    key = hmac.digest(bytes.fromhex(rendezvous.secret), rendezvous.name.encode(), hashlib.sha256)
     try:
-        if meeting.rank == 0:
-            KeyServer(meeting.address, meeting.port, key, meeting.world, alarm)
-        store = KeyStore(meeting.address, meeting.port, key, meeting.timeout, alarm)
+        if rendezvous.rank == 0:
+            KeyServer(rendezvous.address, rendezvous.port, key, rendezvous.world, alarm)
+        store = KeyStore(rendezvous.address, rendezvous.port, key, rendezvous.timeout, alarm)
         store.open()
     except OSError as error:
-        raise RankFailed(_not_reached(meeting, error), peer=meeting.rank != 0) from None
-    named = PrefixStore(meeting.name, store)
-    named.set(f"arrived/{meeting.rank}", "yes")
-    _wait_for_all(meeting, named)
+        raise RankFailed(_not_reached(rendezvous, error), peer=rendezvous.rank != 0) from None
+    named = PrefixStore(rendezvous.name, store)
+    named.set(f"arrived/{rendezvous.rank}", "yes")
+    _wait_for_all(rendezvous, named)
     return named
 
 
@@ -75,47 +75,47 @@ def alarm_to(messages: Messages) -> Alarm:
     return lambda address, sentence: messages.send("intrusion", address=address, sentence=sentence)
 
 
-def exchange(store: Store, meeting: Meeting, name: str, said: str, seconds: float = 0.0) -> list[str]:
+def exchange(store: Store, rendezvous: Rendezvous, name: str, said: str, seconds: float = 0.0) -> list[str]:
     """Tell the others something under a name, and return what each rank told; raise RankFailed where one does not."""
     keys = PrefixStore(name, store)
-    limit = seconds or meeting.timeout
+    limit = seconds or rendezvous.timeout
     try:
-        keys.set(str(meeting.rank), said)
-        ranks = [str(rank) for rank in range(meeting.world)]
+        keys.set(str(rendezvous.rank), said)
+        ranks = [str(rank) for rank in range(rendezvous.world)]
         keys.wait(ranks, timedelta(seconds=limit))
         told = [text.decode() for text in keys.multi_get(ranks)]
-        _await_readers(keys, meeting)
+        _await_readers(keys, rendezvous)
     except RuntimeError:
         raise RankFailed(f"not all ranks told their {name} within {limit:g} s", peer=True) from None
     return told
 
 
-def _await_readers(keys: Store, meeting: Meeting) -> None:
+def _await_readers(keys: Store, rendezvous: Rendezvous) -> None:
     """Let rank 0, who has the store, not go away with it before the others have read."""
     readers = keys.add("readers", 1)
     deadline = time.monotonic() + READ_SECONDS
-    while meeting.rank == 0 and readers < meeting.world and time.monotonic() < deadline:
+    while rendezvous.rank == 0 and readers < rendezvous.world and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
         readers = keys.add("readers", 0)
 
 
-def _wait_for_all(meeting: Meeting, store: Store) -> None:
-    arrived = {rank: f"arrived/{rank}" for rank in range(meeting.world)}
+def _wait_for_all(rendezvous: Rendezvous, store: Store) -> None:
+    arrived = {rank: f"arrived/{rank}" for rank in range(rendezvous.world)}
     try:
-        store.wait(list(arrived.values()), meeting.span)
+        store.wait(list(arrived.values()), rendezvous.span)
     except RuntimeError:
         try:
             missing = [str(rank) for rank, key in arrived.items() if not store.check([key])]
         except RuntimeError:
-            raise RankFailed(f"rank 0 at {meeting.address} went away while ranks were joining", peer=True) from None
+            raise RankFailed(f"rank 0 at {rendezvous.address} went away while ranks were joining", peer=True) from None
         if missing:
-            sentence = f"rank {', '.join(missing)} did not come within {meeting.timeout:g} s"
+            sentence = f"rank {', '.join(missing)} did not come within {rendezvous.timeout:g} s"
             raise RankFailed(sentence, peer=True) from None
 
 
-def _not_reached(meeting: Meeting, error: OSError) -> str:
-    place = f"{meeting.address}:{meeting.port}"
-    if meeting.rank == 0 and error.errno:
+def _not_reached(rendezvous: Rendezvous, error: OSError) -> str:
+    place = f"{rendezvous.address}:{rendezvous.port}"
+    if rendezvous.rank == 0 and error.errno:
         reason = "the port is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno)
         return f"rank 0 cannot listen at {place}: {reason}"
-    return f"rank 0 at {place} did not answer within {meeting.timeout:g} s"
+    return f"rank 0 at {place} did not answer within {rendezvous.timeout:g} s"

@@ -7,11 +7,11 @@ import time
 
 import torch
 
-from railbed.bench.collectjob import CollectiveSpec, Operation
-from railbed.bench.worker.operations import Prepared, Unable, prepare
+from railbed.bench.collective.spec import CollectiveSpec, Operation
+from railbed.bench.collective.worker.operations import Prepared, Unable, prepare
+from railbed.collective.base import Collective
 from railbed.collective.connect import connect
-from railbed.collective.face import Collective
-from railbed.collective.meet import Meeting, alarm_to
+from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 
@@ -26,7 +26,7 @@ MOST_ITERATIONS = 20_000
 def run(job: CollectiveSpec, messages: Messages) -> None:
     """Do everything that the job says."""
     device = _device(job)
-    group, choice = connect(job.engine, _meeting(job), device, [TRIAL_BYTES], alarm_to(messages))
+    group, choice = connect(job.engine, _rendezvous(job), device, [TRIAL_BYTES], alarm_to(messages))
     try:
         _prove(group, choice.path, device, messages)
         for operation in job.operations:
@@ -45,8 +45,8 @@ def _device(job: CollectiveSpec) -> torch.device:
     return torch.device("cpu")
 
 
-def _meeting(job: CollectiveSpec) -> Meeting:
-    return Meeting(
+def _rendezvous(job: CollectiveSpec) -> Rendezvous:
+    return Rendezvous(
         address=job.master_address,
         port=job.master_port,
         name=job.run,

@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 import railbed
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.launch.guard import PIECE, content_hash
-from railbed.launch.keeper import COMPILED
-from railbed.launch.keeping import Keeper, keeper
+from railbed.launch.files.client import FileClient, file_client
+from railbed.launch.files.guard import PIECE, content_hash
+from railbed.launch.files.server import COMPILED
 from railbed.launch.protocol import encode
 from railbed.model.cluster import Node
 from railbed.probes.shell import quote_path
@@ -102,7 +102,7 @@ async def _put(  # noqa: PLR0917  (all that is put, and where)
 ) -> tuple[str, int]:
     wanted = [parcel.as_message() for parcel in parcels]
     request = {"do": "put", "workdir": workdir, "parcels": wanted, "folder": folder}
-    async with keeper(fleet, node, python, request) as remote:
+    async with file_client(fleet, node, python, request) as remote:
         there = await remote.answer("base")
         for parcel in parcels:
             if parcel.name in there["missing"]:
@@ -112,7 +112,7 @@ async def _put(  # noqa: PLR0917  (all that is put, and where)
     return str(there["path"]), int(there["free"])
 
 
-async def _send(remote: Keeper, parcel: Parcel) -> None:
+async def _send(remote: FileClient, parcel: Parcel) -> None:
     for name, path in parcel.files.items():
         await remote.write(encode({"name": name, "size": parcel.sizes[name]}))
         with path.open("rb") as file:

@@ -51,7 +51,7 @@ class ResumeSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class RankSpec:
     """Everything one rank needs to know."""
 
     recipe: dict[str, Any]
@@ -124,7 +124,7 @@ class JobSpec:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> JobSpec:
+    def from_json(cls, text: str) -> RankSpec:
         """Read the text of a job file; raise ValueError for what it is not."""
         values = json.loads(text)
         if not isinstance(values, dict):
@@ -132,6 +132,6 @@ class JobSpec:
         return build(cls, values)
 
     @classmethod
-    def read(cls, path: Path) -> JobSpec:
+    def read(cls, path: Path) -> RankSpec:
         """Read a job file."""
         return cls.from_json(path.read_text())

@@ -1,4 +1,4 @@
-"""How fast an all-reduce is, by doing some: `python -m railbed.collective.trial SECONDS BYTES…` tries MPI.
+"""How fast an all-reduce is, by doing some: `python -m railbed.collective.timing SECONDS BYTES…` tries MPI.
 
 MPI is tried in a process of its own, which the rank starts and outlives: a library that cannot open a device ends its
 process, or hangs in it. It stays until its input ends, for the others may still wait for something of it. Of torch
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from railbed.collective.library import forget_shared_memory, linger
+from railbed.collective.mpilibrary import forget_shared_memory, linger
 
 REPEATS = 5
 FIRST_BUCKET = 1 << 20

@@ -1,4 +1,4 @@
-"""Where ranks come from: `python -m railbed.launch.nursery SOCKET MODULE…`, started by a node's agent.
+"""Where ranks come from: `python -m railbed.launch.node.forkserver SOCKET MODULE…`, started by a node's agent.
 
 It loads modules once, torch among them, and forks a rank from itself whenever the agent asks: a rank is there at once
 and not seconds later. Forking is safe because nothing but loading happens here: no thread runs, no device is in use.
@@ -29,7 +29,7 @@ REQUEST_BYTES = 65536
 LIBC = ctypes.CDLL(None)
 
 
-class Nursery:
+class ForkServer:
     """Forks ranks and tells of their ends."""
 
     def __init__(self, agent: socket.socket) -> None:
@@ -116,7 +116,7 @@ def main() -> None:
     if threads > 1:
         sys.exit(f"{', '.join(sys.argv[2:])} started {threads - 1} threads: a fork would lose them")
     gc.freeze()
-    Nursery(agent).serve()
+    ForkServer(agent).serve()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The processes of ranks, as the agent sees them: forked by the nursery, or started from nothing without one."""
+"""The processes of ranks, as the agent sees them: forked by the fork server, or started from nothing without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from railbed.launch.nursery import PR_SET_PDEATHSIG, REQUEST_BYTES
+from railbed.launch.node.forkserver import PR_SET_PDEATHSIG, REQUEST_BYTES
 
 LIBC = ctypes.CDLL(None)
 KILLED = -int(signal.SIGKILL)
@@ -66,22 +66,22 @@ class Spawner:
         self._folder = folder
         self._modules = modules
         self._link: socket.socket | None = None
-        self._nursery: Process | None = None
+        self._forkserver: Process | None = None
         self._ready = asyncio.Event()
         self._children: dict[int, Child] = {}
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Start the nursery, where there is something to load."""
+        """Start the fork server, where there is something to load."""
         if not self._modules:
             self._ready.set()
             return
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._link.setblocking(False)
-        command = [sys.executable, "-m", "railbed.launch.nursery", str(theirs.fileno()), *self._modules]
-        with theirs, (self._folder / "nursery.log").open("ab") as log:
-            self._nursery = await asyncio.create_subprocess_exec(
+        command = [sys.executable, "-m", "railbed.launch.node.forkserver", str(theirs.fileno()), *self._modules]
+        with theirs, (self._folder / "forkserver.log").open("ab") as log:
+            self._forkserver = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=self._folder,
                 env={**os.environ, **ONE_THREAD},
@@ -98,11 +98,11 @@ class Spawner:
         await self._ready.wait()
 
     async def close(self) -> None:
-        """End the nursery, and with it what is left of its ranks."""
-        if self._nursery:
+        """End the fork server, and with it what is left of its ranks."""
+        if self._forkserver:
             with contextlib.suppress(ProcessLookupError, TimeoutError):
-                self._nursery.kill()
-                await asyncio.wait_for(self._nursery.wait(), END_SECONDS)
+                self._forkserver.kill()
+                await asyncio.wait_for(self._forkserver.wait(), END_SECONDS)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -130,7 +130,7 @@ class Spawner:
         socket.send_fds(link, [json.dumps({**asked, "id": number}).encode()], list(descriptors))
         await asyncio.wait([child.pid, child.code], timeout=FORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not (child.pid.done() or child.code.done()):
-            raise OSError(f"the nursery did not fork within {FORK_SECONDS:g} s")
+            raise OSError(f"the fork server did not fork within {FORK_SECONDS:g} s")
 
     async def _exec(
         self, child: Child, command: Sequence[str], env: Mapping[str, str], output: int, messages: int
@@ -150,7 +150,7 @@ class Spawner:
         self._keep(_await_end(process, child))
 
     async def _hear(self, link: socket.socket) -> None:
-        """Take what the nursery tells; where it ended, so did its ranks, and later ones do without it."""
+        """Take what the fork server tells; where it ended, so did its ranks, and later ones do without it."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while told := await loop.sock_recv(link, REQUEST_BYTES):

@@ -1,6 +1,6 @@
 """What a rank of the collective benchmark is told, as a JSON file, and what its numbers mean.
 
-    python -m railbed.bench.worker JOB.json --messages FD
+    python -m railbed.bench.collective.worker JOB.json --messages FD
 
 The rank answers with JSON lines, each with its kind, rank and time:
 

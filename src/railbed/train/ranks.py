@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railbed.launch.job import RankStart, new_secret
-from railbed.launch.members import Member
-from railbed.train.job import JobSpec, ResumeSource
+from railbed.launch.roster import Member
+from railbed.train.spec import RankSpec, ResumeSource
 
 WORKER = "railbed.train.worker"
 LOADED_AHEAD = ("railbed.train.worker.loop", "torch._dynamo")
@@ -114,7 +114,7 @@ def shares_of(recipe: Mapping[str, Any], members: Sequence[Member]) -> tuple[flo
 
 def _rank(course: Course, shared: Shared, member: Member, rank: int, local: int) -> RankStart:
     place = course.places[member.name]
-    job = JobSpec(
+    job = RankSpec(
         recipe=dict(course.recipe),
         run=course.run,
         generation=shared.generation,

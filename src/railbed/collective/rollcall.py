@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from railbed.collective import library
-from railbed.collective.meet import Meeting, exchange
+from railbed.collective import mpilibrary
+from railbed.collective.rendezvous import Rendezvous, exchange
 
 DEVICES = Path("/sys/class/infiniband")
 CAP_IPC_LOCK = 14
@@ -24,7 +24,7 @@ LEAST_LOCKED = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Reply:
     """One rank's answer."""
 
     rank: int
@@ -48,25 +48,25 @@ class Answer:
         return self.node or f"rank {self.rank}"
 
 
-def call(store: Store, meeting: Meeting, device: torch.device) -> list[Answer]:
-    """Return the answers of all ranks."""
-    told = exchange(store, meeting, "state", json.dumps(asdict(answer(meeting, device))))
-    return [Answer(**json.loads(text)) for text in told]
+def roll_call(store: Store, rendezvous: Rendezvous, device: torch.device) -> list[Reply]:
+    """Return the replies of all ranks."""
+    told = exchange(store, rendezvous, "state", json.dumps(asdict(reply(rendezvous, device))))
+    return [Reply(**json.loads(text)) for text in told]
 
 
-def answer(meeting: Meeting, device: torch.device) -> Answer:
+def reply(rendezvous: Rendezvous, device: torch.device) -> Reply:
     """Return what this rank has to say."""
-    devices = os.environ.get(library.DEVICES, "")
+    devices = os.environ.get(mpilibrary.DEVICES, "")
     reasons = {"nccl": _lacks_nccl(device), "mpi": _lacks_mpi(device, devices), "gloo": _lacks_gloo()}
-    return Answer(
-        rank=meeting.rank,
-        node=meeting.node,
-        machine=meeting.machine,
+    return Reply(
+        rank=rendezvous.rank,
+        node=rendezvous.node,
+        machine=rendezvous.machine,
         device=str(device),
-        interface=meeting.interface,
+        interface=rendezvous.interface,
         mark=secrets.token_hex(6),
         rdma=devices,
-        no_rdma="" if devices else meeting.no_rdma or "the cluster file names no RDMA device",
+        no_rdma="" if devices else rendezvous.no_rdma or "the cluster file names no RDMA device",
         lacks={engine: why for engine, why in reasons.items() if why},
     )
 
@@ -87,7 +87,7 @@ def _lacks_mpi(device: torch.device, devices: str) -> str:
     gone = [one for one in devices.split(",") if one and not (DEVICES / one.replace(":", "/ports/")).exists()]
     if gone:
         return f"there is no RDMA device {gone[0]}"
-    return library.missing() or (_locked_memory() if devices else "")
+    return mpilibrary.missing() or (_locked_memory() if devices else "")
 
 
 def _locked_memory() -> str:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from railbed.launch.job import RankStart
-from railbed.launch.members import Member
-from railbed.train.plan import Course, Place, Saved, ranks_of
+from railbed.launch.roster import Member
+from railbed.train.ranks import Course, Place, Saved, ranks_of
 
 MEMBERS = [Member(name=name, address=f"10.0.0.{number}", ranks=2) for number, name in enumerate(("a", "b"), start=1)]
 

@@ -1,4 +1,4 @@
-"""One rank: `python -m railbed.bench.worker JOB.json --messages FD`. torch is loaded when the heart already beats."""
+"""One rank of the collective benchmark: `python -m railbed.bench.collective.worker JOB.json --messages FD`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from railbed.bench.collectjob import CollectiveSpec
+from railbed.bench.collective.spec import CollectiveSpec
 from railbed.errors import Interference, RailbedError, RankFailed
 from railbed.launch.memlock import raise_memlock
 from railbed.launch.messages import Messages, sentence_of
@@ -17,7 +17,7 @@ from railbed.launch.messages import Messages, sentence_of
 
 def main() -> int:
     """Run the rank and return its exit code: 0 done, 1 not."""
-    parser = argparse.ArgumentParser(prog="python -m railbed.bench.worker")
+    parser = argparse.ArgumentParser(prog="python -m railbed.bench.collective.worker")
     parser.add_argument("job", type=Path)
     parser.add_argument("--messages", type=int, default=1, metavar="FD", help="where JSON lines are written")
     arguments = parser.parse_args()
@@ -27,7 +27,7 @@ def main() -> int:
     messages = Messages(arguments.messages, job.rank)
     messages.start_heart()
     try:
-        from railbed.bench.worker.loop import run
+        from railbed.bench.collective.worker.loop import run
 
         run(job, messages)
     except RailbedError as error:

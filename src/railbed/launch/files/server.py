@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from railbed.launch.guard import (
+from railbed.launch.files.guard import (
     BASE,
     PIECE,
     Refusal,

@@ -1,0 +1,1 @@
+"""railbed's own collective benchmark: one job over all nodes."""

@@ -1,0 +1,1 @@
+"""Files on nodes: shipped, checked before use, listed and removed."""

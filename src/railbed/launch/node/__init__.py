@@ -1,0 +1,1 @@
+"""What runs on a node: the agent, and the processes of the ranks it starts. Standard library only."""
