@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli import checking
 from railbed.cli.main import run
+from railbed.cli.verbs.check import run as checking
 from tests.support.cli import RAILBED, Result, environment, railbed
 
 pytestmark = pytest.mark.whole

@@ -11,11 +11,11 @@ import pytest
 from railbed.model.record import Measurement, Record, Verdict
 from railbed.report import Document, read
 from railbed.report.blocks import Figure, Table, Text, Value
-from railbed.report.changes import MOST_DRAWN, own_labels
-from railbed.report.comparing import compared
+from railbed.report.compare.changes import MOST_DRAWN, own_labels
+from railbed.report.compare.comparison import compared
+from railbed.report.compare.page import describe_both
 from railbed.report.document import all_blocks
-from railbed.report.page import as_html
-from railbed.report.sidebyside import describe_both
+from railbed.report.formats.html import as_html
 from tests.support.browser import chromium
 from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run

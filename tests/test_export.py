@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from railbed.cli.trainruns import begun
+from railbed.cli.background.runs import begun
 from railbed.errors import UsageError
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk

@@ -22,7 +22,7 @@ from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.ssh, pytest.mark.skipif(SSHD is None, reason="OpenSSH's sshd is not installed")]
 IMPATIENT = """
-from railbed.cli import progress
+from railbed.cli.screens import progress
 progress.PLAIN_SECONDS = ((float("inf"), 0.3),)
 from railbed.__main__ import main
 main()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.report.data import read
-from railbed.report.measured import groups
+from railbed.report.reading.measurements import groups
+from railbed.report.reading.run import read
 from tests.support.browser import chromium
 from tests.support.cli import railbed
 from tests.support.runs import plain_run

@@ -14,10 +14,10 @@ from railbed.bench.arms import Contest, Side, answer
 from railbed.bench.visits import first_visit_event
 from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
-from railbed.report.asdata import as_json
 from railbed.report.blocks import Figure, Table, Value
-from railbed.report.markdown import as_markdown
-from railbed.report.page import as_html
+from railbed.report.formats.data import as_json
+from railbed.report.formats.html import as_html
+from railbed.report.formats.markdown import as_markdown
 from railbed.report.sections import experiment as section
 from tests.support.browser import chromium
 from tests.support.runs import plain_run

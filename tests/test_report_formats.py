@@ -13,9 +13,9 @@ import pytest
 
 from railbed.model.record import Event, Measurement, Record, Verdict
 from railbed.report import describe, read
-from railbed.report.asdata import as_csv, as_json
-from railbed.report.markdown import as_markdown
-from railbed.report.thin import MOST
+from railbed.report.formats.data import as_csv, as_json
+from railbed.report.formats.downsample import MOST
+from railbed.report.formats.markdown import as_markdown
 from railbed.store import record_lines
 from tests.support.cli import railbed
 from tests.support.runs import STARTED, finding, plain_run, training_run

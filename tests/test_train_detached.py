@@ -356,7 +356,7 @@ def test_ctrl_c_before_the_run_began_ends_it(folder: Path) -> None:
 
 DEAF = """
 import os, signal, sys
-from railbed.cli import detached
+from railbed.cli.background import detach as detached
 
 def hear(*_):
     os.write(1, b"x")

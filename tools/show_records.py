@@ -7,10 +7,10 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from railbed.cli.benchscreen import BenchScreen
-from railbed.cli.labscreen import show_up, tell
-from railbed.cli.screen import Screen
-from railbed.cli.tables import TextScreen
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.bench import BenchScreen
+from railbed.cli.screens.lab import show_up, tell
+from railbed.cli.screens.text import TextScreen
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
 from railbed.store import read_record

@@ -16,9 +16,9 @@ def main() -> None:
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # there are none, and looking for them takes time
     try:
-        from railbed.cli import ctrlc
+        from railbed.cli import signals
 
-        ctrlc.listen()
+        signals.listen()
         from railbed.cli.main import run
 
         gc.enable()

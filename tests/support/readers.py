@@ -28,10 +28,10 @@ from railbed.model.probe import Probe
 from railbed.model.scrub import scrub
 from railbed.probes.interpret import all_probes
 from railbed.report import describe, read
-from railbed.report.comparing import compared
-from railbed.report.markdown import as_markdown
-from railbed.report.page import as_html
-from railbed.report.sidebyside import describe_both
+from railbed.report.compare.comparison import compared
+from railbed.report.compare.page import describe_both
+from railbed.report.formats.html import as_html
+from railbed.report.formats.markdown import as_markdown
 from railbed.store import read_record, read_run_in
 from railbed.train import checkpoints, recipes
 from railbed.train.account import records_of

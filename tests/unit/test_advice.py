@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.advice import advised, cluster_option, use_cluster_file, with_cluster
+from railbed.cli.hints import advised, cluster_option, use_cluster_file, with_cluster
 from railbed.cli.main import run
 from railbed.lab import folder
 from railbed.lab.model import Lab, Spec

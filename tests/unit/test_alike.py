@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.cli.alike import OwnWords, blocks, name_of
 from railbed.cli.console import SafeConsole
-from railbed.cli.tables import TextScreen, group_of, grouped
+from railbed.cli.screens.text import TextScreen, group_of, grouped
 from railbed.model.record import Finding, Verdict
+from railbed.present.nodes import OwnWords, blocks, name_of
 from tests.unit.test_pairs import cluster_of
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.benchscreen import BenchScreen
+from railbed.cli.screens.bench import BenchScreen
 from railbed.model.record import Finding, Measurement, Verdict
 
 

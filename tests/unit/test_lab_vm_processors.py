@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.labscreen import show_status
+from railbed.cli.screens.lab import show_status
 from railbed.errors import ToolMissing, UsageError
 from railbed.lab.model import Spec
 from railbed.lab.netns.kind import NetnsKind

@@ -13,8 +13,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from railbed.model.record import Event, Measurement, Record
 from railbed.report import describe, read
-from railbed.report.metrics import OF_STEP, as_json, metrics
-from railbed.report.page import as_html
+from railbed.report.formats.html import as_html
+from railbed.report.reading.metrics import OF_STEP, as_json, metrics
 from railbed.store.tensorboard import TensorBoardLogs
 from tests.support.runs import ESTIMATES, RECIPE, STARTED, plain_run, training_run
 

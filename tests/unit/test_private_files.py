@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli import detached, main
+from railbed.cli import main
+from railbed.cli.background import detach as detached
 from railbed.cli.perform import _keep_cluster
 from railbed.errors import UsageError
 from railbed.model.output import Output

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli import progress as line_module
-from railbed.cli.activity import Activity, span
-from railbed.cli.progress import PLAIN_SECONDS, ProgressLine, fitted, working
-from railbed.cli.screen import JsonScreen, Screen
+from railbed.cli.screens import progress as line_module
+from railbed.cli.screens.activity import Activity, span
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.progress import PLAIN_SECONDS, ProgressLine, fitted, working
 from railbed.model.progress import progress
 from railbed.model.record import Event, Measurement
 

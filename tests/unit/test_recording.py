@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from railbed.cli.parse import parse_command
+from railbed.cli.verbs.parse import parse_command
 from railbed.errors import LoginRefused, Unreachable, UsageError
 from railbed.model.output import Output
 from railbed.transport.base import Command, Target

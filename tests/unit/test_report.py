@@ -18,11 +18,11 @@ from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, Table, Text
 from railbed.report.catalogue import all_sections
-from railbed.report.data import RunData
-from railbed.report.history import restarts
-from railbed.report.page import _policy, as_html
+from railbed.report.formats.downsample import MOST, thin
+from railbed.report.formats.html import _policy, as_html
+from railbed.report.reading.history import restarts
+from railbed.report.reading.run import RunData
 from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
-from railbed.report.thin import MOST, thin
 from railbed.report.words import JOIN, counted, listed, percent, plural, seconds, size
 from tests.support.runs import STARTED, finding, plain_run, training_run
 

@@ -8,12 +8,12 @@ from statistics import median
 
 import pytest
 
-from railbed.cli.trainsummary import TrainSummary
+from railbed.cli.screens.train_summary import TrainSummary
 from railbed.model.record import Event, Measurement, Record
 from railbed.report import describe, read
 from railbed.report.blocks import Facts, Figure, Table, Value
 from railbed.report.document import Document, all_blocks
-from railbed.report.metrics import metrics
+from railbed.report.reading.metrics import metrics
 from tests.support.runs import plain_run
 
 UNITS = {"tokens_per_second": "token/s", "mfu": "1", "loss": "1"}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.runs import runs_command
+from railbed.cli.verbs.runs.command import runs_command
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding, Verdict
-from railbed.report import data as report_data
+from railbed.report.reading import run as report_data
 from railbed.store import OpenRun, find_run, followed, list_runs, open_run, read_records, read_run, write_atomically
 
 

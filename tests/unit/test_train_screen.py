@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from railbed.cli.perform import _Outcome
-from railbed.cli.trainscreen import TrainScreen
+from railbed.cli.screens.train import TrainScreen
 from railbed.model.record import Event, Measurement, Record
 
 

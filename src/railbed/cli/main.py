@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -17,21 +17,32 @@ from typing import Annotated
 import typer
 
 from railbed import __version__
-from railbed.cli import ctrlc
-from railbed.cli.advice import use_cluster_file, with_cluster
+from railbed.cli import signals
 from railbed.cli.exits import BUG, INTERRUPTED, PIPE, USER, exit_code
+from railbed.cli.hints import use_cluster_file, with_cluster
 from railbed.cli.stream import SafeStream
-from railbed.cli.summary import stand_in
+from railbed.cli.summaries import stand_in
 from railbed.cli.usage import complaint
 from railbed.errors import RailbedError, os_reason
 
-VERBS = ("discover", "check", "bench", "train", "export", "lab", "report", "compare", "runs", "parse")
-"""Each is a module beside this one, with `VERB_command`: a function, or a group of more commands."""
+VERBS = {
+    "discover": "discover",
+    "check": "check.command",
+    "bench": "bench.command",
+    "train": "train.command",
+    "export": "export",
+    "lab": "lab",
+    "report": "report",
+    "compare": "compare",
+    "runs": "runs.command",
+    "parse": "parse",
+}
+"""Each verb's module in `railbed.cli.verbs`, which has `VERB_command`: a function, or a group of further commands."""
 COMPLETION = "_RAILBED_COMPLETE"
 """Set by a shell that wants to complete a command line."""
 
 
-def make_app(verbs: Sequence[str] = VERBS, listed: Sequence[str] = ()) -> typer.Typer:
+def make_app(verbs: Iterable[str] = VERBS, listed: Iterable[str] = ()) -> typer.Typer:
     """Return the command line with these verbs; others are only listed, which loads nothing of them."""
     app = typer.Typer(
         name="railbed",
@@ -41,13 +52,13 @@ def make_app(verbs: Sequence[str] = VERBS, listed: Sequence[str] = ()) -> typer.
     )
     app.callback()(railbed)
     for verb in verbs:
-        command = getattr(import_module(f"railbed.cli.{verb}"), f"{verb}_command")
+        command = getattr(import_module(f"railbed.cli.verbs.{VERBS[verb]}"), f"{verb}_command")
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=verb)
         else:
             app.command(verb)(command)
     for verb in listed:
-        app.command(verb)(stand_in(verb))
+        app.command(verb)(stand_in(verb, VERBS[verb]))
     return app
 
 
@@ -95,14 +106,14 @@ def run(arguments: list[str] | None = None) -> int:
 def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending)
     """Say what went wrong in one sentence, and return the exit code for it."""
     notes = getattr(error, "__notes__", [])
-    if ctrlc.was_heard() and not isinstance(error, SystemExit):
+    if signals.was_heard() and not isinstance(error, SystemExit):
         return _complain("interrupted", "", INTERRUPTED, notes)  # whatever a library made of it
     match error:
         case SystemExit(code=1):  # how typer and rich end when nobody reads on (`railbed … | head`)
             return PIPE
         case SystemExit(code=code):
             return int(code or 0)
-        case KeyboardInterrupt() | typer.Abort() | ctrlc.Interrupted():
+        case KeyboardInterrupt() | typer.Abort() | signals.Interrupted():
             return _complain("interrupted", "", INTERRUPTED, notes)
         case typer.TyperException():
             return _complain(*complaint(error), USER)

@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontext
 from pathlib import Path
 
 from railbed import clusterfile
-from railbed.cli.advice import advised
-from railbed.cli.ctrlc import Interrupted, run_until_ended
 from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_code
-from railbed.cli.keptrun import KeptRun
+from railbed.cli.hints import advised
 from railbed.cli.options import Options
-from railbed.cli.screen import Screen, make_screen
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.choose import make_screen
+from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.cli.site import recording_folder
+from railbed.cli.unfinished import KeptRun
 from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from railbed import clusterfile
-from railbed.cli.advice import use_cluster_file
+from railbed.cli.hints import use_cluster_file
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.report.blocks import Block, Figure, Fold, Tone
 from railbed.report.catalogue import all_sections
-from railbed.report.data import RunData
+from railbed.report.reading.run import RunData
 from railbed.report.section import Headline
 from railbed.report.words import JOIN, moment
 

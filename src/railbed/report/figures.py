@@ -10,7 +10,7 @@ from typing import Any
 
 from railbed.model.printable import clean
 from railbed.report.blocks import Figure
-from railbed.report.series import Points
+from railbed.report.reading.series import Points
 
 COLOURS = tuple(f"$c{number}" for number in range(1, 13))
 MOST_MARKS = 200

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from railbed.report.blocks import Block, Tone
-from railbed.report.data import RunData
+from railbed.report.reading.run import RunData
 
 
 @dataclass(frozen=True, slots=True)

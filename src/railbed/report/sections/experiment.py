@@ -8,9 +8,9 @@ from typing import Any
 
 from railbed.model.record import Finding, Verdict
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
-from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, label, plain
-from railbed.report.measured import SHOWN
+from railbed.report.reading.measurements import SHOWN
+from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count, share
 from railbed.report.words import NOT_KNOWN, plural

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from railbed.model.record import Finding, Verdict
 from railbed.report.blocks import Block, Entries, Entry, Fold, Heading, Mark, Table, Tone
-from railbed.report.data import RunData
+from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.words import listed, plural
 

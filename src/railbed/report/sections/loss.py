@@ -7,11 +7,11 @@ from math import isfinite
 
 from railbed.model.amount import number
 from railbed.report.blocks import Block, Figure, Text
-from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, Line, over_steps
-from railbed.report.history import recipe, restarts
+from railbed.report.reading.history import recipe, restarts
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import ends
 from railbed.report.section import Headline, Section
-from railbed.report.series import ends
 from railbed.report.words import plural
 
 FALLEN = 0.98

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from railbed.report.blocks import Block, Cell, Figure, Table
-from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, height_axis, label, plain
-from railbed.report.measured import SHOWN, Group, groups, message_size
+from railbed.report.reading.measurements import SHOWN, Group, groups, message_size
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import median
 from railbed.report.section import Headline, Section
-from railbed.report.series import median
 from railbed.report.values import bare, count
 from railbed.report.words import counted, plural
 

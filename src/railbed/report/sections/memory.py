@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.report.blocks import Block, Cell, Table, Text
-from railbed.report.data import RunData
-from railbed.report.history import memory
+from railbed.report.reading.history import memory
+from railbed.report.reading.run import RunData
 from railbed.report.section import Section
 from railbed.report.values import byte_count, share
 from railbed.report.words import NOT_KNOWN

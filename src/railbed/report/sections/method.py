@@ -8,10 +8,10 @@ from dataclasses import replace
 from railbed.model.record import Measurement
 from railbed.report.blocks import Block, Cell, Code, Facts, Table, Text
 from railbed.report.catalogue import all_sections
-from railbed.report.data import RunData
-from railbed.report.measured import what
+from railbed.report.reading.measurements import what
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import ENDS, MOST_AT_ENDS, Typical
 from railbed.report.section import Section
-from railbed.report.series import ENDS, MOST_AT_ENDS, Typical
 from railbed.report.values import count, measured
 from railbed.report.words import JOIN, plural
 

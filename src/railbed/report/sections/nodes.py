@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from railbed.report.blocks import Block, Cell, Mark, Table
-from railbed.report.data import RunData
-from railbed.report.history import generations
+from railbed.report.reading.history import generations
+from railbed.report.reading.run import RunData
 from railbed.report.section import Section
 from railbed.report.words import plural
 

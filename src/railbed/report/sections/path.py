@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.model.record import Event, Verdict
 from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Mark, Table, Tone
-from railbed.report.data import RunData
+from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import byte_count
 from railbed.report.words import NOT_KNOWN, size

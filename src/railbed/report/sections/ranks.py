@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.report.blocks import Block, Cell, Table, Text
-from railbed.report.data import RunData
 from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import Source, Typical, empty
 from railbed.report.section import Section
-from railbed.report.series import Source, Typical, empty
 from railbed.report.values import byte_count, count, duration
 from railbed.report.words import NOT_KNOWN, plural
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
-from railbed.report.data import RunData
 from railbed.report.figures import label, plain
-from railbed.report.history import Generation, Restart, generations, lost_seconds, restarts
+from railbed.report.reading.history import Generation, Restart, generations, lost_seconds, restarts
+from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import duration
 from railbed.report.words import listed, plural, seconds

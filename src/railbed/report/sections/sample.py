@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.report.blocks import Block, Listing, Text
-from railbed.report.data import RunData
+from railbed.report.reading.run import RunData
 from railbed.report.section import Section
 from railbed.report.words import plural
 

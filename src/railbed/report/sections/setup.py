@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from railbed.model.amount import number
 from railbed.model.scrub import scrub
 from railbed.report.blocks import Block, Cell, Code, Facts, Fold, Heading, Listing, Table
-from railbed.report.data import RunData
-from railbed.report.history import recipe
+from railbed.report.reading.history import recipe
+from railbed.report.reading.run import RunData
 from railbed.report.section import Section
 from railbed.report.words import moment, seconds
 

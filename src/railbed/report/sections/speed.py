@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from railbed.model.amount import number
 from railbed.report.blocks import Block, Cell, Facts
-from railbed.report.data import RunData
 from railbed.report.figures import COLOURS, Line, over_steps
-from railbed.report.history import restarts
+from railbed.report.reading.history import restarts
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import Typical, empty
 from railbed.report.section import Section
-from railbed.report.series import Typical, empty
 from railbed.report.words import JOIN, NOT_KNOWN, percent
 
 

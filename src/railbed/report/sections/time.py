@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.report.blocks import Block, Table, Text
-from railbed.report.data import RunData
 from railbed.report.figures import Line, stacked
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import Points, median
 from railbed.report.section import Section
-from railbed.report.series import Points, median
 from railbed.report.values import duration, share
 from railbed.report.words import percent, seconds
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from railbed.model.record import Verdict
 from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, Mark, Tone
-from railbed.report.data import RunData
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import ends
 from railbed.report.section import Headline, Section
-from railbed.report.series import ends
 from railbed.report.values import bare, count, duration, share
 from railbed.report.words import plural, seconds
 

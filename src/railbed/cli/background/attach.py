@@ -1,0 +1,80 @@
+"""`railbed train --attach`: the view of a run from its records alone, while it goes on or after it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+from railbed.cli.background.runs import OUTPUT, summary_of, to_attach, to_resume, to_stop, training_run
+from railbed.cli.exits import BUG, INTERRUPTED
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.train import TrainScreen
+from railbed.cli.screens.train_summary import KEPT
+from railbed.cli.signals import run_until_ended
+from railbed.errors import DeviceError
+from railbed.model.record import Record
+from railbed.store import RunSummary, follow, read_record
+
+MEASUREMENT = b'"kind":"measurement"'
+FIRST_RANK = b'"rank":0,'
+DRAWN = tuple(f'"name":"{name}"'.encode() for name in KEPT)
+"""The measurements that people see; to read all of them takes minutes where a run is days old."""
+
+
+class Died(DeviceError):
+    """The process of a run was killed, or its machine went down."""
+
+
+def attached(given: str, *, as_json: bool) -> int:
+    """Show a run until it ends, and return its exit code; whoever leaves before lets it go on."""
+    folder, summary = training_run(given)
+    if summary.status == "running":
+        sys.stderr.write(f"{summary.id} goes on; Ctrl-C leaves this view and not the run\n")
+    try:
+        run_until_ended(_view(folder, as_json=as_json))
+    except KeyboardInterrupt:
+        if summary_of(folder).status == "running":
+            again, end = to_attach(summary.id), to_stop(summary.id)
+            sys.stderr.write(f"{summary.id} goes on: `{again}` shows it again, `{end}` ends it\n")
+        raise SystemExit(INTERRUPTED) from None
+    return _told_ending(folder, summary_of(folder))
+
+
+async def _view(folder: Path, *, as_json: bool) -> None:
+    screen: Screen = JsonScreen() if as_json else TrainScreen(verbose=False)
+    with screen:
+        async with aclosing(follow(folder)) as lines:
+            async for line in lines:
+                record = _record(line) if as_json or _is_drawn(line) else None
+                if record is not None:
+                    screen.show(record)
+        screen.finish(folder)
+
+
+def _is_drawn(line: bytes) -> bool:
+    return MEASUREMENT not in line or (FIRST_RANK in line and any(name in line for name in DRAWN))
+
+
+def _record(line: bytes) -> Record | None:
+    """Return the record of a line; None where it is damaged, or of a later railbed."""
+    with suppress(ValueError):
+        return read_record(line)
+    return None
+
+
+def _told_ending(folder: Path, summary: RunSummary) -> int:
+    """Say how a run ended where that is not what was hoped for, and return its exit code."""
+    resume = f"`{to_resume(summary)}` goes on from its last good checkpoint"
+    match summary.status:
+        case "died":
+            raise Died(f"{summary.id} was not ended: its process was killed, or its machine went down", hint=resume)
+        case "interrupted":
+            sys.stderr.write(f"{summary.id} was stopped\n  {resume}\n")
+            raise SystemExit(summary.exit)
+        case "failed":
+            output = folder / OUTPUT
+            where = f"; what it said is in {output}" if output.exists() else ""
+            sys.stderr.write(f"{summary.id} failed{where}\n  {resume}\n")
+    return BUG if summary.exit is None else summary.exit

@@ -1,0 +1,171 @@
+"""`railbed train --detach`: the run goes on in a process of its own, and the terminal gets its prompt back.
+
+The process is forked before anything is read or prepared, and until the run has begun it speaks to the terminal: what
+is wrong with a recipe or a cluster file is told in the same words and ends with the same code as without `--detach`.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+import typer
+from pydantic_core import to_json
+
+from railbed.cli.background.runs import OUTPUT, to_attach, to_report, to_stop
+from railbed.cli.exits import INTERRUPTED, OK
+from railbed.cli.screens.base import Screen
+from railbed.errors import DeviceError, UsageError, os_reason
+from railbed.model.private import for_us_alone
+from railbed.model.record import Event, Record
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+HEARD_SECONDS, TIMES = 2.0, 5
+"""How long Ctrl-C may take to be heard by a run that has not begun, and how often it is sent before it is ended."""
+
+
+class EndedBefore(DeviceError):
+    """The process in the background ended before its run had begun."""
+
+
+class Unseen(Screen):
+    """Of a run without a terminal: tells who waits for it that it has begun, and shows nothing; the records say all."""
+
+    def __init__(self, waiting: int, inherited: Sequence[int]) -> None:
+        super().__init__(progress=False)
+        self._waiting: int | None = waiting
+        self._inherited = inherited
+        self._run: Path | None = None
+
+    def begin(self, run: Path) -> None:
+        """Note where the records are kept."""
+        self._run = run
+
+    def show(self, record: Record) -> None:  # noqa: ARG002
+        """Leave the terminal once the first record is kept."""
+        if self._waiting is None or self._run is None:
+            return
+        _write_to(self._run / OUTPUT)
+        for descriptor in self._inherited:
+            with suppress(OSError):  # a pipe or lock of the caller's, whatever became of it
+                os.close(descriptor)
+        with suppress(BrokenPipeError):  # who waited was killed, or its terminal closed: the run goes on all the same
+            os.write(self._waiting, os.fsencode(self._run))
+        os.close(self._waiting)
+        self._waiting = None
+
+    def finish(self, run: Path) -> None:
+        """Show nothing."""
+
+
+def in_background(*, as_json: bool) -> Screen:
+    """Return in a process without a terminal, with the screen for it.
+
+    The process that was called does not return from here: it waits until the run has begun, tells how to see and how to
+    end it, and ends; where the run does not begin, it ends as that process did.
+    """
+    # A fork copies one thread only, so there must be no other yet; a test holds that.
+    reading, waiting = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process:
+        os.close(waiting)
+        _await_begin(process, reading, as_json=as_json)
+    os.close(reading)
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, STDIN)
+    os.close(nothing)
+    return Unseen(waiting, _inherited())
+
+
+def _inherited() -> list[int]:
+    """Return what the caller left open for us, such as a lock or a pipe: it may be needed to begin, and not after."""
+    numbers = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+    return [number for number in numbers if number > STDERR and _is_from_caller(number)]
+
+
+def _is_from_caller(descriptor: int) -> bool:
+    """Only what came from the caller is inheritable: what Python opens itself is not."""
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:
+        return False  # that of the listing, closed by now
+
+
+def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
+    """Wait as long as preparing takes: the pipe ends when the run has begun, and when its process is gone."""
+    with open(reading, "rb") as pipe:
+        try:
+            folder = pipe.read()
+            if folder:
+                _tell(Path(os.fsdecode(folder)), process, as_json=as_json)
+                raise typer.Exit(OK)
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        except KeyboardInterrupt:
+            if not hand_on(process, pipe):
+                raise
+            raise SystemExit(INTERRUPTED) from None  # it has said so itself
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise EndedBefore(f"the process in the background was ended by {name} before the run began")
+    raise typer.Exit(code)
+
+
+def hand_on(process: int, pipe: BinaryIO) -> bool:
+    """End the process with Ctrl-C, which does not reach a session of its own, and return whether it was heard.
+
+    One that comes right before a read that blocks is lost in it, so it is sent again, until the pipe ends: then the
+    process is gone, or its run has begun and ends in order. One that never hears is killed.
+    """
+
+    def send(*_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGINT)
+
+    def is_heard() -> bool:
+        send()
+        return bool(select.select([pipe], [], [], HEARD_SECONDS)[0])
+
+    signal.signal(signal.SIGINT, send)
+    heard = any(is_heard() for _ in range(TIMES))
+    if not heard:
+        os.kill(process, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(process, 0)
+    return heard
+
+
+def _tell(folder: Path, process: int, *, as_json: bool) -> None:
+    run = folder.name
+    if as_json:
+        data = {"run": run, "folder": str(folder.absolute()), "pid": process}
+        sys.stdout.write(to_json(Event(name="detached", subject=run, data=data)).decode() + "\n")
+        return
+    sys.stdout.write(f"{run} goes on in the background\n")
+    for command, what in (
+        (to_attach(run), "shows it"),
+        (to_stop(run), "ends it"),
+        (to_report(run), "writes a page about it"),
+    ):
+        sys.stdout.write(f"  {command:<48} {what}\n")
+
+
+def _write_to(path: Path) -> None:
+    """Let all that is still said go to a file."""
+    try:
+        descriptor = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {os_reason(error)}") from error
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(descriptor, STDOUT)
+    os.dup2(descriptor, STDERR)
+    os.close(descriptor)

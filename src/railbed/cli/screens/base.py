@@ -1,0 +1,44 @@
+"""The interface of a screen."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from railbed.cli.screens.progress import ProgressLine
+from railbed.model.record import Record
+
+
+class Screen(ABC):
+    """Shows records as they come, and between them that something goes on."""
+
+    def __init__(self, *, progress: bool = True) -> None:
+        self.line = ProgressLine(shown=progress)
+
+    def __enter__(self) -> Self:
+        self.line.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.line.stop()
+
+    def begin(self, run: Path) -> None:  # noqa: B027  (most have nothing to say here)
+        """Learn where the records are kept, before the first is shown."""
+
+    @abstractmethod
+    def show(self, record: Record) -> None:
+        """Show one record."""
+
+    @abstractmethod
+    def finish(self, run: Path) -> None:
+        """Show what can only be shown at the end."""
+
+    def cut_short(self, run: Path) -> None:  # noqa: B027  (most have nothing to show before their end)
+        """Show what there is of a run that was interrupted or failed."""
+
+    def conclude(self, reason: str) -> None:  # noqa: B027  (JSON has the exit code)
+        """Show, last of all, why the exit code is not 0."""

@@ -1,0 +1,17 @@
+"""The screen of a verb that has none of its own."""
+
+from __future__ import annotations
+
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.model.cluster import Cluster
+
+
+def make_screen(*, as_json: bool, verbose: bool, cluster: Cluster) -> Screen:
+    """Return the screen that the user asked for."""
+    if as_json:
+        return JsonScreen()
+    # Imported here because rich takes as long to load as a small cluster takes to answer.
+    from railbed.cli.screens.text import TextScreen
+
+    return TextScreen(verbose=verbose, cluster=cluster)

@@ -1,0 +1,92 @@
+"""What the user sees of training: a line that moves, what happens to nodes in words, and a summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+
+from railbed.cli.console import SafeConsole
+from railbed.cli.exits import FOUND
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.gradients import PathLine
+from railbed.cli.screens.text import TextScreen
+from railbed.cli.screens.train_summary import TrainSummary
+from railbed.model.printable import printable
+from railbed.model.record import Event, Finding, Measurement, Record
+
+NODES = ("node_up", "node_lost", "node_cut", "node_out")
+TOLD = (
+    *(*NODES, "estimate", "generation", "restart", "caught_up", "resuming", "resumed", "intrusion"),
+    *("shares", "checkpoint_failed", "notice", "error"),
+)
+STYLES = {
+    "restart": "yellow",
+    "intrusion": "bold red",
+    **dict.fromkeys((*NODES[1:], "error", "checkpoint_failed"), "red"),
+}
+
+
+class TrainScreen(Screen):
+    """Progress and events on standard error, the summary on standard output."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        super().__init__()
+        self._findings = TextScreen(verbose=verbose)
+        self._out = SafeConsole(highlight=False)
+        self._summary = TrainSummary()
+        self._sample = ""
+        self._export = ""
+        self._ending = ""
+        self._path = PathLine(self.line.say)
+
+    def show(self, record: Record) -> None:
+        """Move the progress line, or tell what happened."""
+        self.line.take(record)
+        self._summary.add(record)
+        match record:
+            case Finding():
+                self._findings.show(record)
+            case Measurement(name="step_seconds", labels={"rank": 0}):
+                self.line.activity.detail = f"{self._summary.now}{self._path.short}"
+            case Event(name="gradient_path"):
+                self._path.take(record)
+            case Event(name="sample", data={"text": str(text)}):
+                self._sample = text
+            case Event(name="exported", subject=subject, data={"folder": str(folder)}):
+                self._export = f"{folder} on {subject.partition('/')[0]}"
+            case Event(name="transport", message=reason, data={"falls_back": falls_back}):
+                self.line.say(f"gradients: {reason}", STYLES["restart"] if falls_back else "dim")
+            case Event(name="ending", message=message):
+                self._ending = message
+            case Event(name=name) if name in TOLD:
+                where = (
+                    f"{record.subject}: " if record.subject and not record.message.startswith(record.subject) else ""
+                )
+                self.line.say(f"{where}{record.message}", STYLES.get(name, "dim"))
+            case _:
+                pass
+
+    def finish(self, run: Path) -> None:
+        """Say how it went."""
+        if self._show_summary(run):
+            self._out.print(Text.assemble("kept as ", (str(run), "bold")))
+        if self._ending:
+            self._out.print(Text(f"exit {FOUND}: {printable(self._ending)}", style=STYLES["restart"]))
+
+    def cut_short(self, run: Path) -> None:
+        """Say how it went until then."""
+        self._show_summary(run)
+
+    def _show_summary(self, run: Path) -> bool:
+        self.line.stop()
+        if not self._summary.steps_taken:
+            return False
+        self._out.print(Text(f"{self._summary.sentence}{self._path.short}"))
+        self._path.finish(self._out)
+        if self._sample:
+            self._out.print(Text(f"a sample: {printable(self._sample)}"))
+        if self._export:
+            self._out.print(Text(f"weights: {printable(self._export)}"))
+            self._out.print(Text(f"  `railbed export {run.name} DIR` fetches them"))
+        return True

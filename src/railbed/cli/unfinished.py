@@ -1,0 +1,73 @@
+"""What is left of a run that did not come to its end: where it is, what was saved, and the command that continues."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from railbed.cli.background.runs import to_report, to_resume
+from railbed.model.record import Event, Measurement, Record
+from railbed.store import OpenRun, RunSummary, record_lines
+
+CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
+
+
+class KeptRun:
+    """Takes note of what a run keeps, while it goes on."""
+
+    def __init__(self, run: OpenRun) -> None:
+        self._run = run
+        self._records = 0
+        self._steps = 0
+        self._step = 0
+        self._checkpoint: int | None = None
+        self._trials: tuple[int, int] | None = None
+
+    def take(self, record: Record) -> None:
+        """Note one record."""
+        self._records += 1
+        match record:
+            case Measurement(name="step_seconds", labels={"step": int(step)}):
+                self._step = max(self._step, step)
+            case Event(name="training", data={"recipe": Mapping() as recipe}):
+                self._steps = int(recipe.get("steps") or 0)
+            case Event(name="checkpoint" | "resumed", data={"step": int(step)}):
+                self._checkpoint = max(self._checkpoint or 0, step)
+            case Event(name="trial", data={"done": int(done), "total": int(total)}):
+                self._trials = done, total
+
+    def notes(self) -> list[str]:
+        """Return it in two lines."""
+        run = self._run.summary
+        what = [f"{self._records} record{'' if self._records == 1 else 's'}"]
+        if self._trials:
+            what.append(f"{self._trials[0]} of {self._trials[1]} trials measured")
+        if self._steps:
+            saved = "no checkpoint yet" if self._checkpoint is None else f"checkpoint of step {self._checkpoint}"
+            what.append(f"{self._step} of {self._steps} steps, {saved}")
+        return [f"kept in {self._run.folder}: {', '.join(what)}", _what_next(run, saved=self._checkpoint is not None)]
+
+
+def next_command(run: RunSummary, folder: Path) -> str:
+    """Return the command that goes on with a run that did not come to its end: from its checkpoint, or anew."""
+    return to_resume(run) if run.verb == "train" and _has_checkpoint(folder) else command_of(run)
+
+
+def command_of(run: RunSummary) -> str:
+    """Return the command that a run was started with."""
+    return shlex.join(["railbed", *run.arguments])
+
+
+def _what_next(run: RunSummary, *, saved: bool) -> str:
+    if run.verb == "train":
+        return f"continue: {to_resume(run)}" if saved else f"start again: {command_of(run)}"
+    shown = f"{to_report(run.id)} shows it; " if run.verb == "bench" else ""
+    return f"{shown}start again: {command_of(run)}"
+
+
+def _has_checkpoint(folder: Path) -> bool:
+    try:
+        return any(name in line for line in record_lines(folder) for name in CHECKPOINTS)
+    except OSError:
+        return False

@@ -1,0 +1,4 @@
+"""One command per verb: a module, or a package whose `command.py` has it.
+
+`railbed.cli.main.VERBS` lists them. A command is called `VERB_command`: a function, or a group of further commands.
+"""

@@ -1,0 +1,136 @@
+"""railbed bench"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic_core import to_json
+from rich.table import Table
+from rich.text import Text
+
+from railbed.bench import baseline, experiments, suites
+from railbed.bench.catalogue import COLLECTIVES, tool_of
+from railbed.bench.run import Order, bench
+from railbed.bench.versus import Ongoing, compare_arms
+from railbed.bench.visits import read_first_visit
+from railbed.cli.console import SafeConsole
+from railbed.cli.exits import OK
+from railbed.cli.options import (
+    DEFAULT_CLUSTER,
+    ClusterOption,
+    JsonOption,
+    Options,
+    RecordOption,
+    ReplayOption,
+    TimeoutOption,
+)
+from railbed.cli.perform import perform
+from railbed.cli.screens.bench import BenchScreen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.verbs.bench.notes import Noted
+from railbed.errors import UsageError
+from railbed.fleet import Fleet
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.record import Record
+from railbed.store import find_run
+
+SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a file.")]
+ExperimentOption = Annotated[
+    str | None, typer.Option("--experiment", metavar="NAME|FILE", help="Compare two arms, measured in turns, instead.")
+]
+SecondVisitOption = Annotated[
+    str | None,
+    typer.Option("--second-visit", metavar="RUN", help="Measure the other arm of an experiment in two visits."),
+]
+SaveOption = Annotated[
+    bool, typer.Option("--save-baseline", help="Keep the numbers beside the cluster file, to judge later runs by.")
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List the suites and tests, and end.")]
+AllOption = Annotated[bool, typer.Option("--all", help="List every measurement and finding line by line.")]
+
+
+def bench_command(
+    suite: SuiteArgument = "quick",
+    experiment: ExperimentOption = None,
+    second_visit: SecondVisitOption = None,
+    cluster: ClusterOption = None,
+    save: SaveOption = False,
+    listing: ListOption = False,
+    everything: AllOption = False,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+    record: RecordOption = None,
+    replay: ReplayOption = None,
+) -> int:
+    """Measure RDMA, TCP, disks and collectives between the nodes, and judge what came out.
+
+    Example: railbed bench quick
+    """
+    if listing:
+        _list(as_json=as_json)
+        return OK
+    if experiment is not None and second_visit is not None:
+        raise UsageError("--experiment and --second-visit do not go together", hint="the run knows its experiment")
+    if save and (experiment is not None or second_visit is not None):
+        raise UsageError("an experiment makes no baseline", hint="leave out --save-baseline")
+    site = given_cluster(cluster, replay) or built_in_local()
+    kept = baseline.path_beside(cluster or DEFAULT_CLUSTER)
+    first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
+    question = first.experiment if first else experiments.load(experiment) if experiment is not None else None
+    order = Order(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
+    options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
+
+    ongoing = Ongoing()
+
+    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+        if question is not None:
+            name = first.name if first else experiment or ""
+            return compare_arms(site, fleet, question, name, first, ongoing=ongoing)
+        return bench(site, fleet, order)
+
+    noted = Noted()
+    screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
+    closing = order.judged if question is None else ongoing.judged
+    code = perform("bench", site, options, work, must_measure=True, screen=screen, beside=noted.beside, closing=closing)
+    if save and noted.measured:
+        _save(kept, noted, site.name)
+    if sentence := noted.second_visit(cluster):
+        _say(sentence)
+    return code
+
+
+def _save(path: Path, noted: Noted, cluster: str) -> None:
+    made = baseline.made_of(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
+    baseline.write(path, made)
+    _say(f"{path}: {len(made.measures)} measurements to judge later runs by")
+
+
+def _say(sentence: str) -> None:
+    SafeConsole(stderr=True, highlight=False, soft_wrap=True).print(Text(sentence))
+
+
+def _list(*, as_json: bool) -> None:
+    found = {name: suites.load(name).description for name in suites.names()}
+    questions = {name: experiments.load(name).description for name in experiments.names()}
+    tests = {name: tool.tests[name].title for name, tool in tool_of().items()}
+    tests |= {name: f"{name.replace('_', '-')} over all nodes in one job" for name in COLLECTIVES}
+    if as_json:
+        for kind, entries in (("suite", found), ("experiment", questions), ("test", tests)):
+            for name, description in entries.items():
+                line = to_json({"kind": kind, "name": name, "description": description})
+                sys.stdout.write(line.decode() + "\n")
+        return
+    console = SafeConsole(highlight=False)
+    for title, entries in (("suites", found), ("experiments", questions), ("tests", tests)):
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
+        )
+        for name, description in entries.items():
+            table.add_row(f"  {name}", description)
+        console.print(table)

@@ -1,0 +1,41 @@
+"""What is to be known of a bench run when it is over: where it is kept, its numbers, whether a second visit is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from railbed.bench.visits import FIRST_VISIT
+from railbed.cli.hints import cluster_option
+from railbed.model.record import Event, Measurement, Record
+
+
+@dataclass
+class Noted:
+    """Takes note of the records that go by."""
+
+    folder: Path = Path()
+    measured: list[Measurement] = field(default_factory=list)
+    first_visit: Event | None = None
+
+    @contextmanager
+    def beside(self, folder: Path) -> Iterator[Callable[[Record], None]]:
+        """Begin with a run."""
+        self.folder = folder
+        yield self.take
+
+    def take(self, record: Record) -> None:
+        """Note one record."""
+        if isinstance(record, Measurement):
+            self.measured.append(record)
+        elif isinstance(record, Event) and record.name == FIRST_VISIT:
+            self.first_visit = record
+
+    def second_visit(self, cluster: Path | None) -> str:
+        """Return the sentence that says what is to be done before the second visit, and the command for it."""
+        if self.first_visit is None:
+            return ""
+        command = f"railbed bench --second-visit {self.folder.name}{cluster_option(cluster)}"
+        return f"{self.first_visit.message}: {command}"

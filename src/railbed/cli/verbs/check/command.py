@@ -1,0 +1,45 @@
+"""railbed check: its options. What it does is in `checking.py`, which takes longer to load than `--help` may take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
+from railbed.model.limits import DEVICE_SECONDS
+
+RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="RULE", help="Only these rules. [default: all]")]
+ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
+ProveOption = Annotated[
+    str | None,
+    typer.Option("--prove", metavar="training", help="Send gradients between the nodes, too, and say how they went."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
+AllPairsOption = Annotated[
+    bool, typer.Option("--all-pairs", help="Test the path between every two nodes, also of a rail with many.")
+]
+
+
+def check_command(
+    rules: RulesArgument = None,
+    cluster: ClusterOption = None,
+    as_json: JsonOption = False,
+    everything: AllOption = False,
+    all_pairs: AllPairsOption = False,
+    explain: ExplainOption = None,
+    prove: ProveOption = None,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+    record: RecordOption = None,
+    replay: ReplayOption = None,
+) -> int:
+    """Is the cluster right? Findings, each with why it matters and its remedy.
+
+    Example: railbed check --cluster examples/two-roce-vms.yaml
+    """
+    from railbed.cli.verbs.check.run import check_cluster, explain_named
+
+    if explain:
+        return explain_named(explain, as_json=as_json)
+    options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
+    return check_cluster(cluster, options, rules or (), prove=prove, every_pair=all_pairs)

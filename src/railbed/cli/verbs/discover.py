@@ -1,0 +1,250 @@
+"""railbed discover"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import stat
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+from rich.text import Text
+
+from railbed import clusterfile
+from railbed.cli.console import SafeConsole
+from railbed.cli.exits import FOUND, OK
+from railbed.cli.hints import cluster_option, use_cluster_file
+from railbed.cli.options import (
+    DEFAULT_CLUSTER,
+    ClusterOption,
+    JsonOption,
+    Options,
+    RecordOption,
+    ReplayOption,
+    TimeoutOption,
+)
+from railbed.cli.perform import perform
+from railbed.cli.site import built_in_local, recorded_cluster_file
+from railbed.discover.names import free_name, name_from
+from railbed.discover.run import discover
+from railbed.discover.sighting import Place, place_of
+from railbed.errors import UsageError, os_reason
+from railbed.fleet import Fleet
+from railbed.model.cluster import Cluster, Host, Login, Node
+from railbed.model.cluster import Text as OneLine
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.record import Event, Record
+from railbed.store import followed, write_atomically
+from railbed.yamlfile.read import BYTE_ORDER_MARK
+
+HOST = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>\d{1,5}))?")
+
+HostsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="HOST", help="Machines as [user@]host[:port]. [default: those of the cluster file, else this one]"
+    ),
+]
+SwitchOption = Annotated[
+    list[str] | None, typer.Option("--switch", metavar="HOST", help="A switch to put into the file; may be repeated.")
+]
+KeyOption = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Private key file to log in with.")]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Account to log in to.")]
+JumpOption = Annotated[str | None, typer.Option("--jump", metavar="HOST", help="Jump host, as [user@]host[:port].")]
+WriteOption = Annotated[bool, typer.Option("--write", help="Make the changes in an existing file; comments stay.")]
+
+
+def discover_command(
+    hosts: HostsArgument = None,
+    switch: SwitchOption = None,
+    user: UserOption = None,
+    key: KeyOption = None,
+    jump: JumpOption = None,
+    cluster: ClusterOption = None,
+    write: WriteOption = False,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+    record: RecordOption = None,
+    replay: ReplayOption = None,
+) -> int:
+    """Read machines and write the cluster file; on an existing file, show what changed.
+
+    Example: railbed discover ubuntu@192.168.250.201 ubuntu@192.168.250.202
+    """
+    file = cluster or DEFAULT_CLUSTER
+    use_cluster_file(cluster)
+    login = _login(user, key, jump)
+    before = _existing(file)
+    # Without hosts the whole file is read again, and what is said of the login is meant for all of it.
+    existing = before if hosts or before is None else before.model_copy(update={"login": login.over(before.login)})
+    switches = [_switch_host(host) for host in switch or ()]
+    machines = _machines(hosts or [], existing, login, replay)
+    name = existing.name if existing else _name_of(file)
+    options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
+    found: list[Cluster] = []
+
+    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+        return _noting(found, discover(machines, fleet, name=name, existing=existing, before=before, switches=switches))
+
+    code = perform("discover", machines, options, work, all_must_answer=True)
+    if not found:
+        return code
+    wrote = _keep(file, found[-1], before, write=write)
+    if not as_json:
+        given = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
+        words = [*(hosts or ()), *(word for option in given for one in given[option] if one for word in (option, one))]
+        _tell(file, found[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)]))
+    return OK if wrote and code == FOUND else code
+
+
+async def _noting(found: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+    """Pass the records on, and keep the cluster that goes by among them."""
+    async with aclosing(records):
+        async for record in records:
+            if isinstance(record, Event) and record.name == "cluster":
+                found.append(Cluster.model_validate(record.data))
+            yield record
+
+
+def _login(user: str | None, key: str | None, jump: str | None) -> Login:
+    """Return the login of the command line; a key is written so that it is found from any folder."""
+    named = {"--user": user, "--key": _whole_path(key) if key else None, "--jump": jump}
+    for option, value in named.items():
+        if value is not None and not _is_text(value):
+            raise UsageError(f"{option} {value!r} cannot be used", hint=f"give {option} one line of text")
+    if jump and not HOST.fullmatch(jump):
+        raise UsageError(f"--jump {jump!r} is no jump host", hint="write it as [user@]host[:port]")
+    if key and not Path(key).expanduser().is_file():
+        raise UsageError(f"--key {key}: there is no such file", hint="give a private key file")
+    return Login(user=user, key=named["--key"], jump=jump)
+
+
+def _whole_path(path: str) -> str:
+    """Return a path from the root, or from the home folder, which may be another one for the next user."""
+    whole = Path(path).expanduser().absolute()
+    home = Path("~").expanduser()
+    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) and whole != home else str(whole)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        TypeAdapter[str](OneLine).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _machines(hosts: Sequence[str], existing: Cluster | None, login: Login, replay: Path | None) -> Cluster:
+    """Return the machines to read: those named, or those of the recording, of the file, or this one."""
+    if hosts:
+        return _bare_cluster(hosts, existing, login)
+    recorded = recorded_cluster_file(replay) if replay else None
+    if recorded:
+        return clusterfile.load(recorded)
+    return existing or built_in_local()
+
+
+def _existing(file: Path) -> Cluster | None:
+    """Return the cluster of a file that is there."""
+    try:
+        there = followed(file).exists()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        gone = isinstance(error, FileNotFoundError)
+        hint = "is the current folder still there?" if gone else "give another file with -c"
+        raise UsageError(f"{file} cannot be found: {reason}", hint=hint) from error
+    return clusterfile.load(file) if there else None
+
+
+def _switch_host(text: str) -> str:
+    try:
+        return TypeAdapter[str](Host).validate_python(text)
+    except ValidationError:
+        raise UsageError(f"--switch {text!r} is no host", hint="give its address or host name") from None
+
+
+def _bare_cluster(hosts: Sequence[str], existing: Cluster | None, login: Login) -> Cluster:
+    """Return the machines of the command line; what it does not say of their logins, the file does.
+
+    In a new file the login is everyone's; beside machines that a file has already, it is that of the new ones.
+    """
+    common = existing.login if existing else login
+    own = _beyond(login, common)
+    nodes: dict[str, Node] = {}
+    given: dict[Place, str] = {}
+    for text in hosts:
+        bare = _bare_node(text)
+        node = bare.model_copy(update={"login": bare.login.over(own)})
+        place = place_of(node.host, node.login.over(common))
+        if place in given:
+            raise UsageError(f"{text} is given twice, first as {given[place]}", hint="leave one of them out")
+        given[place] = text
+        nodes[free_name(text, nodes)] = node
+    return Cluster(name="machines", nodes=nodes, login=common)
+
+
+def _beyond(login: Login, common: Login) -> Login:
+    """Return what of a login the common one does not say already."""
+    given = login.model_dump(exclude_none=True)
+    return Login(**{name: value for name, value in given.items() if value != getattr(common, name)})
+
+
+def _bare_node(text: str) -> Node:
+    match = HOST.fullmatch(text)
+    try:
+        if match:
+            login = Login(user=match["user"], port=int(match["port"]) if match["port"] else None)
+            return Node(host=match["host"].strip("[]"), login=login)
+    except ValidationError:
+        pass
+    raise UsageError(f"{text!r} is no machine", hint="write it as [user@]host[:port]")
+
+
+def _name_of(file: Path) -> str:
+    """Name a new cluster after its file, or after its folder where the file is just called cluster.yaml."""
+    return name_from(file.stem if file.stem != DEFAULT_CLUSTER.stem else file.resolve().parent.name) or "cluster"
+
+
+def _keep(file: Path, found: Cluster, existing: Cluster | None, *, write: bool) -> bool:
+    """Write a new file, or an existing one where that was asked for; return whether it was written."""
+    if existing == found or (existing and not write):
+        return False
+    try:
+        target = followed(file)
+        if existing:
+            mode = target.stat().st_mode
+            write_atomically(target, _rewritten(target.read_bytes(), found, name=str(file)))
+            target.chmod(stat.S_IMODE(mode))
+        else:
+            write_atomically(target, clusterfile.dumps(found).encode("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {os_reason(error)}", hint="give another file with -c") from error
+    return True
+
+
+def _rewritten(data: bytes, found: Cluster, *, name: str) -> bytes:
+    """Return the file changed, with its byte order mark and its line ends as they were."""
+    text = data.decode("utf-8")
+    mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+    carriage_returns = 0 < text.count("\n") == text.count("\r\n")
+    changed = clusterfile.rewrite(text.replace("\r\n", "\n") if carriage_returns else text, found, name=name)
+    return (mark + (changed.replace("\n", "\r\n") if carriage_returns else changed)).encode("utf-8")
+
+
+def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
+    console = SafeConsole(stderr=True, highlight=False)
+    rdma_ports = sum(bool(port.rdma) for _, port in found.ports())
+    gpus = sum(len(node.gpus) for node in found.nodes.values())
+    counts = f"{len(found.nodes)} nodes, {len(found.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"
+    option = cluster_option(file)
+    if wrote:
+        said = f"written: {counts}; next: railbed check{option}"
+    elif existing == found:
+        said = f"as found: {counts}"
+    else:
+        said = f"not changed; `{again}{option} --write` makes these changes in it"
+    console.print(Text(f"{file}: {said}"))

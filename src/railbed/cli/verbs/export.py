@@ -1,0 +1,79 @@
+"""railbed export"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railbed.cli.background.runs import begun, cluster_of, training_run
+from railbed.cli.options import JsonOption, Options, TimeoutOption
+from railbed.cli.perform import perform
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.site import given_cluster
+from railbed.errors import UsageError
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.printable import printable
+from railbed.model.record import Event, Record
+from railbed.store.newfolder import NewFolder
+from railbed.train.export import export
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a training run, its folder, or newest.")]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; it must be new or empty.")]
+NodesOption = Annotated[
+    Path | None, typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: that of the run]")
+]
+
+
+def export_command(
+    run: RunArgument,
+    folder: FolderArgument,
+    cluster: NodesOption = None,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+) -> int:
+    """Fetch the weights of a training run from its nodes, as a folder that Hugging Face's transformers loads.
+
+    The nodes are those of the run's own cluster file. A run that did not finish gives those of its newest checkpoint.
+
+    Example: railbed export newest weights
+    """
+    kept, _ = training_run(run)
+    about = begun(kept)
+    if about["recipe"].get("traffic"):
+        raise UsageError(f"{kept.name} is a load for the network: it trains no model, and has no weights")
+    site = (given_cluster(cluster, None) if cluster else None) or cluster_of(kept)
+    options = Options(json=as_json, record=None, replay=None, timeout=timeout)
+    screen = JsonScreen() if as_json else ExportScreen()
+    with NewFolder(folder) as new:
+        work = partial(export, site, run=str(about["run"]), folder=new)
+        return perform("export", site, options, work, screen=screen)
+
+
+class ExportScreen(Screen):
+    """What is going on, on standard error; what was fetched, on standard output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fetched: Event | None = None
+
+    def show(self, record: Record) -> None:
+        """Move the progress line, or tell what happened."""
+        self.line.take(record)
+        match record:
+            case Event(name="weights"):
+                self._fetched = record
+            case Event(name="node_lost" | "notice"):
+                self.line.say(f"{record.subject}: {record.message}" if record.subject else record.message)
+
+    def finish(self, run: Path) -> None:  # noqa: ARG002
+        """Say what was fetched and how to use it."""
+        self.line.stop()
+        if self._fetched:
+            folder = str(self._fetched.data["folder"])
+            sys.stdout.write(f"{printable(self._fetched.message)}\n")
+            sys.stdout.write(f"  load it: transformers.AutoModelForCausalLM.from_pretrained({printable(folder)!r})\n")

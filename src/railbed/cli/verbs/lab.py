@@ -1,0 +1,221 @@
+"""railbed lab"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from railbed.cli.options import JsonOption
+from railbed.cli.screens.lab import show_status, show_up, tell
+from railbed.errors import ToolMissing, UsageError
+from railbed.lab import folder
+from railbed.lab.down import down
+from railbed.lab.fault import heal, inflict
+from railbed.lab.host import program_path
+from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, Spec
+from railbed.lab.status import status
+from railbed.lab.units import parse_delay, parse_percent, parse_rate
+from railbed.lab.up import describe, up
+
+HELP = {"help_option_names": ["-h", "--help"]}
+BASH_OR_SH = 'exec "$(command -v bash || echo sh)"'
+lab_command = typer.Typer(help="A cluster on this machine, with real SSH and, as virtual machines, real RoCEv2.")
+fault_command = typer.Typer(help="Break something on purpose, and heal it. `lab status` lists what is in force.")
+lab_command.add_typer(fault_command, name="fault")
+
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Which lab. [default: the only one there is]")
+]
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="A node, such as node1.")]
+RailArgument = Annotated[str, typer.Argument(metavar="RAIL", help="A rail, such as rail0.")]
+TargetArgument = Annotated[str, typer.Argument(metavar="NODE|RAIL", help="A node or a rail.")]
+
+
+@lab_command.command("up")
+def lab_up(
+    kind: Annotated[KindName, typer.Option("--kind", help="Namespaces, or virtual machines with RoCEv2.")] = "netns",
+    nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="How many nodes.")] = 2,
+    rails: Annotated[int, typer.Option("--rails", metavar="R", min=1, help="How many rails.")] = 1,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the lab.")] = folder.DEFAULT_NAME,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="RATE", help="Speed of every link: 1G, 10G, 40G, 500M, …")
+    ] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", metavar="TIME", help="Delay of every link: 50us, 2ms, …; needs netem.")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option("--memory", metavar="MB", min=0, help="Memory of a virtual machine. [default: what it needs]")
+    ] = 0,
+    extra: Annotated[
+        Literal["training"] | None,
+        typer.Option("--with", help="Put torch and MPI on virtual machines; namespaces have what this machine has."),
+    ] = None,
+    arch: Annotated[
+        ArchitectureName | None,
+        typer.Option("--arch", help="Processor of virtual machines; another than this machine's is emulated."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Bring up a lab, and say how to use it when every node answers.
+
+    Example: railbed lab up --kind netns --nodes 4
+    """
+    spec = Spec(
+        name=name,
+        kind=kind,
+        nodes=nodes,
+        rails=rails,
+        rate=parse_rate(rate) if rate else None,
+        delay=parse_delay(delay) if delay else None,
+        memory=memory,
+        training=extra == "training",
+        arch=arch,
+    )
+    left = f"the lab {name} was removed again; `railbed lab down --name {name}` clears it where that was cut short"
+    records = tell(up(spec), as_json=as_json, interrupted=left)
+    if not as_json:
+        show_up(spec, records, folder.name_option(spec.name))
+    return 0
+
+
+@lab_command.command("down")
+def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
+    """End a lab and leave nothing of it behind.
+
+    Example: railbed lab down
+    """
+    tell(down(name), as_json=as_json, interrupted="`railbed lab down` again clears what is left")
+    return 0
+
+
+@lab_command.command("status")
+def lab_status(as_json: JsonOption = False) -> int:
+    """Show the labs, their nodes, and the faults in force.
+
+    Example: railbed lab status
+    """
+    records = tell(status(), as_json=as_json)
+    if not as_json:
+        show_status(records)
+    return 0
+
+
+@lab_command.command("shell")
+def lab_shell(
+    node: NodeArgument,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND", help="Run this, not a shell: words as they are, or a line in quotes."),
+    ] = None,
+    name: NameOption = None,
+) -> int:
+    """Log in to a node of a lab with ssh.
+
+    Example: railbed lab shell node1
+    """
+    lab = folder.chosen_lab(name)
+    chosen = lab.node(node)
+    if chosen is None:
+        raise UsageError(
+            f"{node!r} is no node of the lab {lab.spec.name!r}", hint=f"there are {len(lab.nodes)} of them"
+        )
+    ssh = program_path("ssh")
+    if ssh is None:
+        raise ToolMissing("ssh is not installed", hint="`apt-get install openssh-client` installs it")
+    described = describe(lab).nodes[node]
+    options = [f"-oUserKnownHostsFile={lab.known_hosts}", "-oStrictHostKeyChecking=yes", "-oIdentitiesOnly=yes"]
+    port = ["-p", str(described.login.port)] if described.login.port else []
+    sys.stdout.flush()
+    os.execv(ssh, ["ssh", *options, "-i", str(lab.key), *port, f"root@{described.host}", *_line(command)])  # noqa: S606
+
+
+def _line(command: list[str] | None) -> list[str]:
+    """Return a command as one line for the node's shell: ssh alone would join words and forget where they ended.
+
+    A person gets bash where there is one: the login shell of a node is as plain as can be.
+    """
+    if not command:
+        return ["-t", BASH_OR_SH] if sys.stdin.isatty() else []
+    return command if len(command) == 1 else [shlex.join(command)]
+
+
+def _inflict(name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None) -> int:
+    tell(inflict(name, Fault(fault, target, value)), as_json=as_json)
+    return 0
+
+
+@fault_command.command("cut")
+def fault_cut(target: TargetArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
+    """Take the link from a node's rails, or from all ports of a rail; SSH to the nodes goes on."""
+    return _inflict(name, as_json, "cut", target)
+
+
+@fault_command.command("freeze")
+def fault_freeze(node: NodeArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
+    """Stop a node where it is: it keeps its connections and answers nothing."""
+    return _inflict(name, as_json, "freeze", node)
+
+
+@fault_command.command("kill")
+def fault_kill(node: NodeArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
+    """Take the power from a node; `heal` starts it again."""
+    return _inflict(name, as_json, "kill", node)
+
+
+@fault_command.command("slow")
+def fault_slow(
+    target: TargetArgument,
+    rate: Annotated[str, typer.Argument(metavar="RATE", help="1G, 500M, …")],
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Slow every link of a rail or of a node down to a rate."""
+    return _inflict(name, as_json, "slow", target, float(parse_rate(rate)))
+
+
+@fault_command.command("lose")
+def fault_lose(
+    rail: RailArgument,
+    percent: Annotated[str, typer.Argument(metavar="PERCENT", help="0.1, 5, …")],
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Lose packets of a rail, at random."""
+    return _inflict(name, as_json, "lose", rail, parse_percent(percent))
+
+
+@fault_command.command("mark")
+def fault_mark(
+    rail: RailArgument,
+    rate: Annotated[str | None, typer.Argument(metavar="[RATE]", help="Mark what comes faster than this.")] = None,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Mark packets of a rail as congested (ECN), as a switch's queue does."""
+    return _inflict(name, as_json, "mark", rail, float(parse_rate(rate)) if rate else None)
+
+
+@fault_command.command("mtu")
+def fault_mtu(
+    node: NodeArgument,
+    value: Annotated[int, typer.Argument(metavar="VALUE", help="Bytes, such as 1500.")],
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Give the rails of a node another MTU."""
+    return _inflict(name, as_json, "mtu", node, float(value))
+
+
+@fault_command.command("heal")
+def fault_heal(
+    target: Annotated[str | None, typer.Argument(metavar="[NODE|RAIL]", help="Where. [default: everywhere]")] = None,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Undo the faults of a node or rail, or all."""
+    tell(heal(name, target), as_json=as_json)
+    return 0

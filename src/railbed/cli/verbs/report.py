@@ -1,0 +1,96 @@
+"""railbed report"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic_core import to_json
+
+from railbed.cli.options import JsonOption
+from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.screens.progress import working
+from railbed.errors import UsageError
+from railbed.model.record import Event
+from railbed.report import Document, describe, read
+from railbed.report.formats.data import as_csv, as_json
+from railbed.report.formats.html import as_html
+from railbed.report.formats.markdown import as_markdown
+from railbed.store import find_run
+
+STEM = "report"
+
+
+class Format(StrEnum):
+    """What a report can be written as."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+    CSV = "csv"
+
+
+RunArgument = Annotated[
+    str | None, typer.Argument(metavar="RUN", help="Name of a run, or its folder. [default: the newest run]")
+]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="A page, text, the same as data, or a table of every measurement.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=f"Where to write it; - is standard output. [default: {STEM}.html, .md, .json or .csv in the run]",
+    ),
+]
+
+
+def report_command(
+    run: RunArgument = None,
+    form: FormatOption = Format.HTML,
+    output: OutputOption = None,
+    as_records: JsonOption = False,
+) -> int:
+    """Write a report on a run: a page that can be sent and opened anywhere, without a network; or text, or data.
+
+    Example: railbed report 20260101-120000-train
+    """
+    if as_records and output == STANDARD_OUTPUT:
+        raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
+    folder = find_run(run)
+    path = output or folder / f"{STEM}.{form}"
+    with working(f"reading {folder.name}") as activity:
+        data = read(folder)
+        activity.begin("writing the report")
+        document = describe(data)
+        text = _written(document, folder, form)
+    write_page(path, text, hint="" if output else "--output FILE writes it elsewhere")
+    if as_records:
+        about = {
+            "file": str(path),
+            "format": form,
+            "verdict": document.sentence,
+            "sections": document.sections,
+            "figures": document.figures,
+        }
+        sys.stdout.write(to_json(Event(name="report", subject=folder.name, data=about)).decode() + "\n")
+    elif path != STANDARD_OUTPUT:
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _written(document: Document, folder: Path, form: Format) -> bytes:
+    match form:
+        case Format.HTML:
+            return as_html(document).encode()
+        case Format.MARKDOWN:
+            return as_markdown(document).encode()
+        case Format.JSON:
+            return as_json(document)
+        case Format.CSV:
+            return as_csv(folder)

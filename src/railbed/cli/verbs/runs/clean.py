@@ -1,0 +1,230 @@
+"""`railbed runs --clean`: shows what runs left here and on their nodes, asks once, and removes it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+from rich.text import Text
+
+from railbed.cli.verbs.runs.leftovers import LocalRun, Plan, make_plan, size_of
+from railbed.cli.console import SafeConsole
+from railbed.cli.signals import run_until_ended
+from railbed.cli.exits import DEVICE, FOUND, OK
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.site import given_cluster
+from railbed.cli.background.runs import begun, cluster_of
+from railbed.errors import DeviceError, RailbedError, UsageError
+from railbed.fleet import Fleet
+from railbed.launch.files.leftovers import Entry, Listing, NodeFolder, list_entries, remove_entries
+from railbed.model.cluster import Cluster
+from railbed.model.printable import printable
+from railbed.model.record import Event
+from railbed.store import RunSummary, is_own_folder, list_runs, remove_run, runs_folder
+from railbed.transport.base import Target, targets_of
+from railbed.transport.reach import live_reach
+
+ON_NODES = ("train", "bench")
+"""Verbs that leave something on nodes."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user wants cleaned, and how."""
+
+    names: Sequence[str] = ()
+    keep: int = 0
+    yes: bool = False
+    cluster: Path | None = None
+    json: bool = False
+    timeout: float = 60.0
+
+    def command(self) -> str:
+        """Return the command that does it without asking."""
+        keep = ["--keep", str(self.keep)] if self.keep else []
+        return " ".join(["railbed runs --clean", *self.names, *keep, "--yes"])
+
+
+@dataclass
+class Nodes:
+    """All nodes that runs used, each once, under names that tell them apart."""
+
+    targets: dict[str, Target] = field(default_factory=dict)
+    folders: dict[str, NodeFolder] = field(default_factory=dict)
+    _names: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def add(self, cluster: Cluster) -> list[str]:
+        """Add the nodes of a cluster and return their names here."""
+        return [self._add(cluster, target) for target in targets_of(cluster)]
+
+    def _add(self, cluster: Cluster, target: Target) -> str:
+        workdir, python = cluster.training.workdir, cluster.nodes[target.name].python
+        key = (target.host, target.login, workdir)
+        if key not in self._names:
+            name = target.name if target.name not in self.targets else f"{target.name}@{target.host}"
+            while name in self.targets:
+                name += "+"
+            self._names[key] = name
+            self.targets[name] = Target(name=name, host=target.host, login=target.login)
+            self.folders[name] = NodeFolder(python=python, workdir=workdir)
+        return self._names[key]
+
+
+def clean(wish: Wish) -> int:
+    """List, ask, remove; returns the exit code."""
+    nodes = Nodes()
+    if cluster := given_cluster(wish.cluster, None):
+        nodes.add(cluster)
+    runs = [_local(summary, nodes) for summary in list_runs() if is_own_folder(runs_folder() / summary.id)]
+    _refuse_running(wish, runs)
+    if nodes.targets and sys.stderr.isatty():
+        sys.stderr.write(f"asking {', '.join(nodes.targets)} what runs left there …\n")
+    listings = _with_fleet(nodes, wish, lambda fleet: list_entries(fleet, nodes.folders))
+    _refuse_unknown(wish, runs, listings)
+    plan = make_plan(runs, listings, named=wish.names, keep=wish.keep)
+    silent = {node: told for node, told in listings.items() if isinstance(told, DeviceError)}
+    show = _show_json if wish.json else _show
+    show(plan, silent)
+    if not (plan.here or plan.there):
+        return DEVICE if silent else OK
+    if not (wish.yes or _agreed(wish, plan)):
+        return FOUND
+    left = _remove(wish, nodes, plan)
+    return DEVICE if left or silent else OK
+
+
+def _local(summary: RunSummary, nodes: Nodes) -> LocalRun:
+    folder = runs_folder() / summary.id
+    job, used = "", []
+    if summary.verb in ON_NODES:
+        try:
+            used = nodes.add(cluster_of(folder))
+            job = str(begun(folder)["run"]) if summary.verb == "train" else ""
+        except (RailbedError, OSError, ValueError, KeyError):
+            pass  # it ended before it had a cluster or a training: then it left nothing on nodes
+    return LocalRun(summary=summary, folder=folder, size=size_of(folder), job=job, nodes=used if job else ())
+
+
+def _refuse_running(wish: Wish, runs: Sequence[LocalRun]) -> None:
+    for run in runs:
+        if run.summary.id in wish.names and run.summary.status == "running":
+            raise UsageError(f"{run.summary.id} is running", hint=f"`railbed train --stop {run.summary.id}` ends it")
+
+
+def _refuse_unknown(wish: Wish, runs: Sequence[LocalRun], listings: dict[str, Listing | DeviceError]) -> None:
+    known = {run.summary.id for run in runs}
+    for listing in listings.values():
+        if isinstance(listing, Listing):
+            known |= {entry.path.split("/")[1] for entry in listing.entries if "/" in entry.path}
+    for name in wish.names:
+        if name not in known:
+            raise UsageError(
+                f"there is no run {name!r} in {runs_folder()} or on its nodes", hint="`railbed runs` lists them"
+            )
+
+
+def _with_fleet(nodes: Nodes, wish: Wish, work: Callable[[Fleet], Awaitable[T]]) -> T:
+    async def working() -> T:
+        async with live_reach() as reach, Fleet(list(nodes.targets.values()), reach, timeout=wish.timeout) as fleet:
+            return await work(fleet)
+
+    return run_until_ended(working())
+
+
+def _agreed(wish: Wish, plan: Plan) -> bool:
+    if wish.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        sys.stderr.write(f"nothing was removed: `{wish.command()}` removes what is listed\n")
+        return False
+    return typer.confirm(f"Remove all of this ({size_text(plan.size)})?", default=False, err=True)
+
+
+def _remove(wish: Wish, nodes: Nodes, plan: Plan) -> bool:
+    """Remove on the nodes, then here; a run whose nodes still have something of it stays. Says whether any did."""
+    wanted = plan.paths()
+    answers = _with_fleet(nodes, wish, lambda fleet: remove_entries(fleet, nodes.folders, wanted)) if wanted else {}
+    gone: list[tuple[str, int]] = []
+    failed: dict[str, str] = {}
+    for node, told in answers.items():
+        if isinstance(told, DeviceError):
+            failed[node] = told.message
+            continue
+        gone += [(f"{node}:{entry.path}", entry.size) for entry in told]
+        failed |= _still_there(node, wanted[node], told)
+    for run in plan.here:
+        if any(node in failed for node in run.nodes) and run.summary.id not in wish.names:
+            continue
+        try:
+            remove_run(run.folder)
+            gone.append((str(run.folder), run.size))
+        except (OSError, UsageError) as error:
+            failed[str(run.folder)] = str(error)
+    _tell_removed(wish, gone, failed)
+    return bool(failed)
+
+
+def _still_there(node: str, wanted: Sequence[str], gone: Sequence[Entry]) -> dict[str, str]:
+    left = set(wanted) - {entry.path for entry in gone}
+    return {node: f"{min(left)} is in use by now"} if left else {}
+
+
+def _tell_removed(wish: Wish, gone: Sequence[tuple[str, int]], failed: dict[str, str]) -> None:
+    if wish.json:
+        for where, size in gone:
+            JsonScreen().show(Event(name="removed", subject=where, data={"bytes": size}))
+    else:
+        sys.stdout.write(f"removed {len(gone)} of them, {size_text(sum(size for _, size in gone))}\n")
+    for where, why in failed.items():
+        sys.stderr.write(f"{printable(f'{where}: {why}')}\n")
+
+
+def _show(plan: Plan, silent: dict[str, DeviceError]) -> None:
+    console, err = SafeConsole(highlight=False), SafeConsole(stderr=True, highlight=False)
+    if plan.here or plan.there:
+        for size, when, what in _lines(plan):
+            console.print(Text(printable(f"{size_text(size):>10}  {_when(when)}  {what}")), soft_wrap=True)
+        console.print(f"{len(plan.here) + len(plan.there)} to remove, {size_text(plan.size)}")
+    else:
+        err.print("there is nothing to remove")
+    for where, why in plan.kept:
+        err.print(Text(printable(f"stays: {where}: {why}"), style="dim"), soft_wrap=True)
+    for node, error in silent.items():
+        sentence = f"{node} cannot be asked, and what runs left there stays: {error.message}"
+        err.print(Text(printable(sentence), style="red"), soft_wrap=True)
+
+
+def _lines(plan: Plan) -> Iterator[tuple[int, float, str]]:
+    """Yield what goes: its size, when it was last used, and where it is."""
+    for run in plan.here:
+        yield run.size, run.summary.ended or run.summary.started, f"{run.folder} ({run.summary.status})"
+    for leftover in plan.there:
+        shared = "" if leftover.job else " (shared by runs)"
+        yield leftover.entry.size, leftover.entry.used, f"{leftover.where}{shared}"
+
+
+def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
+    screen = JsonScreen()
+    for run in plan.here:
+        data: dict[str, object] = {"run": run.summary.id, "bytes": run.size, "status": run.summary.status}
+        screen.show(Event(name="leftover", subject=str(run.folder), data=data))
+    for leftover in plan.there:
+        data = {"node": leftover.node, "run": leftover.job, "bytes": leftover.entry.size, "used": leftover.entry.used}
+        screen.show(Event(name="leftover", subject=leftover.where, data=data))
+    for where, why in plan.kept:
+        screen.show(Event(name="kept", subject=where, message=why))
+    for node, error in silent.items():
+        screen.show(Event(name="node_lost", subject=node, message=error.message))
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as people write it."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

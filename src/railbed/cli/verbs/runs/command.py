@@ -1,0 +1,95 @@
+"""railbed runs"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic_core import to_json
+from rich.table import Table
+from rich.text import Text
+
+from railbed.cli.console import SafeConsole
+from railbed.cli.unfinished import next_command
+from railbed.cli.options import JsonOption
+from railbed.errors import UsageError
+from railbed.model.printable import printable
+from railbed.model.record import Verdict
+from railbed.store import RunSummary, find_run, list_runs
+
+UNFINISHED = {"died": "was killed", "interrupted": "was interrupted", "failed": "failed"}
+MOST_CONTINUED = 3
+"""Of the newest runs that did not come to their end the table is followed by the command that continues."""
+
+RunsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[RUN]…", help="With --clean: remove these alone, by name.")
+]
+CleanOption = Annotated[
+    bool, typer.Option("--clean", help="List what runs left here and on their nodes, and remove it once you agree.")
+]
+KeepOption = Annotated[int, typer.Option("--keep", metavar="N", min=0, help="With --clean: keep the newest N runs.")]
+NodesOption = Annotated[
+    Path | None,
+    typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: look on the nodes of this cluster file, too."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="With --clean: do not ask.")]
+
+
+def runs_command(
+    names: RunsArgument = None,
+    clean_up: CleanOption = False,
+    keep: KeepOption = 0,
+    yes: YesOption = False,
+    cluster: NodesOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the runs kept in this folder, the newest first; or clean up after them.
+
+    Example: railbed runs --clean --keep 5
+    """
+    if clean_up:
+        from railbed.cli.verbs.runs.clean import Wish, clean  # a list needs no network
+
+        return clean(Wish(names=names or (), keep=keep, yes=yes, cluster=cluster, json=as_json))
+    if names or keep or yes or cluster:
+        raise UsageError("RUN, --keep, --yes and --cluster say what to clean up", hint="add --clean")
+    runs = list_runs()
+    if as_json:
+        for run in runs:
+            line = {"kind": "run", **to_dict(run), "next": _next(run)}
+            sys.stdout.write(to_json(line).decode() + "\n")
+        return 0
+    if not runs:
+        SafeConsole(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
+        return 0
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("run", "cluster", "took", "status", "result"):
+        table.add_column(column, overflow="fold", no_wrap=column == "run")
+    for run in runs:
+        table.add_row(run.id, Text(printable(run.cluster)), _took(run), run.status, _result(run))
+    console = SafeConsole(highlight=False)
+    console.print(table)
+    for run in [run for run in runs if run.status in UNFINISHED][:MOST_CONTINUED]:
+        console.print(Text(printable(f"{run.id} {UNFINISHED[run.status]}; to continue: {_next(run)}")), soft_wrap=True)
+    return 0
+
+
+def to_dict(run: RunSummary) -> dict[str, object]:
+    """Return a run as a flat record."""
+    return {name: getattr(run, name) for name in RunSummary.__dataclass_fields__}
+
+
+def _next(run: RunSummary) -> str:
+    """Return the command that goes on with a run that did not come to its end."""
+    return next_command(run, find_run(run.id)) if run.status in UNFINISHED else ""
+
+
+def _took(run: RunSummary) -> str:
+    return f"{run.ended - run.started:.1f} s" if run.ended is not None else ""
+
+
+def _result(run: RunSummary) -> str:
+    counts = [f"{run.verdicts[verdict]} {verdict}" for verdict in Verdict if verdict in run.verdicts]
+    return ", ".join(counts)

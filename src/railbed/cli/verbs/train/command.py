@@ -1,0 +1,213 @@
+"""railbed train"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from railbed.check.judge import essential_checks
+from railbed.check.rules import torch_equal
+from railbed.check.run import check
+from railbed.cli.background.attach import attached
+from railbed.cli.background.detach import in_background
+from railbed.cli.background.runs import TRAINING, refuse_mixtures, was_given
+from railbed.cli.background.stop import stopped
+from railbed.cli.console import SafeConsole
+from railbed.cli.exits import OK
+from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
+from railbed.cli.perform import perform
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.progress import working
+from railbed.cli.screens.train import TrainScreen
+from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.verbs.train.environment import show_env
+from railbed.cli.verbs.train.files import training_files
+from railbed.cli.verbs.train.options import (
+    AttachOption,
+    DetachOption,
+    EnvironmentOption,
+    FromStartOption,
+    ListOption,
+    MinimumOption,
+    RanksOption,
+    RecipeArgument,
+    ResumeOption,
+    SettingsOption,
+    StopOption,
+    TransportOption,
+    UncheckedOption,
+)
+from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, site_of
+from railbed.errors import ToolMissing, UserError
+from railbed.fleet import Fleet
+from railbed.lab.folder import cache_folder
+from railbed.model.cluster import Cluster
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.progress import progress
+from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.train import recipes, tokens
+from railbed.train.data import prepare
+from railbed.train.ending import Ending
+from railbed.train.fit import fit
+from railbed.train.recipe import Recipe
+from railbed.train.run import Order, train
+
+LOCAL_RANKS = 2
+"""On a processor; GPUs get one each."""
+NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
+
+
+class NotFit(UserError):
+    """The cluster cannot train as it is."""
+
+
+def train_command(
+    context: typer.Context,
+    recipe: RecipeArgument = "tiny",
+    settings: SettingsOption = None,
+    cluster: ClusterOption = None,
+    ranks: RanksOption = None,
+    minimum: MinimumOption = 1,
+    transport: TransportOption = "auto",
+    resume: ResumeOption = None,
+    from_start: FromStartOption = False,
+    detach: DetachOption = False,
+    attach: AttachOption = None,
+    stop: StopOption = None,
+    environment: EnvironmentOption = False,
+    listing: ListOption = False,
+    unchecked: UncheckedOption = False,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+) -> int:
+    """Train on the cluster, survive failures, and say what was done.
+
+    Example: railbed train tiny --set steps=200
+    """
+    refuse_mixtures(context)
+    if attach is not None:
+        return attached(attach, as_json=as_json)
+    if stop is not None:
+        return stopped(stop, as_json=as_json)
+    if listing:
+        _list_recipes(as_json=as_json)
+        return OK
+    if environment:
+        return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
+    unseen = in_background(as_json=as_json) if detach else None
+    earlier = earlier_run(resume) if resume is not None else None
+    site = site_of(earlier, cluster) if earlier else given_cluster(cluster, None) or built_in_local()
+    if earlier:
+        ranks = ranks or earlier.options.get("ranks")
+        minimum = minimum if was_given(context, "minimum") else earlier.options.get("minimum", minimum)
+        transport = transport if was_given(context, "transport") else earlier.options.get("transport", transport)
+    order = _continued(earlier, from_start=from_start) if earlier else _order(recipes.load(recipe, settings or []))
+    local = all(node.host == "local" for node in site.nodes.values())
+    order = replace(order, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
+    options = Options(json=as_json, record=None, replay=None, timeout=timeout)
+    screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
+    work = partial(_work, site, order=order, unchecked=unchecked)
+    return perform("train", site, options, work, screen=screen, beside=training_files)
+
+
+def _local_ranks() -> int:
+    gpus = len(list(NVIDIA_GPUS.iterdir())) if NVIDIA_GPUS.is_dir() else 0
+    return gpus or LOCAL_RANKS
+
+
+def _order(wanted: Recipe, run: str = "") -> Order:
+    """Return what to train: a recipe, under a name of its own where none is given."""
+    with working("preparing the text") as activity:
+        prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
+    prompt = tuple(tokens.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
+    return Order(
+        run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+        recipe=wanted.model_dump(mode="json"),
+        tokens=prepared.folder,
+        prompt=prompt,
+    )
+
+
+def _continued(earlier: EarlierRun, *, from_start: bool) -> Order:
+    return replace(_order(earlier.recipe, earlier.job), resumes="" if from_start else earlier.given)
+
+
+async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -> AsyncGenerator[Record, None]:
+    asked = {"ranks": order.ranks, "minimum": order.minimum, "transport": order.transport, "resumes": order.resumes}
+    yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe), **asked})
+    ending = Ending(site.nodes)
+    async with aclosing(_stages(site, fleet, order, unchecked=unchecked)) as records:
+        async for record in records:
+            ending.see(record)
+            yield record
+    if fell_short := ending.event():
+        yield fell_short
+
+
+async def _stages(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+    """Check, estimate, train."""
+    if not unchecked and len(site.nodes) > 1:
+        async with aclosing(_checked(site, fleet)) as findings:
+            async for record in findings:
+                yield record
+    if not unchecked:
+        yield progress("reading the memory of the nodes")
+        async with aclosing(fit(site, fleet, order)) as estimates:
+            async for record in estimates:
+                yield record
+    async with aclosing(train(site, fleet, order)) as records:
+        async for record in records:
+            yield _readable(record, order)
+
+
+async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
+    """Judge what training needs; a node that does not answer is left to the launch, which can do without it."""
+    wrong: list[Finding] = []
+    async with aclosing(check(site, fleet, essential_checks())) as records:
+        async for record in records:
+            yield record
+            if isinstance(record, Finding) and (_prevents(record) or torch_equal.is_missing(record)):
+                wrong.append(record)
+    if missing := [one for one in wrong if torch_equal.is_missing(one)]:
+        reasons = "; ".join(f"{one.subject}: {one.observed}" for one in missing[:3])
+        raise ToolMissing(f"not every node can train: {reasons}", hint=missing[0].remedy)
+    if wrong:
+        reasons = "; ".join(
+            f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3]
+        )
+        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise NotFit(f"the cluster cannot train as it is: {reasons}{more}", hint="`railbed check` says what to do")
+
+
+def _prevents(finding: Finding) -> bool:
+    return finding.verdict is Verdict.FAIL and finding.check != "reachable"
+
+
+def _readable(record: Record, order: Order) -> Record:
+    """Put the text of a sample beside its tokens."""
+    match record:
+        case Event(name="sample", data={"tokens": list(made)}) if order.tokens:
+            text = tokens.decoded(order.tokens, made)
+            return replace(record, data={**record.data, "text": text})
+    return record
+
+
+def _list_recipes(*, as_json: bool) -> None:
+    if as_json:
+        for name, description in recipes.descriptions().items():
+            sys.stdout.write(json.dumps({"kind": "recipe", "name": name, "description": description}) + "\n")
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, description in recipes.descriptions().items():
+        table.add_row(f"[bold]{name}[/bold]", description)
+    SafeConsole(highlight=False).print(table)

@@ -1,0 +1,61 @@
+"""railbed train --show-env: what the fabric asks of the ranks on each node, line by line, and why; starts nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+from rich.table import Table
+from rich.text import Text
+
+from railbed.cli.console import SafeConsole
+from railbed.cli.exits import DEVICE, OK
+from railbed.cli.signals import run_until_ended
+from railbed.fleet import Fleet
+from railbed.launch.fabric import NodeFabric, fabric_of, read_facts
+from railbed.model.cluster import Cluster
+from railbed.model.printable import printable
+from railbed.transport.base import targets_of
+from railbed.transport.reach import live_reach
+
+
+def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
+    """Ask the nodes, print, and return the exit code: all well where every node answered."""
+    found, answered = run_until_ended(_read(cluster, timeout))
+    if as_json:
+        _print_json(found)
+    else:
+        _print_tables(found)
+    return OK if answered else DEVICE
+
+
+async def _read(cluster: Cluster, timeout: float) -> tuple[dict[str, NodeFabric], bool]:
+    async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=timeout) as fleet:
+        facts = await read_facts(cluster, fleet)
+    return fabric_of(cluster, facts), all(one.failure is None for one in facts.values())
+
+
+def _print_json(found: Mapping[str, NodeFabric]) -> None:
+    for node, fabric in found.items():
+        lines = [{"name": one.name, "value": one.value, "reason": one.reason} for one in fabric.lines]
+        head = {"kind": "environment", "node": node, "rdma": not fabric.obstacle, "obstacle": fabric.obstacle}
+        sys.stdout.write(json.dumps({**head, "remedy": fabric.remedy, "lines": lines}) + "\n")
+
+
+def _print_tables(found: Mapping[str, NodeFabric]) -> None:
+    console = SafeConsole(highlight=False)
+    for node, fabric in found.items():
+        console.print(Text(printable(node), style="bold"))
+        if fabric.obstacle:
+            console.print(Text(f" no RDMA: {printable(fabric.obstacle)}", style="yellow"))
+        if fabric.remedy:
+            console.print(Text(f" → {printable(fabric.remedy)}", style="cyan"))
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
+        table.add_column(overflow="fold")
+        table.add_column(overflow="fold", style="dim")
+        for line in fabric.lines:
+            setting = f"{line.name}={line.value}" if line.variable else f"{line.name} {line.value}"
+            table.add_row(printable(setting), printable(line.reason))
+        console.print(table)
+        console.print()

@@ -1,0 +1,38 @@
+"""What a training run leaves beside its records, made from them alone: logs for TensorBoard, and its metrics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from railbed.errors import os_reason
+from railbed.model.record import Record
+from railbed.report.reading.metrics import FILE, as_json, metrics
+from railbed.report.reading.run import read
+from railbed.store import write_atomically
+from railbed.store.tensorboard import TensorBoardLogs
+
+
+@contextmanager
+def training_files(run: Path) -> Iterator[Callable[[Record], None]]:
+    """Log the records that come, and write the metrics when the run has ended, however it ended.
+
+    What cannot be written is told, and changes nothing about how the run ended: its records are what counts.
+    """
+    logs = TensorBoardLogs(run)
+    try:
+        yield logs.take
+    finally:
+        logs.close()
+        if logs.problem:
+            _tell(logs.problem)
+        try:
+            write_atomically(run / FILE, as_json(metrics(read(run))), mode=0o600)
+        except OSError as error:
+            _tell(f"{run / FILE} could not be written: {os_reason(error)}")
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"railbed: {sentence}\n")

@@ -1,0 +1,76 @@
+"""`railbed train --resume RUN`: what the run was, from its own folder: recipe, cluster, and how it was started."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from railbed import clusterfile
+from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run
+from railbed.cli.site import LOCAL_NAME, built_in_local
+from railbed.errors import UsageError
+from railbed.model.cluster import Cluster
+from railbed.train.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRun:
+    """A run that is to go on."""
+
+    id: str
+    given: str
+    """How the user called it: a name or a folder."""
+    job: str
+    """The name under which the nodes keep its state."""
+    recipe: Recipe
+    cluster: Cluster
+    options: Mapping[str, Any]
+    """What it was started with: `ranks`, `minimum`, `transport`; not all of it in runs of an older railbed."""
+
+
+def earlier_run(given: str) -> EarlierRun:
+    """Return the run of this name or folder; raise UsageError where it cannot go on."""
+    folder, summary = training_run(given)
+    if summary.status == "running":
+        hint = f"`{to_attach(summary.id)}` shows it, `{to_stop(summary.id)}` ends it"
+        raise UsageError(f"{summary.id} is still running", hint=hint)
+    data = begun(folder)
+    try:
+        recipe = Recipe.model_validate(data["recipe"])
+    except ValidationError:
+        raise UsageError(f"the recipe in the records of {given} is damaged or of another railbed") from None
+    options = {name: data[name] for name in ("ranks", "minimum", "transport") if data.get(name) is not None}
+    return EarlierRun(
+        id=summary.id,
+        given=given,
+        job=str(data["run"]),
+        recipe=recipe,
+        cluster=_cluster(folder),
+        options=options,
+    )
+
+
+def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
+    """Return where it goes on: on its own cluster, or on another that has at least one of its nodes."""
+    if file is None:
+        nodes = ", ".join(earlier.cluster.nodes)
+        sys.stderr.write(f"{earlier.id} continues on its own cluster, {earlier.cluster.name} ({nodes})\n")
+        return earlier.cluster
+    other = built_in_local() if str(file) == LOCAL_NAME and not file.exists() else clusterfile.load(file)
+    if not other.nodes.keys() & earlier.cluster.nodes.keys():
+        raise UsageError(
+            f"{file} has none of the nodes of {earlier.id}, which ran on {', '.join(earlier.cluster.nodes)}",
+            hint="leave out --cluster: the cluster file that is stored with the run is used",
+        )
+    return other
+
+
+def _cluster(folder: Path) -> Cluster:
+    cluster = cluster_of(folder)
+    is_built_in = cluster.name == LOCAL_NAME and cluster.nodes.keys() == built_in_local().nodes.keys()
+    return built_in_local() if is_built_in else cluster

@@ -1,0 +1,227 @@
+"""Two runs side by side: the numbers that changed, the settings that differ, and what only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import expm1, inf, isfinite
+from pathlib import Path
+
+from railbed import clusterfile
+from railbed.errors import ClusterFileError
+from railbed.model.record import Change, Finding
+from railbed.report.compare.judge import (
+    FEW,
+    LEAST_SAMPLES,
+    MOST_LOG,
+    SCATTERED,
+    Judged,
+    Outcome,
+    blocks,
+    distance,
+    factor,
+    judge,
+)
+from railbed.report.compare.settings import Lone, Setting, lone, settings, sides
+from railbed.report.reading.measurements import Labels, what
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import Points, median
+from railbed.report.words import plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """One number in both runs."""
+
+    name: str
+    labels: Labels
+    unit: str
+    before: float
+    after: float
+    judged: Judged
+    samples: tuple[int, int]
+    """How many of each run the number is the median of."""
+    over_steps: bool = False
+    """Whether these are steps, those of the second half of both runs, or repeats."""
+
+    @property
+    def of(self) -> str:
+        """Its labels, as text."""
+        return ", ".join(f"{name} {value}" for name, value in self.labels)
+
+    @property
+    def share(self) -> float | None:
+        """The change, as a share of what it was; None where that was zero, or as good as zero."""
+        if self.before == self.after:
+            return 0.0
+        share = (self.after - self.before) / abs(self.before) if self.before else inf
+        return share if isfinite(share) else None
+
+    @property
+    def factor(self) -> float | None:
+        """After over before; None where one of them is zero or their signs differ."""
+        return factor(self.before, self.after)
+
+    @property
+    def noise(self) -> float | None:
+        """How far chance alone may move it, in its unit; None where that is not known."""
+        reach = self.judged.reach
+        if reach is None or not self.judged.by_factor:
+            return reach
+        noise = abs(self.before) * expm1(min(reach, MOST_LOG))
+        return noise if isfinite(noise) else None
+
+    @property
+    def is_beyond_noise(self) -> bool:
+        """Whether it changed."""
+        return self.judged.outcome == "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What lies between two runs."""
+
+    numbers: Sequence[Changed]
+    lone: Sequence[Lone]
+    """What only one of the runs has."""
+    settings: Sequence[Setting]
+    """What was asked for, or used, in one run and not in the other."""
+    findings: Sequence[tuple[Finding | None, Finding | None]]
+    """Findings with another verdict, or that only one run has."""
+    cluster: Sequence[Change]
+    cluster_unread: str = ""
+    """Why the cluster files were not compared."""
+
+    @property
+    def changed(self) -> list[Changed]:
+        """The numbers that changed, what changed most first."""
+        return self._of("changed")
+
+    @property
+    def unchanged(self) -> list[Changed]:
+        """The numbers that did not."""
+        return self._of("unchanged")
+
+    @property
+    def unclear(self) -> list[Changed]:
+        """The numbers of which their samples do not tell."""
+        return self._of("unclear")
+
+    def _of(self, outcome: Outcome) -> list[Changed]:
+        found = [one for one in self.numbers if one.judged.outcome == outcome]
+        return sorted(found, key=lambda one: -distance(one.before, one.after))
+
+    @property
+    def shared(self) -> frozenset[tuple[str, str]]:
+        """The labels that all numbers have alike."""
+        labels = [frozenset(one.labels) for one in self.numbers]
+        return frozenset.intersection(*labels) if len(labels) > 1 else frozenset()
+
+    def in_short(self) -> str:
+        """Say how many numbers changed."""
+        words = [f"{plural(len(self.changed), 'number')} changed", f"{len(self.unchanged):,} did not"]
+        for why, has in ((FEW, "not enough samples to tell"), (SCATTERED, "samples too far apart to tell")):
+            if several := sum(one.judged.why == why for one in self.unclear):
+                words.append(f"{several:,} {'has' if several == 1 else 'have'} {has}")
+        return ", ".join(words) if self.numbers else "the runs have no number in common"
+
+
+def compared(before: RunData, after: RunData) -> Compared:
+    """Compare two runs."""
+    first, second = _numbers(before), _numbers(after)
+    both = [key for key in first if key in second]
+    changes, unread = _cluster(before, after)
+    return Compared(
+        numbers=[_changed(key, first[key], second[key]) for key in both],
+        lone=[*_lone_numbers(first, second), *lone(before, after)],
+        settings=settings(before, after),
+        findings=list(_findings(before, after)),
+        cluster=changes,
+        cluster_unread=unread,
+    )
+
+
+Key = tuple[str, Labels, str]
+"""Name, labels and unit."""
+
+
+Samples = Sequence[float] | Points
+"""The repeats of a number, or its values over steps."""
+
+
+def _numbers(run: RunData) -> dict[Key, Samples]:
+    """Return the samples of everything measured."""
+    groups: dict[Key, list[float]] = {}
+    for one in run.measurements:
+        if isfinite(one.value):
+            groups.setdefault((one.name, what(one.labels), one.unit), []).append(one.value)
+    found: dict[Key, Samples] = {**groups}
+    for name, series in run.series.items():
+        known = {step: value for step, value in zip(*series.mean(), strict=True) if isfinite(value)}
+        if known:
+            found[name, (), series.unit] = Points(list(known), list(known.values()))
+    return found
+
+
+def _settled(before: Points, after: Points) -> tuple[list[float], list[float], bool]:
+    """Return the values of the second half of the steps, and whether they are of the same steps."""
+    common = sorted({*before.steps} & {*after.steps})
+    half = common[len(common) // 2 :]
+    if len(half) < LEAST_SAMPLES:
+        first, second = (list(one.values[len(one.values) // 2 :]) for one in (before, after))
+        return first, second, False
+    first, second = (
+        [known[step] for step in half] for known in (dict(zip(*one, strict=True)) for one in (before, after))
+    )
+    return first, second, True
+
+
+def _lone_numbers(first: Mapping[Key, Samples], second: Mapping[Key, Samples]) -> Iterator[Lone]:
+    for where, ours, others in sides(first, second):
+        names: dict[str, list[str]] = {}
+        known = {name for name, _, _ in others}
+        for name, labels, unit in ours:
+            if (name, labels, unit) not in others:
+                names.setdefault(name, []).append(", ".join(f"{label} {value}" for label, value in labels))
+        for name, of in names.items():
+            yield Lone(kind="measure", name=name, where=where, of=of if name in known else (), count=len(of))
+
+
+def _changed(key: Key, before: Samples, after: Samples) -> Changed:
+    name, labels, unit = key
+    over_steps = isinstance(before, Points) and isinstance(after, Points)
+    if isinstance(before, Points) and isinstance(after, Points):
+        first, second, paired = _settled(before, after)
+        judged = judge(blocks(first), blocks(second), paired=paired)
+    else:
+        first, second = (list(one.values if isinstance(one, Points) else one) for one in (before, after))
+        judged = judge(first, second)
+    return Changed(
+        name=name,
+        labels=labels,
+        unit=unit,
+        before=median(first),
+        after=median(second),
+        judged=judged,
+        samples=(len(first), len(second)),
+        over_steps=over_steps,
+    )
+
+
+def _findings(before: RunData, after: RunData) -> Iterator[tuple[Finding | None, Finding | None]]:
+    first = {(one.check, one.subject): one for one in before.findings}
+    second = {(one.check, one.subject): one for one in after.findings}
+    for key in dict.fromkeys([*first, *second]):
+        one, other = first.get(key), second.get(key)
+        if one is None or other is None or one.verdict is not other.verdict:
+            yield one, other
+
+
+def _cluster(before: RunData, after: RunData) -> tuple[Sequence[Change], str]:
+    try:
+        read = [
+            clusterfile.loads(run.cluster_text, name=f"{Path(run.summary.id)}/cluster.yaml") for run in (before, after)
+        ]
+    except ClusterFileError as error:
+        return (), error.message.splitlines()[0]
+    return clusterfile.difference(*read), ""

@@ -1,0 +1,110 @@
+"""Did a number change between two runs? Told from its repeats, or not told where there are too few of them.
+
+Numbers are compared by their factor, so that half and twice are equally far: the interval of the difference of the
+logarithms, or of the values themselves where some are not above zero. It is Welch's for repeats. Steps next to each
+other are alike, so a measure over steps counts as ten values, each the median of a tenth of the steps; where these are
+the same steps of both runs they are compared in pairs, and what both do from step to step is no noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, inf, log
+from typing import Literal
+
+from railbed.model.statistics import Difference, paired_difference, separate_difference
+from railbed.report.reading.series import median
+
+Outcome = Literal["changed", "unchanged", "unclear"]
+CONFIDENCE = 0.99
+LEAST_SAMPLES = 3
+"""Of each run: fewer do not tell how far they lie apart."""
+MOST_BLOCKS = 10
+LEAST = 0.05
+"""A change of less is not worth telling, however quiet the numbers are."""
+SAME = 0.10
+"""A number did not change where the whole interval lies within this share."""
+FEW, SCATTERED = "not enough samples to tell", "its samples lie too far apart to tell"
+MOST_LOG = 700.0
+"""A factor beyond e to this power is no number any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What can be said of a change."""
+
+    outcome: Outcome
+    why: str = ""
+    """Why it is unclear."""
+    reach: float | None = None
+    """How far chance alone may move it: as a logarithm of the factor, or in its unit; None where that is not known."""
+    by_factor: bool = True
+    """Whether it was compared by its factor."""
+
+
+def blocks(values: Sequence[float]) -> list[float]:
+    """Return the medians of up to ten stretches of a measure over steps."""
+    count = min(len(values), MOST_BLOCKS)
+    edges = [round(at * len(values) / count) for at in range(count + 1)] if count else [0]
+    return [median(values[first:last]) for first, last in pairwise(edges)]
+
+
+def factor(before: float, after: float) -> float | None:
+    """Return after over before; None where one of them is zero or their signs differ."""
+    if not before or not after or (before < 0) != (after < 0):
+        return None
+    quotient = after / before
+    # That of very different numbers is zero or infinite, of which there is no logarithm.
+    return quotient if 0 < quotient < inf else exp(max(-MOST_LOG, min(MOST_LOG, _log_factor(before, after))))
+
+
+def _log_factor(before: float, after: float) -> float:
+    return log(abs(after)) - log(abs(before))
+
+
+def distance(before: float, after: float) -> float:
+    """Return how far two values lie apart, the same in both directions; from and to zero is farthest."""
+    if before == after:
+        return 0.0
+    return abs(_log_factor(before, after)) if factor(before, after) is not None else inf
+
+
+def judge(before: Sequence[float], after: Sequence[float], *, paired: bool = False) -> Judged:
+    """Judge the samples of two runs, all of them finite; where they are paired, each belongs to one of the other."""
+    difference = paired_difference if paired else separate_difference
+    by_factor = min(*before, *after) > 0
+    if sorted(before) == sorted(after) or len({*before, *after}) == 1:
+        return Judged(outcome="unchanged", reach=0.0, by_factor=by_factor)
+    if min(len(before), len(after)) < LEAST_SAMPLES:
+        return Judged(outcome="unclear", why=FEW, by_factor=by_factor)
+    if by_factor:
+        outcome, reach = _decide(difference, before, after, log, (log(1 + LEAST), log(1 + SAME)))
+        return Judged(outcome=outcome, why=SCATTERED if outcome == "unclear" else "", reach=reach)
+    # Squares of very large numbers are none any more, so they are made small.
+    largest = max(abs(one) for one in (*before, *after))
+    usual = max(abs(median(before)), abs(median(after))) / largest
+    outcome, reach = _decide(difference, before, after, lambda one: one / largest, (LEAST * usual, SAME * usual))
+    return Judged(
+        outcome=outcome, why=SCATTERED if outcome == "unclear" else "", reach=reach * largest, by_factor=False
+    )
+
+
+def _decide(
+    difference: Callable[[Sequence[float], Sequence[float], float], Difference],
+    before: Sequence[float],
+    after: Sequence[float],
+    scaled: Callable[[float], float],
+    bounds: tuple[float, float],
+) -> tuple[Outcome, float]:
+    """Decide on a scale of its own; return also how far chance alone reaches there."""
+    least, most = bounds
+    first, second = [scaled(one) for one in before], [scaled(one) for one in after]
+    seen = difference(first, second, CONFIDENCE)
+    reach, moved = seen.high - seen.mean, median(second) - median(first)
+    # The interval is that of means, which a single wild sample moves, and not of the medians that are shown.
+    if seen.is_seen and abs(moved) > least and moved * seen.mean > 0:
+        return "changed", reach
+    within = max(abs(seen.low), abs(seen.high), abs(moved)) <= most
+    return ("unchanged" if within else "unclear"), reach

@@ -1,0 +1,117 @@
+"""A report for programs: as JSON with the same sections, and as CSV with every measurement. Numbers are not rounded."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from html import unescape
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
+
+from railbed import __version__
+from railbed.model.printable import clean, escaped
+from railbed.model.record import Measurement
+from railbed.report.blocks import Block, Cell, Entries, Facts, Figure, Fold, Heading, Listing, Table, Text, Value
+from railbed.report.document import Document
+from railbed.report.reading.run import measurements_in
+from railbed.report.words import JOIN
+
+OWN_COLUMNS = ("name", "value", "unit", "source", "time")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a text that begins so for something to compute."""
+
+
+def as_json(document: Document) -> bytes:
+    """Return a report as one JSON object."""
+    sections = [
+        {"name": part.name, "title": part.title, "blocks": [_block(block) for block in part.blocks]}
+        for part in document.parts
+    ]
+    about = {"kind": "report", "of": document.title, "railbed": __version__, "about": _text(document.over)}
+    verdict = {"verdict": _text(document.verdict.text), "tone": document.verdict.tone}
+    text = to_json({**about, **verdict, "sections": sections}, indent=1, inf_nan_mode="null").decode()
+    return escaped(text).encode() + b"\n"
+
+
+def _block(block: Block) -> dict[str, Any]:
+    kind = block.template
+    match block:
+        case Text() | Heading() | Listing():
+            return {"type": kind, "text": clean(block.text)}
+        case Facts():
+            return {"type": kind, "items": [{"name": name, "value": _cell(value)} for name, value in block.items]}
+        case Table():
+            return {"type": kind, "columns": block.columns, "rows": [list(map(_cell, row)) for row in block.rows]}
+        case Entries():
+            entries = [
+                {
+                    "mark": one.mark.text,
+                    "title": one.title,
+                    "text": one.text,
+                    "detail": one.detail,
+                    "advice": one.advice,
+                }
+                for one in block.items
+            ]
+            return {"type": kind, "items": [{key: _text(text) for key, text in one.items()} for one in entries]}
+        case Fold():
+            return {"type": kind, "title": block.title, "blocks": [_block(one) for one in block.blocks]}
+        case Figure():
+            series = [_series(trace) for trace in block.traces]
+            return {"type": kind, "title": block.title, "note": block.note, "axes": _axes(block), "series": series}
+
+
+def _series(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a trace, without how it looks; `reach` is how far the whiskers go."""
+    kept = {key: trace[key] for key in ("x", "y", "z") if key in trace}
+    if "text" in trace:
+        kept["text"] = [unescape(text) for text in trace["text"]]
+    reach = [trace[key]["array"] for key in ("error_x", "error_y") if key in trace]
+    return {"name": unescape(str(trace.get("name", ""))), **kept, **({"reach": reach[0]} if reach else {})}
+
+
+def _axes(figure: Figure) -> dict[str, str]:
+    """Return what stands at the axes: their titles, or the unit of their numbers."""
+    axes = {name: figure.layout.get(f"{name}axis", {}) for name in ("x", "y")}
+    return {
+        name: str(axis.get("title", {}).get("text") or axis.get("ticksuffix", "").strip())
+        for name, axis in axes.items()
+    }
+
+
+def _cell(value: Cell) -> Any:  # noqa: ANN401  (what JSON knows)
+    if isinstance(value, Value):
+        return {"value": value.value, "unit": value.unit, "text": _text(value.text)}
+    return _text(value if isinstance(value, str) else value.text)
+
+
+def _text(text: str) -> str:
+    return clean(text).replace(JOIN, " ")
+
+
+def as_csv(folder: Path) -> bytes:
+    """Return every measurement of a run as a row: its name, value and unit, then its labels, each in its column."""
+    labels = sorted({name for one in measurements_in(folder) for name in one.labels})
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*OWN_COLUMNS, *map(_safe, labels)])
+    writer.writerows(_rows(measurements_in(folder), labels))
+    return file.getvalue().encode()
+
+
+def _rows(measurements: Iterable[Measurement], labels: Sequence[str]) -> Iterable[list[object]]:
+    for one in measurements:
+        told = [one.labels.get(name, "") for name in labels]
+        value = one.value if isfinite(one.value) else ""
+        yield [_safe(one.name), value, _safe(one.unit), one.source, one.time, *map(_safe, told)]
+
+
+def _safe(value: str | int) -> str | int:
+    """Return a text that stays text in a spreadsheet, and steers no terminal."""
+    if not isinstance(value, str):
+        return value
+    return f"'{clean(value)}" if value.startswith(_FORMULA) else clean(value)

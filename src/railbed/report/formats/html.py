@@ -1,0 +1,95 @@
+"""A report as one HTML file that needs nothing else: style, scripts and data stand in it.
+
+Nothing that a device said can become markup: blocks hold text, and the templates escape it. Should anything slip
+through, the page's own policy runs no script but the two that are named in it by their hash, and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from railbed import __version__
+from railbed.errors import ToolMissing
+from railbed.model.printable import clean
+from railbed.report.blocks import Figure
+from railbed.report.document import Document
+from railbed.report.formats.drawing import drawn
+from railbed.report.words import quoted
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def as_html(document: Document) -> str:
+    """Return a report as one file for a browser."""
+    scripts = [_plotly(), (TEMPLATES / "page.js").read_text(encoding="utf-8")] if document.figures else []
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            document=document,
+            policy=_policy(scripts),
+            scripts=[Markup(script) for script in scripts],  # noqa: S704  (ours and Plotly's, the same in every page)
+            style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704
+            version=__version__,
+        )
+    )
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes) or "'none'"
+    # Plotly styles what it draws, so styles may stand in the page.
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+@cache
+def _plotly() -> str:
+    """Return Plotly's JavaScript from its wheel, which need not be imported for it."""
+    spec = find_spec("plotly")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(folder) / "package_data" / "plotly.min.js"
+        if path.is_file():
+            return path.read_text(encoding="utf-8").replace("</script", r"<\/script").replace("<!--", r"<\!--")
+    raise ToolMissing("the Python package plotly is not installed here, and the plots need it", hint="make setup")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    )
+    environment.filters["prose"] = _prose
+    environment.filters["figure_json"] = _figure_json
+    environment.tests["of"] = lambda value, name: type(value).__name__ == name
+    return environment
+
+
+def _prose(text: str) -> Markup:
+    """Return text in which what stands between `backticks` is set as code."""
+    parts = quoted(clean(text))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if code else part for part, code in parts)
+
+
+def _figure_json(figure: Figure) -> Markup:
+    """Return a figure as JSON that can stand in a script element: no character in it can end one."""
+    text = json.dumps(drawn(figure), allow_nan=False, separators=(",", ":"))
+    for char in "<>&'":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)  # noqa: S704  (made safe right above)

@@ -1,0 +1,141 @@
+"""A training run in numbers, for other programs: what `training_metrics.json` holds.
+
+From the run's records alone, and of steps only those that stayed in the history: what a restart threw away took time,
+which `total_seconds` has and `useful_seconds` has not. What was not measured is null, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from pydantic_core import to_json
+
+from railbed.report.reading.history import generations, lost_seconds, memory, recipe, restarts
+from railbed.report.reading.run import RunData
+from railbed.report.reading.series import Source, Typical, ends
+from railbed.report.sections.time import PARTS
+
+FILE = "training_metrics.json"
+OF_STEP = (
+    "loss",
+    "validation_loss",
+    "learning_rate",
+    "gradient_norm",
+    "tokens_per_second",
+    "mfu",
+    "step_seconds",
+    *PARTS,
+)
+"""One number for each step; where several ranks tell it, their mean."""
+OF_RANK = ("bytes_sent", "idle_seconds")
+"""One number for each step and rank."""
+
+Kept = Mapping[str, Mapping[int, Mapping[Source, float]]]
+
+
+def metrics(run: RunData) -> dict[str, Any]:
+    """Return the figures of a training run."""
+    kept: Kept = {name: run.series[name].kept() for name in (*OF_STEP, *OF_RANK) if name in run.series}
+    steps = sorted({step for measure in kept.values() for step in measure})
+    return {"kind": "training_metrics", **_of_run(run, kept, steps), "steps": list(_of_steps(kept, steps))}
+
+
+def as_json(figures: Mapping[str, Any]) -> bytes:
+    """Return the figures as the text of their file: steps one in a line, for people and `grep`."""
+    head = to_json({**figures, "steps": []}, indent=1, inf_nan_mode="null").decode()
+    rows = ",\n".join(f"  {to_json(row, inf_nan_mode='null').decode()}" for row in figures["steps"])
+    return (head.removesuffix("[]\n}") + (f"[\n{rows}\n ]" if rows else "[]") + "\n}\n").encode()
+
+
+def _of_run(run: RunData, kept: Kept, steps: Sequence[int]) -> dict[str, Any]:
+    summary, asked, parts = run.summary, recipe(run), generations(run)
+    done = sum(one.steps[1] - one.steps[0] + 1 for one in parts if one.steps)
+    losses = _means(kept, "loss")
+    begin, end = ends(losses) if losses else (None, None)
+    return {
+        "run": summary.id,
+        "job": next((event.data.get("run") for event in run.told("training")), None),
+        "status": summary.status,
+        "exit": summary.exit,
+        "railbed": summary.version,
+        "cluster": summary.cluster,
+        "started": summary.started,
+        "ended": summary.ended,
+        "recipe": asked,
+        "parameters": next((event.data.get("parameters") for event in run.told("chosen")), None),
+        "nodes": list(dict.fromkeys(node for one in parts for node in one.nodes)),
+        "generations": len(parts),
+        "restarts": [
+            {
+                "time": one.time,
+                "node": one.who,
+                "why": one.why,
+                "causes": [{"node": node, "why": why} for node, why in one.causes],
+                "seconds": one.seconds,
+                "steps_again": one.steps_again,
+            }
+            for one in restarts(run)
+        ],
+        "lost_seconds": lost_seconds(restarts(run))[0],
+        "steps_asked": asked.get("steps"),
+        "steps_in_history": len(steps),
+        "steps_thrown_away": max(0, done - len(steps)),
+        "total_tokens": _tokens(asked, len(steps)),
+        "total_seconds": run.seconds,
+        "useful_seconds": sum(_means(kept, "step_seconds")),
+        "loss": {"begin": begin, "end": end},
+        "validation_loss": next(reversed(_means(kept, "validation_loss")), None),
+        "tokens_per_second": _middle(run, "tokens_per_second"),
+        "mfu": _middle(run, "mfu"),
+        "time": {name: sum(_means(kept, name)) if name in kept else None for name in PARTS},
+        "ranks": list(_of_ranks(run)),
+        "memory": memory(run),
+    }
+
+
+def _of_ranks(run: RunData) -> Iterator[dict[str, Any]]:
+    """Yield what each rank did; the same number on another node, after a restart, is another row."""
+    names = {name: run.series[name].kept_by_source() for name in ("step_seconds", *OF_RANK) if name in run.series}
+    peaks = run.series["peak_memory_bytes"].by_source() if "peak_memory_bytes" in run.series else {}
+    for source in sorted({source for by in (*names.values(), peaks) for source, values in by.items() if values}):
+        times, sent, idle = (names.get(name, {}).get(source) for name in ("step_seconds", *OF_RANK))
+        yield {
+            "rank": source.rank,
+            "node": source.node,
+            "steps": len(times or sent or idle or ()),
+            "step_seconds": Typical.of(times).middle if times else None,
+            "bytes_sent": sum(sent) if sent else None,
+            "idle_seconds": sum(idle) if idle else None,
+            "peak_memory_bytes": max(peaks[source]) if source in peaks else None,
+        }
+
+
+def _of_steps(kept: Kept, steps: Iterable[int]) -> Iterator[dict[str, Any]]:
+    for step in steps:
+        row: dict[str, Any] = {"step": step}
+        for name in OF_STEP:
+            told = kept.get(name, {}).get(step)
+            row[name] = fmean(told.values()) if told else None
+        for name in OF_RANK:
+            told = kept.get(name, {}).get(step)
+            row[name] = {str(source.rank): value for source, value in sorted(told.items())} if told else None
+        yield row
+
+
+def _means(kept: Kept, name: str) -> list[float]:
+    return [fmean(told.values()) for told in kept.get(name, {}).values()]
+
+
+def _middle(run: RunData, name: str) -> float | None:
+    of = run.series[name].typical() if name in run.series else None
+    return of.middle if of and of.count else None
+
+
+def _tokens(asked: Mapping[str, Any], steps: int) -> int | None:
+    """Return the tokens that the model learned from; a load for the network has none."""
+    match asked:
+        case {"traffic": None, "batch": {"sequences": int(sequences)}, "model": {"context": int(context)}}:
+            return steps * sequences * context
+    return None

@@ -1,0 +1,144 @@
+"""All that a page is made from: a run's folder, read once. What cannot be read is counted, never fatal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from railbed.errors import UsageError
+from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
+from railbed.model.scrub import scrub
+from railbed.report.reading.series import Series, Source
+from railbed.store import RunSummary, read_record, read_run_in, record_lines
+from railbed.store.run import CLUSTER, RECORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunData:
+    """A run as its folder tells it."""
+
+    summary: RunSummary
+    cluster_text: str = ""
+    findings: Sequence[Finding] = ()
+    changes: Sequence[Change] = ()
+    events: Sequence[Event] = ()
+    series: Mapping[str, Series] = field(default_factory=dict)
+    """Measurements with a step, by name."""
+    measurements: Sequence[Measurement] = ()
+    """All others."""
+    damaged: int = 0
+    """Lines of the records that cannot be read."""
+    last_time: float | None = None
+    """When the last record was made."""
+
+    def told(self, *names: str) -> list[Event]:
+        """Return the events of these names, in their order."""
+        return [event for event in self.events if event.name in names]
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run took; of one that did not end in order, until its last record."""
+        end = self.summary.ended or self.last_time
+        return max(0.0, end - self.summary.started) if end else None
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes lines one by one, so that a long run needs little memory."""
+
+    findings: list[Finding] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    series: dict[str, Series] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+    damaged: int = 0
+    last_time: float | None = None
+    _generation: int = 0
+    _begins: dict[int, int] = field(default_factory=dict)
+
+    def take(self, line: bytes) -> None:
+        try:
+            record = read_record(line)
+        except ValueError:
+            self.damaged += not _is_record(line)
+            return
+        if not isinstance(record, Measurement):
+            self.last_time = record.time
+        match record:
+            case Finding():
+                self.findings.append(record)
+            case Change():
+                self.changes.append(record)
+            case Event():
+                self._generation += record.name == "generation"
+                self.events.append(record)
+            case Measurement(labels={"step": int(step)}):
+                self._take_step(record, step)
+            case Measurement():
+                self.measurements.append(record)
+
+    def _take_step(self, record: Measurement, step: int) -> None:
+        rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
+        series = self.series.get(record.name)
+        if series is None:
+            series = Series(record.unit, record.source == "simulated", self._begins, record.name in OF_STATE)
+            self.series[record.name] = series
+        source = Source(rank if isinstance(rank, int) else 0, str(node))
+        if abs(step) < 1 << 62:
+            series.add(step, record.value, source, self._generation)
+
+
+def _is_record(line: bytes) -> bool:
+    """Say whether a line is at least of a kind that a later railbed may know."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("kind") not in (None, "finding", "measurement", "change", "event")
+
+
+def read(folder: Path) -> RunData:
+    """Read a run's folder."""
+    summary = read_run_in(folder)
+    if summary is None:
+        raise UsageError(f"{folder} is no run", hint="`railbed runs` lists runs")
+    reader = _Reader()
+    try:
+        for line in record_lines(folder):
+            reader.take(line)
+    except FileNotFoundError:
+        pass  # a run that died before its first record
+    except OSError as error:
+        raise UsageError(f"the records of {folder} cannot be read: {error.strerror}") from error
+    return RunData(
+        summary=summary,
+        cluster_text=_cluster_text(folder),
+        findings=reader.findings,
+        changes=reader.changes,
+        events=reader.events,
+        series=reader.series,
+        measurements=reader.measurements,
+        damaged=reader.damaged,
+        last_time=reader.last_time,
+    )
+
+
+def measurements_in(folder: Path) -> Iterator[Measurement]:
+    """Yield every measurement of a run as its line has it, those of steps that were done again, too."""
+    if not (folder / RECORDS).exists():
+        return  # a run that died before its first record
+    for line in record_lines(folder):
+        with suppress(ValueError):
+            record = read_record(line)
+            if isinstance(record, Measurement):
+                yield record
+
+
+def _cluster_text(folder: Path) -> str:
+    try:
+        return scrub((folder / CLUSTER).read_bytes()).decode("utf-8", "replace")
+    except OSError:
+        return ""
