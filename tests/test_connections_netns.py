@@ -31,8 +31,8 @@ exec "$2" -c "$3" "$1"
 SENDER = f"""
 import json, os, socket, subprocess, sys
 from railbed.train.network.netlink import connections
-from railbed.train.worker.connections import Watch, look
-from railbed.train.worker.counters import data_segments
+from railbed.train.worker.observe.connections import Watch, look
+from railbed.train.worker.observe.counters import data_segments
 SINK = '''
 import socket
 server = socket.create_server(("10.77.0.2", 5999))

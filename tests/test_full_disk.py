@@ -19,10 +19,10 @@ from railbed.model.output import Output
 from railbed.model.record import Event
 from railbed.store import list_runs, open_run
 from railbed.train import recipes
-from railbed.train.checkpoints import publish, survey, write_synced
-from railbed.train.data import prepare
-from railbed.train.worker.export import export
-from railbed.train.worker.model import Gpt, Shape
+from railbed.train.data.prepare import prepare
+from railbed.train.state.checkpoints import publish, survey, write_synced
+from railbed.train.worker.io.export import export
+from railbed.train.worker.models.gpt import Gpt, Shape
 from railbed.transport.record import Recorder
 from tests.support.cli import railbed
 from tests.support.disks import fill, small_disk

@@ -240,7 +240,7 @@ def test_no_byte_code_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     code = own_code()
     base = put(tmp_path, code).bases["here"]
-    command = module_command(sys.executable, f"{base}/{code.name}", "railbed.train.look", [str(tmp_path)])
+    command = module_command(sys.executable, f"{base}/{code.name}", "railbed.train.state.verify", [str(tmp_path)])
     assert shell(command) == '{"good": [], "damaged": []}\n'
     assert not list(Path(base).rglob("__pycache__"))
 

@@ -14,9 +14,9 @@ from statistics import median
 
 import pytest
 
-from railbed.train.checkpoints import survey
-from railbed.train.idle import IdleTimes
+from railbed.train.progress.idle import IdleTimes
 from railbed.train.spec import ResumeSource
+from railbed.train.state.checkpoints import survey
 from tests.support.ports import free_port
 from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
 

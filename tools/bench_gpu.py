@@ -26,10 +26,10 @@ from railbed.train.settings import Settings
 from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.hardware import choose
-from railbed.train.worker.hook import Hook
-from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.parallel.gradients import Hook
 from railbed.train.worker.step import Stepper, Taken, wrapped
-from railbed.train.worker.tokenfile import Tokens
 
 WARM = 4
 VOCABULARY = 50257

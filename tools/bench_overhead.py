@@ -28,11 +28,11 @@ from railbed.collective.connect import connect
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
 from railbed.train import recipes
-from railbed.train.order import pieces
+from railbed.train.data.sampling import pieces
 from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.loop import Training
-from railbed.train.worker.model import Gpt
+from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.step import BUCKET_MEGABYTES
 
 RANKS = 2

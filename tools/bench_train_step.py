@@ -24,10 +24,10 @@ from railbed.collective.single import SingleRank
 from railbed.train import recipes
 from railbed.train.settings import BatchSettings, Settings
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.hook import Hook
-from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.parallel.gradients import Hook
 from railbed.train.worker.step import Stepper
-from railbed.train.worker.tokenfile import Tokens
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.models.gpt import Gpt, Shape
 
 SHAPE = Shape(layers=2, heads=2, width=32, context=32, vocabulary=512)
 BATCH = 12

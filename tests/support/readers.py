@@ -33,10 +33,11 @@ from railbed.report.compare.page import describe_both
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
 from railbed.store import read_record, read_run_in
-from railbed.train import checkpoints, recipes
-from railbed.train.account import records_of
-from railbed.train.worker.tensorfile import read_tensors, write_tensors
-from railbed.train.worker.tokenfile import Tokens
+from railbed.train import recipes
+from railbed.train.progress.records import records_of
+from railbed.train.state import checkpoints
+from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
+from railbed.train.worker.io.tokenfile import Tokens
 from railbed.transport.base import Command, Target
 from railbed.transport.replay import replay_from
 from tests.support.mutate import mutated

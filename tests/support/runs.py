@@ -18,10 +18,10 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.store import OpenRun, open_run
 from railbed.store.run import Status
-from railbed.train.account import records_of
-from railbed.train.downtime import Downtime
-from railbed.train.idle import IdleTimes
 from railbed.train.network.ledger import Ledger
+from railbed.train.progress.downtime import Downtime
+from railbed.train.progress.idle import IdleTimes
+from railbed.train.progress.records import records_of
 
 STARTED = 1_790_000_000.0
 NODES = ("node1", "node2")

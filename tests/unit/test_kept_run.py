@@ -19,7 +19,7 @@ from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.store import find_run, list_runs, open_run, read_records, read_run
-from railbed.train.phases import Phases
+from railbed.train.progress.phases import Phases
 
 STEPS = Event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": None}})
 TRAFFIC = Event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": {"gradient_bytes": 4_000_000}}})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from railbed.errors import CheckpointDamaged
-from railbed.train.checkpoints import Written, folder_of, publish, survey, verified, write_synced
+from railbed.train.state.checkpoints import Written, folder_of, publish, survey, verified, write_synced
 
 
 def save(folder: Path, step: int, content: bytes = b"weights") -> None:

@@ -19,8 +19,8 @@ from railbed.model.span import Span
 from railbed.train.network import netlink
 from railbed.train.network.netlink import Connection, Unreadable, addresses, connection, connections, dumped
 from railbed.train.network.tcp import TcpMoved, TcpReading, tcp_moved
-from railbed.train.worker.connections import Books, Look, Watch, siblings, sockets_of
-from railbed.train.worker.counters import data_segments
+from railbed.train.worker.observe.connections import Books, Look, Watch, siblings, sockets_of
+from railbed.train.worker.observe.counters import data_segments
 
 RECORDED = [
     bytes.fromhex(block)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from railbed.errors import DataError
-from railbed.train import tokens
-from railbed.train.data import prepare, standard_library
+from railbed.train.data import tokenizer as tokens
+from railbed.train.data.prepare import prepare, standard_library
 from railbed.train.recipe import Data, Model, Recipe
-from railbed.train.worker.tokenfile import Tokens
+from railbed.train.worker.io.tokenfile import Tokens
 
 TEXT = "the quick brown fox jumps over the lazy dog; naïve café\n" * 40
 

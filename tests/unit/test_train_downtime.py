@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.train.downtime import Downtime
-from railbed.train.ending import Ending
+from railbed.train.progress.downtime import Downtime
+from railbed.train.progress.outcome import Ending
 
 
 class Story:

@@ -19,7 +19,7 @@ from railbed.train.network.moved import ETHERNET_BYTES, Interface, Moved, PortMo
 from railbed.train.network.proof import NodeTraffic, RailTraffic, node_traffic
 from railbed.train.network.tcp import TcpReading
 from railbed.train.network.verdict import finding, in_short
-from railbed.train.worker.counters import read_counters
+from railbed.train.worker.observe.counters import read_counters
 
 GB = 10**9
 counts = st.integers(0, 2**63)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from railbed.errors import RecipeError
 from railbed.train import recipes
-from railbed.train.estimate import memory, parameter_count
+from railbed.train.capacity.estimate import memory, parameter_count
 from railbed.train.recipe import Recipe
 from railbed.train.settings import Settings
 from railbed.train.spec import RankSpec, ResumeSource

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.launch.roster import Member
-from railbed.train.account import records_of
+from railbed.train.progress.records import records_of
 from railbed.train.ranks import names_of, shares_of
-from railbed.train.shares import FIRST_LOOK, SETTLING, Balance, Split, costly
-from railbed.train.sharewords import cost_words, split_words
+from railbed.train.shares.balance import FIRST_LOOK, SETTLING, Balance, Split, costly
+from railbed.train.shares.wording import cost_words, split_words
 
 PACE = st.floats(1e-6, 1e3)
 

@@ -15,15 +15,15 @@ from torch.nn import functional as F  # noqa: N812
 
 from railbed.errors import CheckpointDamaged, DataError
 from railbed.train import recipes
-from railbed.train.checkpoints import sealed
 from railbed.train.settings import OptimiserSettings, Settings
-from railbed.train.worker.export import export
-from railbed.train.worker.generate import generate
-from railbed.train.worker.loss import next_token_loss
-from railbed.train.worker.model import Gpt, Shape
+from railbed.train.state.checkpoints import sealed
+from railbed.train.worker.io.export import export
+from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
+from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.models.loss import next_token_loss
+from railbed.train.worker.models.sample import generate
 from railbed.train.worker.optimiser import learning_rate
-from railbed.train.worker.tensorfile import read_tensors, write_tensors
-from railbed.train.worker.tokenfile import Tokens
 from tests.support.ranks import write_tokens
 
 SMALL = Shape(layers=2, heads=2, width=32, context=16, vocabulary=61)
@@ -77,7 +77,7 @@ def test_padding_changes_nothing() -> None:
 
 
 def test_the_chunked_loss_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("railbed.train.worker.loss.CHUNK_BYTES", 4 * 61 * 7)
+    monkeypatch.setattr("railbed.train.worker.models.loss.CHUNK_BYTES", 4 * 61 * 7)
     hidden, embedding = torch.randn(48, 32, requires_grad=True), torch.randn(128, 32, requires_grad=True)
     targets = torch.randint(0, 61, (48,))
     plain = F.cross_entropy(hidden @ embedding[:61].T, targets, reduction="sum") * 0.3
@@ -201,6 +201,6 @@ def test_a_node_needs_nothing_but_torch() -> None:
         "import sys\n"
         "for name in ('pydantic', 'ruamel', 'ruamel.yaml', 'tokenizers', 'safetensors', 'asyncssh', 'rich', 'typer'):\n"
         "    sys.modules[name] = None\n"
-        "import railbed.train.worker.__main__, railbed.train.worker.loop, railbed.train.checkpoints\n"
+        "import railbed.train.worker.__main__, railbed.train.worker.loop, railbed.train.state.checkpoints\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,8 +1,15 @@
-"""Distributed training. What stands directly here needs no torch; `worker/` is what runs on the nodes.
+"""Distributed training. Only `worker/`, which runs on the nodes, needs torch.
 
-recipe      what to train, as a validated file          data        text to memory-mapped tokens
-order       which window of tokens is where in a step   job         what a rank is told, and how
-checkpoints which saved states are good                 estimate    memory before anything is started
-fit         whether it fits into the nodes              idle        how long ranks waited for each other
-shares      who takes how much of a batch               network     how the gradients travel, and the proof
+run         the verb: starts ranks on the nodes and supervises them
+export      the verb that fetches the trained weights
+spec        what a rank receives, and the messages it sends
+ranks       the ranks of a generation, and the state they continue from
+recipe      what to train, as a validated file; `recipes/` has those that come with railbed
+data        text to tokens, and which of them a step trains on
+shares      how the global batch is split among ranks of unequal speed
+capacity    whether the model fits the nodes
+state       checkpoints, and where a resumed run continues
+progress    the messages of the ranks as records
+network     what carried the gradients, and the proof
+worker      the torch side: one rank
 """

@@ -19,7 +19,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.probes.shell import quote_path
 from railbed.store.newfolder import NewFolder
-from railbed.train.checkpoints import MANIFEST, sealed
+from railbed.train.state.checkpoints import MANIFEST, sealed
 from railbed.transport.base import Command
 
 MODEL, SAVED = "model", "saved"
@@ -179,9 +179,9 @@ async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: Source) -> As
     if node in shipped.failed:
         raise shipped.failed[node]
     folder = f"{shipped.bases[node]}/{own}/{node}"
-    make = module_command(python, f"{shipped.bases[node]}/{code.name}", "railbed.train.worker.fromsaved", [folder])
+    make = module_command(python, f"{shipped.bases[node]}/{code.name}", "railbed.train.worker.io.convert", [folder])
     try:
-        output = await fleet.ask(node, Command(key="fromsaved", script=make, timeout=MAKE_SECONDS))
+        output = await fleet.ask(node, Command(key="convert", script=make, timeout=MAKE_SECONDS))
         answer = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None
         if not answer or "step" not in answer:
             said = output.stderr.decode("utf-8", "replace").strip().splitlines()

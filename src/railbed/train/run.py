@@ -21,15 +21,16 @@ from railbed.model.amount import size
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
-from railbed.train.account import records_of
-from railbed.train.downtime import Downtime
-from railbed.train.idle import IdleTimes
+from railbed.train.capacity.disk import room_notices
 from railbed.train.network.ledger import Ledger, must_be_rdma
-from railbed.train.phases import Phases
+from railbed.train.progress.downtime import Downtime
+from railbed.train.progress.idle import IdleTimes
+from railbed.train.progress.phases import Phases
+from railbed.train.progress.records import records_of
 from railbed.train.ranks import LOADED_AHEAD, Course, Place, Saved, ranks_of
-from railbed.train.resume import resume_point
-from railbed.train.room import room_notices
+from railbed.train.state.resume import resume_point
 
+VERIFY = "railbed.train.state.verify"
 FRESH_SECONDS = 1.0
 """For so long after a checkpoint, starting anew costs nothing worth telling."""
 
@@ -123,7 +124,7 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     if order.resumes:
         yield progress("verifying the checkpoints on the nodes")
         ordered = {name: places[name] for name in cluster.nodes if name in places}
-        looks = {name: _run(at, "railbed.train.look", f"{at.folder}/checkpoints") for name, at in ordered.items()}
+        looks = {name: _run(at, VERIFY, f"{at.folder}/checkpoints") for name, at in ordered.items()}
         async for event in resume_point(fleet, looks, saved, order.resumes, order.recipe["steps"]):
             yield event
     agents = {name: _agent(place) for name, place in places.items()}

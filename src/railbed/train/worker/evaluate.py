@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from railbed.train.order import deal, pieces
+from railbed.train.data.sampling import deal, pieces
 from railbed.train.worker.step import Stepper, on_device
 
 

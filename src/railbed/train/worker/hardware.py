@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from railbed.errors import RankFailed
-from railbed.train.estimate import GPU_MEMORY_USED, memory, micro_limit
+from railbed.train.capacity.estimate import GPU_MEMORY_USED, memory, micro_limit
 from railbed.train.settings import Settings
 from railbed.train.spec import RankSpec
 

@@ -17,24 +17,24 @@ from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.collective.timing import sizes_of
 from railbed.errors import DataError, RankFailed, os_reason
 from railbed.launch.messages import Messages
-from railbed.train.checkpoints import folder_of
-from railbed.train.estimate import parameter_count
+from railbed.train.capacity.estimate import parameter_count
 from railbed.train.settings import Settings
 from railbed.train.spec import RankSpec
+from railbed.train.state.checkpoints import folder_of
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.account import Account
-from railbed.train.worker.checkpoint import Saver, State, resume
-from railbed.train.worker.counters import Counting
 from railbed.train.worker.evaluate import validation_loss
-from railbed.train.worker.export import export
-from railbed.train.worker.generate import generate
 from railbed.train.worker.hardware import Chosen, choose, device_of
-from railbed.train.worker.hook import Hook
-from railbed.train.worker.model import Gpt, Shape
+from railbed.train.worker.io.checkpoint import Saver, State, resume
+from railbed.train.worker.io.export import export
+from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.models.sample import generate
+from railbed.train.worker.observe.counters import Counting
+from railbed.train.worker.observe.progress import Account
+from railbed.train.worker.parallel.gradients import Hook
+from railbed.train.worker.rebalance import Sharing
 from railbed.train.worker.schedule import Schedule
-from railbed.train.worker.sharing import Sharing
 from railbed.train.worker.step import BUCKET_MEGABYTES, Stepper, Taken, wrapped
-from railbed.train.worker.tokenfile import Tokens
 from railbed.train.worker.traffic import run_traffic
 
 SIGNS_OF_A_LOST_PEER = ("gloo", "nccl", "connection closed", "connection reset", "timed out", "socket")

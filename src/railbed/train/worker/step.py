@@ -15,13 +15,13 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.base import Collective
-from railbed.train.order import deal, key_of, pieces, window_of
+from railbed.train.data.sampling import deal, key_of, pieces, window_of
 from railbed.train.settings import Settings
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.clock import Clock
-from railbed.train.worker.hook import Hook
-from railbed.train.worker.model import Gpt
-from railbed.train.worker.tokenfile import Tokens
+from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.models.gpt import Gpt
+from railbed.train.worker.observe.clock import Clock
+from railbed.train.worker.parallel.gradients import Hook
 
 BUCKET_MEGABYTES = 25
 MOST_SIZES = 64

@@ -14,9 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.settings import Settings
-from railbed.train.worker.clock import Clock
-from railbed.train.worker.counters import Counting
-from railbed.train.worker.hook import Hook
+from railbed.train.worker.observe.clock import Clock
+from railbed.train.worker.observe.counters import Counting
+from railbed.train.worker.parallel.gradients import Hook
 from railbed.train.worker.step import BUCKET_MEGABYTES
 
 PART_BYTES = 4 << 20

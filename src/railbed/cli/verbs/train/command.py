@@ -55,10 +55,11 @@ from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.progress import progress
 from railbed.model.record import Event, Finding, Record, Verdict
-from railbed.train import recipes, tokens
-from railbed.train.data import prepare
-from railbed.train.ending import Ending
-from railbed.train.fit import fit
+from railbed.train import recipes
+from railbed.train.capacity.memory import fit
+from railbed.train.data import tokenizer
+from railbed.train.data.prepare import prepare
+from railbed.train.progress.outcome import Ending
 from railbed.train.recipe import Recipe
 from railbed.train.run import Order, train
 
@@ -129,7 +130,7 @@ def _order(wanted: Recipe, run: str = "") -> Order:
     """Return what to train: a recipe, under a name of its own where none is given."""
     with working("preparing the text") as activity:
         prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
-    prompt = tuple(tokens.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
+    prompt = tuple(tokenizer.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return Order(
         run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         recipe=wanted.model_dump(mode="json"),
@@ -197,7 +198,7 @@ def _readable(record: Record, order: Order) -> Record:
     """Put the text of a sample beside its tokens."""
     match record:
         case Event(name="sample", data={"tokens": list(made)}) if order.tokens:
-            text = tokens.decoded(order.tokens, made)
+            text = tokenizer.decoded(order.tokens, made)
             return replace(record, data={**record.data, "text": text})
     return record
 

@@ -19,11 +19,11 @@ import torch
 from railbed.collective.base import Collective
 from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
-from railbed.train.checkpoints import Written, folder_of, publish, survey, verified, write_synced
 from railbed.train.spec import RankSpec
-from railbed.train.worker.model import Gpt
+from railbed.train.state.checkpoints import Written, folder_of, publish, survey, verified, write_synced
+from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
+from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.optimiser import set_step, state_tensors
-from railbed.train.worker.tensorfile import read_tensors, write_tensors
 
 MODEL, OPTIMISER, STATE = "model.safetensors", "optimiser.safetensors", "state.json"
 

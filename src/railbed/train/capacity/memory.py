@@ -13,9 +13,9 @@ from railbed.model.cluster import Cluster, Node
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
 from railbed.probes import gpu, memory
-from railbed.train.estimate import GPU_MEMORY_USED, Memory, micro_limit
-from railbed.train.estimate import memory as estimate
-from railbed.train.order import deal, pieces
+from railbed.train.capacity.estimate import GPU_MEMORY_USED, Memory, micro_limit
+from railbed.train.capacity.estimate import memory as estimate
+from railbed.train.data.sampling import deal, pieces
 from railbed.train.run import Order
 from railbed.train.settings import Settings
 

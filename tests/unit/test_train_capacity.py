@@ -11,8 +11,8 @@ from railbed.model.cluster import Node
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import gpu, memory
-from railbed.train.estimate import micro_limit
-from railbed.train.fit import Room, advice, fit_of, in_words, room_of
+from railbed.train.capacity.estimate import micro_limit
+from railbed.train.capacity.memory import Room, advice, fit_of, in_words, room_of
 from railbed.train.settings import Settings
 from tests.support.ranks import recipe
 

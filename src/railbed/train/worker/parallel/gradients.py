@@ -12,8 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.base import Collective
 from railbed.train.settings import WireFormat
-from railbed.train.worker.clock import Clock
-from railbed.train.worker.wire import Wire
+from railbed.train.worker.observe.clock import Clock
+from railbed.train.worker.parallel.compression import Wire
 
 
 class Hook:

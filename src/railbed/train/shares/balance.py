@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from railbed.train.order import deal
+from railbed.train.data.sampling import deal
 
 SETTLING = 3
 """Steps after a change that are not looked at: caches are cold, a compiled model may be compiled anew."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from railbed.train.worker.model import Gpt
+from railbed.train.worker.models.gpt import Gpt
 
 TEMPERATURE = 0.8
 TOP_K = 40

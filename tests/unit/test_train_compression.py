@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.train.settings import Settings
+from railbed.train.worker.parallel.compression import Wire
 from railbed.train.worker.schedule import Schedule
-from railbed.train.worker.wire import Wire
 from tests.support.ranks import recipe
 
 STEPS = 40

@@ -16,7 +16,7 @@ from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.network.moved import RDMA_COUNTERS
 from railbed.train.spec import RankSpec
-from railbed.train.worker.connections import Watch, look, siblings
+from railbed.train.worker.observe.connections import Watch, look, siblings
 
 FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
 """How long until the counters are told for the first time again, and from then on."""

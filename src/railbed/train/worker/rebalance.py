@@ -7,10 +7,10 @@ from statistics import median
 import torch
 
 from railbed.launch.messages import Messages
-from railbed.train.shares import Balance, Cost, Split
-from railbed.train.sharewords import cost_words, split_words
+from railbed.train.shares.balance import Balance, Cost, Split
+from railbed.train.shares.wording import cost_words, split_words
 from railbed.train.spec import RankSpec
-from railbed.train.worker.checkpoint import State
+from railbed.train.worker.io.checkpoint import State
 from railbed.train.worker.step import Stepper, Taken
 
 OWN_WORK = ("data", "forward", "backward")

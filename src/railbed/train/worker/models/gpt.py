@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 -- as everybody calls it
 from torch.utils.checkpoint import checkpoint
 
-from railbed.train.worker.loss import next_token_loss
+from railbed.train.worker.models.loss import next_token_loss
 
 PADDED_TO = 128
 """A vocabulary that is a multiple of this keeps the matrix units of a GPU busy."""

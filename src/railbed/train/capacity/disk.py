@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from railbed.model.record import Event
-from railbed.train.checkpoints import KEPT
-from railbed.train.estimate import parameter_count
+from railbed.train.capacity.estimate import parameter_count
 from railbed.train.settings import Settings
+from railbed.train.state.checkpoints import KEPT
 
 BYTES_PER_PARAMETER = 12
 """The parameter and AdamW's two moments, each in fp32."""

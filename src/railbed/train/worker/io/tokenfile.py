@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from railbed.errors import DataError
-from railbed.train.order import window_count
+from railbed.train.data.sampling import window_count
 
 DTYPES = {"uint16": torch.uint16, "uint32": torch.uint32}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.train.order import deal, key_of, permuted, pieces, window_count, window_of
+from railbed.train.data.sampling import deal, key_of, permuted, pieces, window_count, window_of
 
 SHARES = st.lists(st.floats(0, 9), min_size=1, max_size=9).filter(lambda shares: sum(shares) > 0.01)
 

@@ -7,7 +7,7 @@ import resource
 import torch
 
 from railbed.launch.messages import Messages
-from railbed.train.order import pieces
+from railbed.train.data.sampling import pieces
 from railbed.train.worker.hardware import Chosen
 from railbed.train.worker.step import Stepper, Taken
 

@@ -1,4 +1,4 @@
-"""Which checkpoints on a node are whole: `python -m railbed.train.look FOLDER`, run there; it needs no torch."""
+"""Lists the intact checkpoints of a node: `python -m railbed.train.state.verify FOLDER`, run there without torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from railbed.train.checkpoints import survey
+from railbed.train.state.checkpoints import survey
 
 
 def main() -> None:

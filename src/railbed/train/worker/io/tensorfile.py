@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from railbed.errors import CheckpointDamaged
-from railbed.train.checkpoints import Written
+from railbed.train.state.checkpoints import Written
 
 NAMES = {
     torch.float32: "F32",

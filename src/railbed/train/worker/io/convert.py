@@ -1,6 +1,6 @@
 """The weights of a run that has not written them itself, made from its newest good checkpoint, on the node that has it.
 
-    python -m railbed.train.worker.fromsaved FOLDER
+    python -m railbed.train.worker.io.convert FOLDER
 
 FOLDER is the run's own on this node. The weights are written to FOLDER/saved, whole or not at all; {"step"} is printed,
 or {"sentence"} that says why there are none.
@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 
 from railbed.errors import CheckpointDamaged, os_reason
-from railbed.train.checkpoints import Checkpoint, survey
 from railbed.train.settings import Settings
-from railbed.train.worker.checkpoint import MODEL, STATE
-from railbed.train.worker.export import export
-from railbed.train.worker.model import Gpt, Shape
-from railbed.train.worker.tensorfile import read_tensors
+from railbed.train.state.checkpoints import Checkpoint, survey
+from railbed.train.worker.io.checkpoint import MODEL, STATE
+from railbed.train.worker.io.export import export
+from railbed.train.worker.io.tensorfile import read_tensors
+from railbed.train.worker.models.gpt import Gpt, Shape
 
 SAVED = "saved"
 

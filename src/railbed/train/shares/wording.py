@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.model.amount import duration
-from railbed.train.shares import Cost
+from railbed.train.shares.balance import Cost
 
 MOST_NAMED = 8
 ABOUT_EQUAL = 1.25

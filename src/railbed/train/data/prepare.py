@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
-from railbed.train import tokens as bpe
-from railbed.train.checkpoints import Written, seal, sealed, write_synced
-from railbed.train.order import window_count
+from railbed.train.data import tokenizer as bpe
+from railbed.train.data.sampling import window_count
 from railbed.train.recipe import Data, Recipe
+from railbed.train.state.checkpoints import Written, seal, sealed, write_synced
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from railbed.train.checkpoints import seal, sync_folder, write_synced
-from railbed.train.worker.model import Gpt
-from railbed.train.worker.tensorfile import write_tensors
+from railbed.train.state.checkpoints import seal, sync_folder, write_synced
+from railbed.train.worker.io.tensorfile import write_tensors
+from railbed.train.worker.models.gpt import Gpt
 
 TRANSPOSED = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 """The original keeps these as [in, out]."""

@@ -1,0 +1,8 @@
+"""What a rank reads from disk and writes to it.
+
+tokenfile    the training text as batches
+checkpoint   the training state, saved in the background and restored
+tensorfile   tensors in safetensors format
+export       weights in Hugging Face layout
+convert      a checkpoint to such weights, as a program
+"""
