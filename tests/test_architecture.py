@@ -14,7 +14,7 @@ LAYERS = (
     {"discover", "check", "configure", "bench", "train", "watch", "capture", "diagnose", "simulate", "report", "lab"},
     {"fleet", "probes", "launch", "collective"},
     {"transport", "store", "clusterfile", "catalog"},
-    {"yamlfile", "present"},
+    {"yamlfile", "present", "parsing"},
     {"model", "errors", "__init__"},
 )
 SIDEWAYS = {

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
+from railbed.parsing.gids import Gid
 from railbed.probes import ethtool, gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link, ssh_session
-from railbed.probes.gids import Gid
 
 HOSTS = ["192.0.2.1", "192.0.2.2", "192.0.2.10", "gpu1", "fd00::1"]
 HOSTNAMES = ["ubuntu", "ubuntu-2", "gpu1", "Ubuntu.lab", "(none)", ""]

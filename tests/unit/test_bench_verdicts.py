@@ -20,8 +20,8 @@ from railbed.clusterfile import loads
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known
 from railbed.model.record import Finding, Measurement, Verdict
+from railbed.parsing.gids import Gid
 from railbed.probes import ethtool, infiniband, ip_link, listening, pcie
-from railbed.probes.gids import Gid
 
 CLUSTER = loads(
     """

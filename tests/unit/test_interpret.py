@@ -10,9 +10,9 @@ from railbed.model.cluster import Policy
 from railbed.model.output import Output
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
+from railbed.parsing.shell import quote_path
 from railbed.probes import ip_link
 from railbed.probes.interpret import interpret
-from railbed.probes.shell import quote_path
 
 FINE = b'[{"ifname":"lo","mtu":65536,"operstate":"UNKNOWN","flags":[]}]'
 

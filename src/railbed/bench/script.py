@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from railbed.bench.tool import End
 from railbed.errors import ParseError
-from railbed.probes.text import SECTION, integer
+from railbed.parsing.text import SECTION, integer
 
 BUSY = (0, 1, 2, 5, 6, 7)
 """Columns of /proc/stat: user, nice, system, irq, softirq, steal; not idle and not waiting for a disk."""

@@ -11,8 +11,8 @@ from railbed.bench.tool import End
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
+from railbed.parsing.gids import rocev2_index
 from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
-from railbed.probes.gids import rocev2_index
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
 
 PROBES: tuple[Probe[Any], ...] = (

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from railbed.model.cluster import Cluster, Node, Port
 from railbed.model.reading import DeviceFacts, Unknown
+from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband, limits
-from railbed.probes.gids import rocev2_index
 from railbed.probes.infiniband import RdmaDevices
 from railbed.probes.limits import Limits
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.interfaces import key_and_value
-from railbed.probes.text import integer, sections
+from railbed.parsing.interfaces import key_and_value
+from railbed.parsing.text import integer, sections
 
 TITLE = "Ethernet Channel Bonding Driver:"
 MEMBER = "Slave Interface"

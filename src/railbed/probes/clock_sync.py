@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer, number, sections
+from railbed.parsing.text import integer, number, sections
 
 COMMAND = r"""
 printf '==> services <==\n'

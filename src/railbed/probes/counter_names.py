@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import sections
+from railbed.parsing.text import sections
 
 NAME = re.compile(r"[A-Za-z][\w.,]*(?: [\w.,]+)*", re.ASCII)
 """Some have several words (`RNR sent`) or a comma (`SwLinkUp,32`)."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes import dcb
-from railbed.probes.dcb import Words
-from railbed.probes.text import integer
+from railbed.parsing import dcb
+from railbed.parsing.dcb import Words
+from railbed.parsing.text import integer
 
 MAPS = ("ethtype-prio", "dscp-prio", "stream-port-prio", "dgram-port-prio", "port-prio", "pcp-prio")
 KEYWORDS = (*MAPS, "default-prio")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes import dcb
-from railbed.probes.dcb import Words
-from railbed.probes.text import integer
+from railbed.parsing import dcb
+from railbed.parsing.dcb import Words
+from railbed.parsing.text import integer
 
 KEYWORDS = ("prio-buffer", "buffer-size", "total-size")
 UNITS = {"": 1, "b": 1, "Kb": 2**10, "Mb": 2**20, "Gb": 2**30}

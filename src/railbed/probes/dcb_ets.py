@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes import dcb
-from railbed.probes.dcb import Words
+from railbed.parsing import dcb
+from railbed.parsing.dcb import Words
 
 KEYWORDS = (
     *("willing", "ets-cap", "cbs", "tc-bw", "pg-bw", "tc-tsa", "prio-tc"),

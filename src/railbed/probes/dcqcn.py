@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer
+from railbed.parsing.text import integer
 
 SWITCH = re.compile(r"(?:.*/)?([^/\s]+)/ecn/(roce_np|roce_rp)/enable/([0-7]):\s*([01])\s*", re.ASCII)
 OFED = re.compile(r"(?:.*/)?([^/\s]+)/ecn/roce_(np|rp)/(\w+):\s*(-?\d+)\s*", re.ASCII)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.probes.shell import quote_path
-from railbed.probes.text import integer, sections
+from railbed.parsing.shell import quote_path
+from railbed.parsing.text import integer, sections
 
 COMMAND = r"""
 while [ ! -d "$folder" ] && [ "$folder" != / ]; do folder=$(dirname -- "$folder"); done

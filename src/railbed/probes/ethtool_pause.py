@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.interfaces import answers, for_each_interface, key_and_value, on_or_off, without_title
+from railbed.parsing.interfaces import answers, for_each_interface, key_and_value, on_or_off, without_title
 
 KNOWN = {"Autonegotiate", "RX", "TX", "RX negotiated", "TX negotiated"}
 

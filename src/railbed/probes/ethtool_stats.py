@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.interfaces import answers, for_each_interface, without_title
+from railbed.parsing.interfaces import answers, for_each_interface, without_title
 
 GROUP = re.compile(r"[TR]x Queue#")
 """vmxnet3 numbers its queues so, and sets the counters of each, with names that come again, further in below it."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.firewall_iptables import read_iptables
-from railbed.probes.firewall_nft import read_nft, without_iptables
-from railbed.probes.firewall_rules import Chain, Packet, Verdict, Walk
-from railbed.probes.text import sections
+from railbed.parsing.firewall.iptables import read_iptables
+from railbed.parsing.firewall.nft import read_nft, without_iptables
+from railbed.parsing.firewall.rules import Chain, Packet, Verdict, Walk
+from railbed.parsing.text import sections
 
 MANAGERS = {
     "Status: active": True,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer, sections
+from railbed.parsing.text import integer, sections
 
 COLUMNS = (
     "index",

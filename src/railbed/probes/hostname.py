@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import sections
+from railbed.parsing.text import sections
 
 COMMAND = r"""
 read -r name </proc/sys/kernel/hostname

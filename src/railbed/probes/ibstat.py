@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.rdma_tree import IF_THERE_IS_RDMA
-from railbed.probes.text import integer, number
+from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
+from railbed.parsing.text import integer, number
 
 DEVICE = re.compile(r"(?:CA|Switch|Router|iWARP RNIC|\?\?\?):? '([^']+)'")
 PORT = re.compile(r"Port (\d{1,3}):", re.ASCII)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.gids import Gid, gid_text, gid_type
-from railbed.probes.rdma_tree import IF_THERE_IS_RDMA
-from railbed.probes.text import integer
+from railbed.parsing.gids import Gid, gid_text, gid_type
+from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
+from railbed.parsing.text import integer
 
 DEVICE = re.compile(r"hca_id:\s*(\S+)")
 PORT = re.compile(r"port:\s*(\d{1,3})", re.ASCII)

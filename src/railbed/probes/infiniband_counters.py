@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from railbed.model.probe import Probe
-from railbed.probes.rdma_tree import Files, ports_of, rdma_devices
-from railbed.probes.text import integer
+from railbed.parsing.rdma_sysfs import Files, ports_of, rdma_devices
+from railbed.parsing.text import integer
 
 NOT_A_COUNTER = "lifespan"
 """How long the driver keeps the values of hw_counters, in ms."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.fields import Fields, records
-from railbed.probes.text import json_list
+from railbed.parsing.fields import Fields, records
+from railbed.parsing.text import json_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

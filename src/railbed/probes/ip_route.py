@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.fields import Fields, records
-from railbed.probes.text import json_list, sections
+from railbed.parsing.fields import Fields, records
+from railbed.parsing.text import json_list, sections
 
 DEFAULT = {"inet": "0.0.0.0/0", "inet6": "::/0"}
 MAIN = "main"

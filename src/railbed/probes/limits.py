@@ -8,7 +8,7 @@ from typing import Literal
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer, sections
+from railbed.parsing.text import integer, sections
 
 COMMAND = r"""
 printf '==> limits <==\n'; cat /proc/self/limits

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.probes.text import integer
+from railbed.parsing.text import integer
 
 PROCESS = re.compile(r'\("([^"]*)",(?:pid=)?(\d{1,10})')
 """`(("sshd",pid=912,fd=3))`; iproute2 before 3.17 wrote `(("sshd",912,3))`."""

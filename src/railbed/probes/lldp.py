@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.fields import Fields
-from railbed.probes.text import json_value
+from railbed.parsing.fields import Fields
+from railbed.parsing.text import json_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

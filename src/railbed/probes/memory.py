@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer
+from railbed.parsing.text import integer
 
 LINE = re.compile(r"(?P<name>[^:\s]+):\s+(?P<count>\d+)(?P<unit> kB)?", re.ASCII)
 COUNTED = "HugePages_"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer, sections
+from railbed.parsing.text import integer, sections
 
 NOT_SUPPORTED = re.compile(r".* not supported on your system!?")
 

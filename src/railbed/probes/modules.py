@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import sections
+from railbed.parsing.text import sections
 
 COMMAND = r"""
 printf '==> loaded <==\n'; cat /proc/modules 2>/dev/null

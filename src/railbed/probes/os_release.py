@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import number, sections, shell_words
+from railbed.parsing.text import number, sections, shell_words
 
 COMMAND = r"""
 printf '==> os-release <==\n'; cat /etc/os-release 2>/dev/null || cat /usr/lib/os-release 2>/dev/null

@@ -13,8 +13,8 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.pairs import Pair
 from railbed.model.probe import PairTest, Probe
-from railbed.probes.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
-from railbed.probes.text import integer, number, sections
+from railbed.parsing.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
+from railbed.parsing.text import integer, number, sections
 
 SMALL_PAYLOAD = 56
 HEADERS = {4: 28, 6: 48}

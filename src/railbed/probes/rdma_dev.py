@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.fields import Fields, records
-from railbed.probes.rdma_tree import IF_THERE_IS_RDMA
-from railbed.probes.text import json_list
+from railbed.parsing.fields import Fields, records
+from railbed.parsing.rdma_sysfs import IF_THERE_IS_RDMA
+from railbed.parsing.text import json_list
 
 LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
 KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}

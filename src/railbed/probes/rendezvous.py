@@ -12,8 +12,8 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.pairs import Pair
 from railbed.model.probe import PairTest, Probe
-from railbed.probes.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
-from railbed.probes.text import integer, sections
+from railbed.parsing.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
+from railbed.parsing.text import integer, sections
 
 Outcome = Literal["connected", "refused", "timed_out", "no_route", "failed"]
 

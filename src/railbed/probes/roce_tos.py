@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.text import integer
+from railbed.parsing.text import integer
 
 CM_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/default_roce_tos:\s*(\d{1,3})\s*", re.ASCII)
 GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:(.*)", re.ASCII)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
-from railbed.probes.gids import Gid, gid_text, gid_type
-from railbed.probes.text import integer
+from railbed.parsing.gids import Gid, gid_text, gid_type
+from railbed.parsing.text import integer
 
 ROW = re.compile(
     r"(\S+)\s+(\d{1,3})\s+(\d{1,5})\s+([0-9a-fA-F:]{2,})(?:\s+\d+\.\d+\.\d+\.\d+)?(?:\s+([vV]\d\S*))?(?:\s+(\S+))?",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
-from railbed.probes.fields import Fields
-from railbed.probes.shell import quote_path
-from railbed.probes.text import json_value
+from railbed.parsing.fields import Fields
+from railbed.parsing.shell import quote_path
+from railbed.parsing.text import json_value
 
 IMPORT_SECONDS = 25
 SCRIPT = f"""

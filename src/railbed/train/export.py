@@ -17,7 +17,7 @@ from railbed.launch.files.ship import module_command, own_code, ship
 from railbed.launch.protocol import decode
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
-from railbed.probes.shell import quote_path
+from railbed.parsing.shell import quote_path
 from railbed.store.newfolder import NewFolder
 from railbed.train.state.checkpoints import MANIFEST, sealed
 from railbed.transport.base import Command

@@ -24,7 +24,7 @@ from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.probes.shell import quote_path
+from railbed.parsing.shell import quote_path
 from railbed.transport.base import Command
 
 WORKER = "railbed.bench.collective.worker"

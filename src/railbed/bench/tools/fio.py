@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Call, Reading, Test, Tool, Value
 from railbed.errors import ParseError
-from railbed.probes.fields import Fields
-from railbed.probes.shell import quote_path
-from railbed.probes.text import json_value, number
+from railbed.parsing.fields import Fields
+from railbed.parsing.shell import quote_path
+from railbed.parsing.text import json_value, number
 
 MODES = {"fio_read": "read", "fio_write": "write", "fio_randread": "randread", "fio_randwrite": "randwrite"}
 BLOCK = 4 * 2**20

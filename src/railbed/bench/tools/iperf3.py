@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Call, Reading, Test, Tool, Value
 from railbed.errors import ParseError
-from railbed.probes.fields import Fields
-from railbed.probes.text import json_value, number
+from railbed.parsing.fields import Fields
+from railbed.parsing.text import json_value, number
 
 LINE = re.compile(
     r"^\[(?P<id>SUM|\s*\d+)\](?:\[(?P<role>[TR]X-[CS])\])?\s+[\d.]+-[\d.]+\s+sec\s+\S+ \w+\s+(?P<rate>[\d.]+) "

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Call, Reading, Test, Tool, Value
 from railbed.errors import ParseError
-from railbed.probes.fields import Fields
-from railbed.probes.text import integer, json_value, number
+from railbed.parsing.fields import Fields
+from railbed.parsing.text import integer, json_value, number
 
 HEADING = ("size", "count", "type", "redop", "root", "time", "algbw", "busbw")
 SMALLEST = 8

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from railbed.bench.tool import Call, End, Reading, Test, Tool, Value
 from railbed.errors import ParseError
 from railbed.model.statistics import distribution
-from railbed.probes.text import number
+from railbed.parsing.text import number
 
 BANDWIDTH_SIZE, LATENCY_SIZE = 65536, 2
 TITLE = re.compile(r"(?:Bidirectional )?(?:BW|Latency)[ _]Test\b")

@@ -7,7 +7,7 @@ import re
 from railbed.bench.tool import Call, Reading, Test, Tool, Value
 from railbed.errors import ParseError
 from railbed.model.statistics import distribution
-from railbed.probes.text import number
+from railbed.parsing.text import number
 
 REPLY = re.compile(r"icmp_seq=\d{1,10} .{0,80}?\btime=(?P<ms>[\d.]{1,20}) ms")
 COUNTS = re.compile(r"(?P<sent>\d{1,9}) packets transmitted, (?P<received>\d{1,9}) (?:packets )?received")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from railbed.bench.tool import Call, Listens, Reading, Test, Tool, Value
 from railbed.errors import ParseError
-from railbed.probes.text import number
+from railbed.parsing.text import number
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"== version #(\S+)")

@@ -30,8 +30,8 @@ from typing import Literal
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.wording import some
 from railbed.check.site import NodeView, PortView
+from railbed.parsing.firewall.rules import Packet
 from railbed.probes import firewall
-from railbed.probes.firewall_rules import Packet
 
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 45000, 60999)

@@ -27,8 +27,8 @@ from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_device
 from railbed.check.site import PortView
+from railbed.parsing.gids import ROCE_V2, Gid, of_address, rocev2_index
 from railbed.probes import ibv_devinfo, infiniband
-from railbed.probes.gids import ROCE_V2, Gid, of_address, rocev2_index
 
 
 @on_rdma_ports

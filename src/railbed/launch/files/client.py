@@ -13,7 +13,7 @@ from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.files import guard
 from railbed.launch.protocol import LINE_LIMIT, Message, decode, encode
-from railbed.probes.shell import quote_path
+from railbed.parsing.shell import quote_path
 from railbed.transport.base import Program
 
 SILENCE_SECONDS = 60.0

@@ -20,7 +20,7 @@ from railbed.launch.files.guard import PIECE, content_hash
 from railbed.launch.files.server import COMPILED
 from railbed.launch.protocol import encode
 from railbed.model.cluster import Node
-from railbed.probes.shell import quote_path
+from railbed.parsing.shell import quote_path
 
 AT_ONCE = 16
 """Nodes that files are put on at the same time."""

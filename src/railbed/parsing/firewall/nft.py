@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from railbed.probes.fields import Fields
-from railbed.probes.firewall_match import with_match
-from railbed.probes.firewall_rules import Action, Chain, PacketRule, Verdict
-from railbed.probes.text import json_value
+from railbed.parsing.fields import Fields
+from railbed.parsing.firewall.match import with_match
+from railbed.parsing.firewall.rules import Action, Chain, PacketRule, Verdict
+from railbed.parsing.text import json_value
 
 ACTIONS: dict[str, Action] = {"accept": "accept", "drop": "drop", "reject": "drop", "return": "return"}
 HARMLESS = ("counter", "log", "comment", "notrack", "mangle")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
-from railbed.probes.text import integer, json_value, sections
+from railbed.parsing.text import integer, json_value, sections
 
 COMPLAINT = re.compile(
     r"(?:Attribute read|RTNETLINK answers|Error): (.+)|(Attribute not found)\b.*|((?:Cannot find device|Wrong len)\b.*)"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ipaddress import ip_network
 
 from railbed.errors import ParseError
-from railbed.probes.text import integer
+from railbed.parsing.text import integer
 
 
 def port_range(text: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from textwrap import dedent
 
 from railbed.errors import ParseError
-from railbed.probes.text import sections
+from railbed.parsing.text import sections
 
 EXCUSE = re.compile(
     r"^(Cannot (get|read|dump) .*|netlink (error|warning): .*|No data available|no (stats|feature info) available"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from railbed.errors import ParseError
-from railbed.probes.fields import Fields
-from railbed.probes.firewall_rules import PacketRule
-from railbed.probes.firewall_values import networks, port_range
+from railbed.parsing.fields import Fields
+from railbed.parsing.firewall.rules import PacketRule
+from railbed.parsing.firewall.values import networks, port_range
 
 NAMED_SET = "@"
 """How a condition names a set that is kept elsewhere."""

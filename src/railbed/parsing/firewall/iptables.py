@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from railbed.errors import ParseError
-from railbed.probes.firewall_rules import Action, Chain, PacketRule, Verdict
-from railbed.probes.firewall_values import networks, port_range
-from railbed.probes.text import shell_words
+from railbed.parsing.firewall.rules import Action, Chain, PacketRule, Verdict
+from railbed.parsing.firewall.values import networks, port_range
+from railbed.parsing.text import shell_words
 
 ACTIONS: dict[str, Action] = {"ACCEPT": "accept", "DROP": "drop", "REJECT": "drop", "RETURN": "return"}
 UNDERSTOOD_MODULES = {"tcp", "udp", "multiport", "conntrack", "state", "comment"}

@@ -1,0 +1,1 @@
+"""The filter rules of a machine: iptables and nftables listings as one model, and what they do with a packet."""
