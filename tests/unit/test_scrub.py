@@ -113,6 +113,6 @@ def test_any_bytes_are_taken(text: bytes) -> None:
     "text", [b"a", b"token ", b"password:", b"[1,", b"\n[1] token x", b"://", b'password="', b"secret_", b"token:\\"]
 )
 def test_a_long_text_takes_no_age(text: bytes) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     scrub(text * (2**20 // len(text)))
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
