@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.perform import _Outcome
 from railbed.cli.screens.train import TrainScreen
+from railbed.cli.tally import Conclusion, Tally, conclude
 from railbed.model.record import Event, Measurement, Record
 
 
@@ -47,7 +47,7 @@ def test_an_intrusion_is_shown_and_never_ends_with_0(capsys: pytest.CaptureFixtu
     shown(intrusion)
     assert "node1: a connection from 10.0.0.9 was turned away" in capsys.readouterr().err
     for event in (intrusion, Event(name="ending", message="trained to the end, but …")):
-        outcome = _Outcome()
-        assert outcome.end(all_must_answer=False, must_measure=False, must_know=False) == (0, "")
-        outcome.see(event)
-        assert outcome.end(all_must_answer=False, must_measure=False, must_know=False) == (1, event.message)
+        tally = Tally()
+        assert conclude(tally) == Conclusion(0)
+        tally.count(event)
+        assert conclude(tally) == Conclusion(1, event.message)

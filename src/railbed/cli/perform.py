@@ -1,4 +1,4 @@
-"""The one loop around every verb: open the run, keep each record, show it, and turn the end into an exit code."""
+"""The one loop around every verb: open the run, store and show each record, end with the exit code the verb decides."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from contextlib import AbstractContextManager, ExitStack, aclosing, asynccontext
 from pathlib import Path
 
 from railbed import clusterfile
-from railbed.cli.exits import BUG, DEVICE, FOUND, INTERRUPTED, OK, PIPE, exit_code
+from railbed.cli.exits import BUG, INTERRUPTED, PIPE, exit_code
 from railbed.cli.hints import advised
 from railbed.cli.options import Options
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.cli.site import recording_folder
+from railbed.cli.tally import Decide, Tally, conclude
 from railbed.cli.unfinished import KeptRun
 from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.private import for_us_alone
-from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
+from railbed.model.record import Event, Record
 from railbed.store import OpenRun, Status, open_run
 from railbed.transport.base import Reach, targets_of
 from railbed.transport.reach import live_reach
@@ -40,9 +41,7 @@ def perform(
     options: Options,
     work: Work,
     *,
-    all_must_answer: bool = False,
-    must_measure: bool = False,
-    must_know: bool = False,
+    decide: Decide = conclude,
     screen: Screen | None = None,
     beside: Beside | None = None,
     closing: Closing = tuple,
@@ -56,10 +55,10 @@ def perform(
         also = [stack.enter_context(beside(run.folder))] if beside else []
         screen.begin(run.folder)
         kept = KeptRun(run)
-        takers = [run.append, kept.take, *also, screen.show]
+        tally = Tally()
+        takers = [run.append, kept.take, *also, screen.show, tally.count]
         try:
-            outcome = run_until_ended(_loop(cluster, options, work, run, takers), screen.line.end)
-            code, reason = outcome.end(all_must_answer=all_must_answer, must_measure=must_measure, must_know=must_know)
+            run_until_ended(_loop(cluster, options, work, run, takers), screen.line.end)
         except KeyboardInterrupt:
             _cut_short(run, "interrupted", INTERRUPTED, screen, takers, closing)
             raise Interrupted(*kept.notes()) from None
@@ -75,11 +74,12 @@ def perform(
             run.finish("failed", BUG)
             _annotate(error, kept.notes())
             raise
-        run.finish("done", code)
+        conclusion = decide(tally)
+        run.finish("done", conclusion.code)
         screen.finish(run.folder)
-        if must_know and reason:
-            screen.conclude(f"exit code {code}: {reason}")
-    return code
+        if conclusion.announced and conclusion.reason:
+            screen.conclude(f"exit code {conclusion.code}: {conclusion.reason}")
+    return conclusion.code
 
 
 def _cut_short(
@@ -102,8 +102,7 @@ def _annotate(error: BaseException, notes: Iterable[str]) -> None:
         error.add_note(note)
 
 
-async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> _Outcome:
-    outcome = _Outcome()
+async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> None:
     async with (
         _reach(options, run) as reach,
         Fleet(targets_of(cluster), reach, timeout=options.timeout) as fleet,
@@ -113,64 +112,6 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, ta
             record = advised(plain)
             for take in takers:
                 take(record)
-            outcome.see(record)
-    return outcome
-
-
-class _Outcome:
-    """Watches the records go by for what decides the exit code."""
-
-    def __init__(self) -> None:
-        self._failed = 0
-        self._changes = 0
-        self._asked = 0
-        self._answered = 0
-        self._judged = 0
-        self._unknown = 0
-        self._measured = 0
-        self._mishap = ""
-        """What makes an end that came in order no good end: an intruder, nodes that were lost on the way."""
-        self._undetermined: dict[str, None] = {}
-        """Rules that training depends on and that could not be judged everywhere."""
-
-    def see(self, record: Record) -> None:
-        match record:
-            case Finding():
-                self._see_finding(record)
-            case Change():
-                self._changes += 1
-            case Event(name="intrusion" | "ending", message=message):
-                self._mishap = message
-            case Measurement():
-                self._measured += 1
-            case Event(name="device_read", data=data):
-                self._asked += 1
-                self._answered += bool(data.get("ok"))
-            case _:
-                pass
-
-    def _see_finding(self, finding: Finding) -> None:
-        self._failed += finding.verdict is Verdict.FAIL
-        if finding.verdict is Verdict.UNKNOWN and finding.essential:
-            self._undetermined[finding.check] = None
-        if finding.check != "reachable":
-            self._unknown += finding.verdict is Verdict.UNKNOWN
-            self._judged += finding.verdict in (Verdict.OK, Verdict.WARN, Verdict.FAIL)
-
-    def end(self, *, all_must_answer: bool, must_measure: bool, must_know: bool) -> tuple[int, str]:
-        """Return the exit code and its reason; what could not be found out has its own code and is never "all well"."""
-        enough = self._asked if all_must_answer else min(self._asked, 1)
-        if self._answered < enough:
-            return DEVICE, "no node answered" if not self._answered else "not every node answered"
-        if self._unknown and not self._judged:
-            return DEVICE, "nothing could be judged"
-        if self._failed or self._changes:
-            return FOUND, f"{self._failed} finding{'s' if self._failed != 1 else ''} failed"
-        if self._mishap:
-            return FOUND, self._mishap
-        if must_know and self._undetermined:
-            return DEVICE, f"training depends on what is unknown: {', '.join(self._undetermined)}"
-        return (DEVICE, "nothing was measured") if must_measure and not self._measured else (OK, "")
 
 
 @asynccontextmanager

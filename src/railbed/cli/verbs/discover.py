@@ -7,6 +7,7 @@ import shlex
 import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from railbed import clusterfile
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import FOUND, OK
+from railbed.cli.exits import DEVICE, FOUND
 from railbed.cli.hints import cluster_option, use_cluster_file
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
@@ -29,6 +30,7 @@ from railbed.cli.options import (
 )
 from railbed.cli.perform import perform
 from railbed.cli.site import built_in_local, recorded_cluster_file
+from railbed.cli.tally import Conclusion, Tally
 from railbed.discover.names import free_name, name_from
 from railbed.discover.run import discover
 from railbed.discover.sighting import Place, place_of
@@ -90,7 +92,7 @@ def discover_command(
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return _noting(found, discover(machines, fleet, name=name, existing=existing, before=before, switches=switches))
 
-    code = perform("discover", machines, options, work, all_must_answer=True)
+    code = perform("discover", machines, options, work, decide=partial(_conclude, write=write))
     if not found:
         return code
     wrote = _keep(file, found[-1], before, write=write)
@@ -98,7 +100,14 @@ def discover_command(
         given = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
         words = [*(hosts or ()), *(word for option in given for one in given[option] if one for word in (option, one))]
         _tell(file, found[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)]))
-    return OK if wrote and code == FOUND else code
+    return code
+
+
+def _conclude(tally: Tally, *, write: bool) -> Conclusion:
+    """Decide the exit code: every machine must answer, and a file that stays different from them counts as a failure."""
+    if tally.answered < tally.devices:
+        return Conclusion(DEVICE, "not every machine answered")
+    return Conclusion(FOUND, "the cluster file differs") if tally.changes and not write else Conclusion()
 
 
 async def _noting(found: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:

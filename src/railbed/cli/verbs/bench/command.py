@@ -19,7 +19,7 @@ from railbed.bench.run import Order, bench
 from railbed.bench.versus import Ongoing, compare_arms
 from railbed.bench.visits import read_first_visit
 from railbed.cli.console import SafeConsole
-from railbed.cli.exits import OK
+from railbed.cli.exits import DEVICE, OK
 from railbed.cli.options import (
     DEFAULT_CLUSTER,
     ClusterOption,
@@ -33,6 +33,7 @@ from railbed.cli.perform import perform
 from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.tally import Conclusion, Tally, conclude
 from railbed.cli.verbs.bench.notes import Noted
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
@@ -97,12 +98,18 @@ def bench_command(
     noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
     closing = order.judged if question is None else ongoing.judged
-    code = perform("bench", site, options, work, must_measure=True, screen=screen, beside=noted.beside, closing=closing)
+    code = perform("bench", site, options, work, decide=_conclude, screen=screen, beside=noted.beside, closing=closing)
     if save and noted.measured:
         _save(kept, noted, site.name)
     if sentence := noted.second_visit(cluster):
         _say(sentence)
     return code
+
+
+def _conclude(tally: Tally) -> Conclusion:
+    """Decide the exit code: a bench that measured nothing did not reach what it needs."""
+    conclusion = conclude(tally)
+    return conclusion if conclusion.code != OK or tally.measured else Conclusion(DEVICE, "nothing was measured")
 
 
 def _save(path: Path, noted: Noted, cluster: str) -> None:

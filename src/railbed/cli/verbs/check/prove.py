@@ -12,6 +12,7 @@ from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
+from railbed.cli.tally import conclude_check
 from railbed.errors import DeviceError, UsageError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
@@ -34,7 +35,9 @@ def prove_command(
         raise UsageError("a recording cannot train", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
         raise UsageError("one node sends gradients to nobody", hint="--cluster FILE with two nodes or more")
-    return perform("check", cluster, options, lambda fleet: _work(cluster, fleet, checks, every_pair), must_know=True)
+    return perform(
+        "check", cluster, options, lambda fleet: _work(cluster, fleet, checks, every_pair), decide=conclude_check
+    )
 
 
 async def _work(

@@ -14,6 +14,7 @@ from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
 from railbed.cli.site import given_cluster
+from railbed.cli.tally import conclude_check
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
@@ -46,7 +47,7 @@ def check_cluster(
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return check(wanted, fleet, chosen, extra_probes=extra, every_pair=every_pair)
 
-    return perform("check", wanted, options, work, must_know=True)
+    return perform("check", wanted, options, work, decide=conclude_check)
 
 
 def _local_cluster(timeout: float) -> Cluster:

@@ -1,0 +1,89 @@
+"""Counts of a run's records, from which each verb decides its own exit code.
+
+No record means an exit code by itself: a change that `discover` would make to a file is a reason for exit 1, a change
+that was applied is not. A verb passes its decision to `perform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from railbed.cli.exits import DEVICE, FOUND, OK
+from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How a verb ends: its exit code, and why it is not 0."""
+
+    code: int = OK
+    reason: str = ""
+    announced: bool = False
+    """The reason is the last line on the screen."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts that decide exit codes."""
+
+    failed: int = 0
+    changes: int = 0
+    judged: int = 0
+    unknown: int = 0
+    measured: int = 0
+    devices: int = 0
+    answered: int = 0
+    mishap: str = ""
+    """Why a run that reached its end did not end well: an intrusion, nodes lost on the way."""
+    undetermined: dict[str, None] = field(default_factory=dict)
+    """Rules that training depends on and that could not be judged everywhere."""
+
+    def count(self, record: Record) -> None:
+        """Count a record."""
+        match record:
+            case Finding():
+                self._count_finding(record)
+            case Change():
+                self.changes += 1
+            case Event(name="intrusion" | "ending", message=message):
+                self.mishap = message
+            case Measurement():
+                self.measured += 1
+            case Event(name="device_read", data=data):
+                self.devices += 1
+                self.answered += bool(data.get("ok"))
+            case _:
+                pass
+
+    def _count_finding(self, finding: Finding) -> None:
+        self.failed += finding.verdict is Verdict.FAIL
+        if finding.verdict is Verdict.UNKNOWN and finding.essential:
+            self.undetermined[finding.check] = None
+        if finding.check != "reachable":
+            self.unknown += finding.verdict is Verdict.UNKNOWN
+            self.judged += finding.verdict in (Verdict.OK, Verdict.WARN, Verdict.FAIL)
+
+
+Decide = Callable[[Tally], Conclusion]
+"""A verb's decision. What could not be determined has its own exit code and never counts as success."""
+
+
+def conclude(tally: Tally) -> Conclusion:
+    """Decide for a verb that reads nodes and reports findings."""
+    if tally.devices and not tally.answered:
+        return Conclusion(DEVICE, "no node answered")
+    if tally.unknown and not tally.judged:
+        return Conclusion(DEVICE, "nothing could be judged")
+    if tally.failed:
+        return Conclusion(FOUND, f"{tally.failed} finding{'s' if tally.failed != 1 else ''} failed")
+    return Conclusion(FOUND, tally.mishap) if tally.mishap else Conclusion()
+
+
+def conclude_check(tally: Tally) -> Conclusion:
+    """Decide for a check, which passes only if everything that training depends on is known."""
+    conclusion = conclude(tally)
+    if conclusion.code == OK and tally.undetermined:
+        unknown = ", ".join(tally.undetermined)
+        conclusion = Conclusion(DEVICE, f"training depends on what is unknown: {unknown}")
+    return Conclusion(conclusion.code, conclusion.reason, announced=True)

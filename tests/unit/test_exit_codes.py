@@ -1,0 +1,43 @@
+"""Each verb decides its exit code; the kind of a record does not."""
+
+from __future__ import annotations
+
+from railbed.cli.discover import _conclude as conclude_discover
+from railbed.cli.tally import Conclusion, Tally, conclude, conclude_check
+from railbed.model.record import Change, Event, Finding, Record, Verdict
+
+
+def tally_of(*records: Record) -> Tally:
+    tally = Tally()
+    for record in records:
+        tally.count(record)
+    return tally
+
+
+def finding(verdict: Verdict, *, essential: bool = False) -> Finding:
+    return Finding(check="mtu", subject="n1", verdict=verdict, expected="", observed="", why="", essential=essential)
+
+
+def read(*, ok: bool) -> Event:
+    return Event(name="device_read", subject="n1", data={"ok": ok})
+
+
+CHANGE = Change(subject="nodes.n1.host", action="set", before="a", after="b")
+
+
+def test_a_change_is_no_failure_by_itself() -> None:
+    assert conclude(tally_of(CHANGE)) == Conclusion(0)
+
+
+def test_discover_fails_on_a_file_that_differs_unless_it_writes_it() -> None:
+    assert conclude_discover(tally_of(read(ok=True), CHANGE), write=False).code == 1
+    assert conclude_discover(tally_of(read(ok=True), CHANGE), write=True).code == 0
+    assert conclude_discover(tally_of(read(ok=True), read(ok=False), CHANGE), write=True).code == 3
+
+
+def test_a_check_passes_only_if_everything_essential_is_known() -> None:
+    known, unknown = finding(Verdict.OK), finding(Verdict.UNKNOWN, essential=True)
+    assert conclude_check(tally_of(known)).code == 0
+    assert conclude_check(tally_of(known, unknown)).code == 3
+    assert conclude(tally_of(known, unknown)).code == 0
+    assert conclude_check(tally_of(finding(Verdict.FAIL), unknown)).code == 1
