@@ -104,7 +104,7 @@ def discover_command(
 
 
 def _conclude(tally: Tally, *, write: bool) -> Conclusion:
-    """Decide the exit code: every machine must answer, and a file that stays different from them counts as a failure."""
+    """Decide the exit code: every machine must answer, and a file that stays different counts as a failure."""
     if tally.answered < tally.devices:
         return Conclusion(DEVICE, "not every machine answered")
     return Conclusion(FOUND, "the cluster file differs") if tally.changes and not write else Conclusion()
