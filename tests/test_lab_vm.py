@@ -78,7 +78,7 @@ def processes(text: str) -> set[str]:
             arguments = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if arguments[0].startswith("qemu-system") or "railbed.lab.vm.hub" in arguments:
+        if arguments[0].startswith("qemu-system") or "railbed.lab.vm.qemu.hub" in arguments:
             found |= {" ".join(arguments)} if any(text in argument for argument in arguments) else set()
     return found
 

@@ -20,8 +20,8 @@ from railbed.lab.host import HostFault
 from railbed.lab.model import Lab, Spec
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.steps import Steps, usual_seconds
-from railbed.lab.vm import machine, state, trouble
-from railbed.lab.vm.hardware import SERIAL_LOG
+from railbed.lab.vm.qemu import machine, state, trouble
+from railbed.lab.vm.qemu.hardware import SERIAL_LOG
 from railbed.lab.vm.rootfs import stage
 from tests.unit.test_progress import Clock
 

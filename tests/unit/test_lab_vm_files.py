@@ -18,12 +18,12 @@ from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
 from railbed.lab.vm import cache, initrd, recipe
 from railbed.lab.vm.faults import queues
-from railbed.lab.vm.hardware import IDENTITY_BYTES, Cable, Hardware, Machine, command
-from railbed.lab.vm.identity import write_identity
 from railbed.lab.vm.kind import numbers_listening
-from railbed.lab.vm.machine import describe
+from railbed.lab.vm.qemu.hardware import IDENTITY_BYTES, Cable, Hardware, Machine, command
+from railbed.lab.vm.qemu.identity import write_identity
+from railbed.lab.vm.qemu.machine import describe
+from railbed.lab.vm.qemu.state import hardware_of, qemu_version, state_folder
 from railbed.lab.vm.rootfs import complaint
-from railbed.lab.vm.state import hardware_of, qemu_version, state_folder
 from railbed.lab.vm.training import training_folder, unpack
 
 ARM = recipe.ARCHITECTURES["aarch64"]
@@ -254,7 +254,7 @@ async def test_a_qemu_that_is_too_old_is_refused(said: str, fine: bool, monkeypa
     async def run(_: list[str]) -> str:
         return said
 
-    monkeypatch.setattr("railbed.lab.vm.state.run", run)
+    monkeypatch.setattr("railbed.lab.vm.qemu.state.run", run)
     if fine:
         assert await qemu_version(ARM) == said.splitlines()[0]
     else:

@@ -15,9 +15,9 @@ from railbed.errors import ToolMissing, UsageError
 from railbed.lab.model import Spec
 from railbed.lab.netns.kind import NetnsKind
 from railbed.lab.vm import cache, foreign, kind, processor, recipe, rootfs
-from railbed.lab.vm.hardware import Hardware, Machine, command
 from railbed.lab.vm.image import image_folder
-from railbed.lab.vm.state import hardware_of, state_folder
+from railbed.lab.vm.qemu.hardware import Hardware, Machine, command
+from railbed.lab.vm.qemu.state import hardware_of, state_folder
 from railbed.model.record import Event
 
 ARM, X86 = recipe.ARCHITECTURES["aarch64"], recipe.ARCHITECTURES["x86_64"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from railbed.lab.host import HostFault
-from railbed.lab.vm import hub, qmp
+from railbed.lab.vm.qemu import hub, qmp
 
 BROADCAST = b"\xff" * 6
 Switch = tuple[selectors.BaseSelector, hub.Rail]

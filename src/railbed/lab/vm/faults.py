@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from railbed.fleet import Fleet
 from railbed.lab.host import HostFault, together
 from railbed.lab.model import HOST_MTU, Lab, LabNode
-from railbed.lab.vm import machine, qmp
-from railbed.lab.vm.hardware import MONITOR, card_name
+from railbed.lab.vm.qemu import machine, qmp
+from railbed.lab.vm.qemu.hardware import MONITOR, card_name
 from railbed.model.cluster import Login
 from railbed.transport.base import Command, Target
 from railbed.transport.reach import live_reach

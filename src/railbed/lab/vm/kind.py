@@ -19,12 +19,13 @@ from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, rail_name
 from railbed.lab.patience import ProcessSigns, Signs
 from railbed.lab.steps import Steps
-from railbed.lab.vm import cache, faults, machine
-from railbed.lab.vm.hardware import SERIAL_LOG
+from railbed.lab.vm import cache, faults
 from railbed.lab.vm.image import image_folder, needed_megabytes
 from railbed.lab.vm.processor import accelerators, buffer_megabytes, why_emulated
+from railbed.lab.vm.qemu import machine
+from railbed.lab.vm.qemu.hardware import SERIAL_LOG
+from railbed.lab.vm.qemu.state import memory_of, prepare
 from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
-from railbed.lab.vm.state import memory_of, prepare
 from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
 from railbed.lab.vm.training import need_pip, training_folder, training_key
 from railbed.model.cluster import Login, Node, Port

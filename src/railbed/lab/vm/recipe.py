@@ -12,8 +12,10 @@ from pathlib import Path
 from railbed.errors import UsageError
 from railbed.lab.model import ArchitectureName
 
-HERE = Path(__file__).parent
-GUEST = HERE / "guest"
+CODE = Path(__file__).parent
+HERE = CODE / "scripts"
+"""Scripts and lists that making an image reads."""
+GUEST = CODE / "guest"
 """Files that lie in an image as they lie here."""
 SUITE = "bookworm"
 PACKAGES = (
@@ -164,5 +166,5 @@ def _sources(guest: Path) -> Iterator[Path]:
         HERE / name
         for name in ("masked-units", "initrd-init", "unpack-kernel.sh", "note-unpacked.sh", "finish-packages.sh")
     )
-    yield from (HERE / name for name in ("rootfs.py", "foreign.py", "initrd.py", "image.py"))
+    yield from (CODE / name for name in ("rootfs.py", "foreign.py", "initrd.py", "image.py"))
     yield from sorted(path for path in guest.rglob("*") if path.is_file() and path.suffix != ".pyc")

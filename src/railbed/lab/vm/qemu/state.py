@@ -21,8 +21,11 @@ from railbed.errors import DeviceError
 from railbed.lab.host import HostFault, run
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.steps import Steps
-from railbed.lab.vm import cache, qmp
-from railbed.lab.vm.hardware import (
+from railbed.lab.vm import cache
+from railbed.lab.vm.image import DISK, image_folder, make_image
+from railbed.lab.vm.processor import accelerators, fingerprint
+from railbed.lab.vm.qemu import qmp
+from railbed.lab.vm.qemu.hardware import (
     BASE,
     IDENTITY,
     IDENTITY_BYTES,
@@ -34,11 +37,9 @@ from railbed.lab.vm.hardware import (
     Machine,
     command,
 )
-from railbed.lab.vm.image import DISK, image_folder, make_image
-from railbed.lab.vm.processor import accelerators, fingerprint
+from railbed.lab.vm.qemu.trouble import Remains, has_panicked, trouble
 from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
-from railbed.lab.vm.trouble import Remains, has_panicked, trouble
 from railbed.model.progress import progress
 from railbed.model.record import Event
 

@@ -18,11 +18,12 @@ from pathlib import Path
 from railbed.lab.host import HostFault, end, run
 from railbed.lab.model import Lab, LabNode
 from railbed.lab.patience import Patience, ProcessSigns
-from railbed.lab.vm import cache, qmp
-from railbed.lab.vm.hardware import BASE, DISK, IDENTITY, MONITOR, RAM, SAVED, SERIAL_LOG, Cable, Machine, command
-from railbed.lab.vm.identity import write_identity
-from railbed.lab.vm.state import IGNORE_SHARED, PATIENCE, hardware_of
-from railbed.lab.vm.trouble import Remains, has_panicked, trouble
+from railbed.lab.vm import cache
+from railbed.lab.vm.qemu import qmp
+from railbed.lab.vm.qemu.hardware import BASE, DISK, IDENTITY, MONITOR, RAM, SAVED, SERIAL_LOG, Cable, Machine, command
+from railbed.lab.vm.qemu.identity import write_identity
+from railbed.lab.vm.qemu.state import IGNORE_SHARED, PATIENCE, hardware_of
+from railbed.lab.vm.qemu.trouble import Remains, has_panicked, trouble
 
 PORT = 2222
 READY = "railbed: ready"
@@ -83,7 +84,7 @@ def start_hub(lab: Lab) -> None:
     """Start the hub where there has to be one and is none."""
     if lab.spec.nodes >= LEAST_WITH_HUB and not _processes(lab, _hub_tag(lab)):
         arguments = [_hub_tag(lab), str(lab.spec.nodes), str(lab.spec.rails)]
-        hub = [sys.executable, "-P", "-m", "railbed.lab.vm.hub", *arguments]
+        hub = [sys.executable, "-P", "-m", "railbed.lab.vm.qemu.hub", *arguments]
         _forget(_detach(lab, hub, lab.folder / HUB_LOG))
 
 

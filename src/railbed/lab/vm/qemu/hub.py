@@ -1,4 +1,4 @@
-"""A switch for the rails of a lab with more than two nodes: `python -m railbed.lab.vm.hub TAG NODES RAILS`.
+"""A switch for the rails of a lab with more than two nodes: `python -m railbed.lab.vm.qemu.hub TAG NODES RAILS`.
 
 Each rail has a socket here, and one at every node; a datagram is a frame. It learns where addresses are, keeps a few
 frames for a node that is slow, and drops more than that, as switches do. It runs in the lab's folder.

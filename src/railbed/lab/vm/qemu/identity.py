@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from railbed.lab.model import HOST_MTU, Lab, LabNode, rail_name
-from railbed.lab.vm.hardware import IDENTITY_BYTES
+from railbed.lab.vm.qemu.hardware import IDENTITY_BYTES
 
 NETWORK = """\
 [Match]

@@ -1,0 +1,1 @@
+"""The processes of a vm lab: QEMU machines, how they are saved and resumed, and what connects them."""
