@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from railbed.check.judge import all_checks, judge_site
 from railbed.check.rule import HEADINGS
 from railbed.check.site import Site
+from railbed.model.fix import FileStep, Fix
 from railbed.model.reading import DeviceFacts, Unknown
-from railbed.model.record import Verdict
+from railbed.model.record import Finding, Verdict
+from railbed.store.line import read_record
 from tests.support.rulecase import CASES, load_yaml, site_of
 
 FILES = sorted(CASES.glob("*/*.yaml"))
@@ -21,15 +23,38 @@ FILES = sorted(CASES.glob("*/*.yaml"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_case(path: Path) -> None:
     case = load_yaml(path)
-    seen = [to_jsonable_python(finding) for finding in judge_site([all_checks()[path.parent.name]], site_of(case))]
+    findings = list(judge_site([all_checks()[path.parent.name]], site_of(case)))
+    seen = [to_jsonable_python(finding) for finding in findings]
     expected: list[dict[str, Any]] = case["expect"]
-    shown = [{key: finding[key] for key in wanted} for finding, wanted in zip(seen, expected, strict=False)]
+    shown = [_shown(finding, wanted) for finding, wanted in zip(seen, expected, strict=False)]
     assert shown == expected
     assert len(seen) == len(expected), seen[len(expected) :]
     for finding in seen:
         assert finding["observed"], finding
         if finding["verdict"] in ("fail", "warn"):
             assert finding["remedy"], finding
+    for judged in findings:
+        if judged.fix:
+            _check_fix(judged, judged.fix)
+
+
+def _shown(finding: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return of a finding what a case has expectations of; steps of a fix are written as their commands or paths."""
+    shown = {key: finding[key] for key in wanted}
+    if shown.get("fix") and wanted["fix"]:
+        fix = shown["fix"]
+        steps = {key: [step.get("command") or step["path"] for step in fix[key]] for key in ("apply", "undo")}
+        shown["fix"] = {key: (fix | steps)[key] for key in wanted["fix"]}
+    return shown
+
+
+def _check_fix(finding: Finding, fix: Fix) -> None:
+    """A fix is what people read, can be undone, and is read back from the run as it was."""
+    assert finding.remedy == fix.remedy
+    assert fix.device == finding.subject.partition("/")[0]
+    assert all(str(step) in finding.remedy for step in fix.apply)
+    assert fix.undo or all(isinstance(step, FileStep) for step in fix.apply)
+    assert read_record(to_json(finding)) == finding
 
 
 @pytest.mark.parametrize("name", sorted(all_checks()))

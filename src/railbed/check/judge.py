@@ -89,7 +89,8 @@ def _finding(check: Check[Any], subject: Subject, judgement: Judgement) -> Findi
         expected=judgement.expected,
         observed=judgement.observed,
         why=check.why,
-        remedy=judgement.remedy or (check.fix if wrong else ""),
+        remedy=judgement.remedy or (judgement.fix.remedy if judgement.fix else check.fix if wrong else ""),
+        fix=judgement.fix,
         evidence=judgement.evidence,
         essential=check.essential,
     )

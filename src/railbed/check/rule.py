@@ -16,6 +16,7 @@ from inspect import cleandoc
 from typing import Generic, Literal, TypeVar
 
 from railbed.check.site import NodeView, PortView, RailView, Site
+from railbed.model.fix import Fix
 from railbed.model.probe import Probe
 from railbed.model.record import Verdict
 
@@ -31,6 +32,8 @@ class Judgement:
     expected: str
     observed: str
     remedy: str = ""
+    """Advice, where there is no fix."""
+    fix: Fix | None = None
     evidence: str = ""
     subject: str = ""
     """Overrides the subject that was judged, for a rule over a rail or the cluster that blames one node or port."""
@@ -79,17 +82,33 @@ def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -
     return Judgement(verdict=Verdict.OK, expected=expected, observed=observed, subject=subject, evidence=evidence)
 
 
-def warn(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
-    """Works, but not as well or as safely as it could. Without a remedy the rule's own Fix is shown."""
+def warn(
+    *, expected: str, observed: str, fix: Fix | None = None, remedy: str = "", subject: str = "", evidence: str = ""
+) -> Judgement:
+    """Works, but not as well or as safely as it could. Without fix and remedy the rule's own Fix is shown."""
     return Judgement(
-        verdict=Verdict.WARN, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
+        verdict=Verdict.WARN,
+        expected=expected,
+        observed=observed,
+        fix=fix,
+        remedy=remedy,
+        subject=subject,
+        evidence=evidence,
     )
 
 
-def fail(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
-    """Wrong. Without a remedy the rule's own Fix is shown."""
+def fail(
+    *, expected: str, observed: str, fix: Fix | None = None, remedy: str = "", subject: str = "", evidence: str = ""
+) -> Judgement:
+    """Wrong. Without fix and remedy the rule's own Fix is shown."""
     return Judgement(
-        verdict=Verdict.FAIL, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
+        verdict=Verdict.FAIL,
+        expected=expected,
+        observed=observed,
+        fix=fix,
+        remedy=remedy,
+        subject=subject,
+        evidence=evidence,
     )
 
 

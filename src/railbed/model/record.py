@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from railbed.model.fix import Fix
+
 
 class Verdict(StrEnum):
     """How a finding ends; the order is from worst to best."""
@@ -37,6 +39,9 @@ class Finding:
     why: str
     """Why it matters to training."""
     remedy: str = ""
+    """What people can do about it; the text of `fix` where there is one."""
+    fix: Fix | None = None
+    """The change of the device that repairs it, where railbed knows one."""
     evidence: str = ""
     essential: bool = False
     """Training depends on what was judged."""

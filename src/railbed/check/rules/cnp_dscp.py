@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
-from railbed.check.shared.agree import agreed, write_in_policy
+from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES
 from railbed.check.shared.congestion import (
     CONGESTION_PROBES,
@@ -36,7 +36,9 @@ from railbed.check.shared.congestion import (
     dcqcn_obstacle,
 )
 from railbed.check.shared.rdma import on_rdma_ports
+from railbed.check.shared.setvalue import set_value
 from railbed.check.site import PortView
+from railbed.model.fix import Fix
 
 
 @on_rdma_ports
@@ -51,18 +53,18 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if shown is None or shown.cnp_dscp is None:
         yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
     elif shown.cnp_dscp != wanted:
-        yield fail(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", remedy=_remedy(port, shown))
+        yield fail(
+            expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}", fix=_fix(port, shown.cnp_dscp, _file(shown))
+        )
     else:
         yield ok(expected=expected, observed=f"CNPs with DSCP {shown.cnp_dscp}")
 
 
-def _remedy(port: PortView, shown: Congestion) -> str:
+def _fix(port: PortView, dscp: int, file: str) -> Fix:
     """Set the DSCP; where the whole rail has another one, the policy may be what is wrong."""
-    change = f"echo {port.policy.cnp_dscp} > {_file(shown)}"
-    if shown.cnp_dscp and agreed(port, _cnp_dscp) == shown.cnp_dscp:
-        edit = write_in_policy("cnp_dscp", shown.cnp_dscp)
-        return f"all ports of the rail have it: if the switch does, too, {edit}; else {change}"
-    return change
+    is_whole_rail = dscp != 0 and agreed(port, _cnp_dscp) == dscp
+    alternative = follow_rail("cnp_dscp", dscp) if is_whole_rail else ""
+    return set_value(port, file, before=dscp, after=port.policy.cnp_dscp, alternative=alternative)
 
 
 def _cnp_dscp(port: PortView) -> int | None:

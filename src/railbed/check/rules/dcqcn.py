@@ -24,7 +24,7 @@ Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015); 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.card import CARD_PROBES
@@ -38,6 +38,7 @@ from railbed.check.shared.congestion import (
 )
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, Persistence, run, write_value
 from railbed.probes import infiniband_counters
 from railbed.probes.dcqcn import Ecn
 
@@ -55,21 +56,31 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if shown is None:
         yield unknown(expected=expected, observed=NOT_SHOWN, remedy=NOT_SHOWN_REMEDY)
     elif shown.ofed:
-        yield _switches(shown, shown.ofed, str(port.policy.priority), expected)
+        yield _switches(port, shown.ofed, shown.folder, expected)
     else:
         yield _at_work(port, shown, expected)
 
 
-def _switches(shown: Congestion, ecn: Ecn, priority: str, expected: str) -> Judgement:
+def _switches(port: PortView, ecn: Ecn, folder: str, expected: str) -> Judgement:
+    priority = str(port.policy.priority)
     sides = {"roce_np": ecn.notification.get(priority), "roce_rp": ecn.reaction.get(priority)}
     off = [side for side, on in sides.items() if on is False]
     missing = [side for side, on in sides.items() if on is None]
     if off:
-        remedy = "; ".join(f"echo 1 > {shown.folder}/{side}/enable/{priority}" for side in off)
-        return fail(expected=expected, observed=f"{' and '.join(off)} off", remedy=remedy)
+        files = [f"{folder}/{side}/enable/{priority}" for side in off]
+        return fail(expected=expected, observed=f"{' and '.join(off)} off", fix=_fix(port, files))
     if missing:
         return unknown(expected=expected, observed=f"no {' and '.join(missing)} switch for priority {priority}")
     return ok(expected=expected, observed="roce_np and roce_rp on")
+
+
+def _fix(port: PortView, files: Sequence[str]) -> Fix:
+    return Fix(
+        device=port.node.name,
+        apply=run(*(write_value(1, file) for file in files)),
+        undo=run(*(write_value(0, file) for file in files)),
+        persistence=Persistence.BOOT,
+    )
 
 
 def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:

@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.agree import agreed, write_in_policy
+from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos import dscp_priorities
+from railbed.check.shared.qos import dscp_priorities, set_dscp
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
+from railbed.model.fix import Fix
 from railbed.probes import dcb_app, mlnx_qos
 
 
@@ -50,23 +51,19 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield unknown(expected=expected, observed=priorities)
         return
     seen = sorted(set(priorities.get(dscp, ())))
-    remedy = _remedy(port, seen)
     if seen == [priority]:
         yield ok(expected=expected, observed=f"DSCP {dscp} to priority {priority}")
     elif seen:
         named = " and ".join(str(number) for number in seen)
-        yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", remedy=remedy)
+        yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", fix=_fix(port, seen))
     else:
-        yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", remedy=remedy)
+        yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", fix=_fix(port, seen))
 
 
-def _remedy(port: PortView, seen: list[int]) -> str:
+def _fix(port: PortView, seen: list[int]) -> Fix:
     """Map the DSCP; where the whole rail maps it to another priority, the policy may be what is wrong."""
-    change = f"dcb app replace dev {port.port.netdev} dscp-prio {port.policy.dscp}:{port.policy.priority}"
-    if len(seen) == 1 and seen[0] and agreed(port, _priority) == seen[0]:
-        edit = write_in_policy("priority", seen[0])
-        return f"all ports of the rail have it: if the switch does, too, {edit}; else {change}"
-    return change
+    is_whole_rail = len(seen) == 1 and seen[0] != 0 and agreed(port, _priority) == seen[0]
+    return set_dscp(port, seen, alternative=follow_rail("priority", seen[0]) if is_whole_rail else "")
 
 
 def _priority(port: PortView) -> int | None:

@@ -13,8 +13,8 @@ lossless buffer works for it, and training loses packets under load.
 
 Fix
 ---
-`mlnx_qos -i IF --trust dscp`, or with the inbox driver `dcb app add dev IF dscp-prio 26:3`. Keep it in a systemd unit:
-it is lost at reboot.
+`mlnx_qos -i IF --trust dscp`, or with the inbox driver `dcb app replace dev IF dscp-prio 26:3`. Keep it in a systemd
+unit: it is lost at reboot.
 
 Source
 ------
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
-from railbed.check.shared.qos import dscp_priorities, ofed_qos
+from railbed.check.shared.qos import dscp_priorities, ofed_qos, trust_dscp
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_app, mlnx_qos
@@ -49,8 +49,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if qos and qos.trust == "dscp":
         yield ok(expected=expected, observed="trust dscp")
     elif qos and qos.trust:
-        remedy = f"mlnx_qos -i {port.port.netdev} --trust dscp"
-        yield fail(expected=expected, observed=f"trust {qos.trust}", remedy=remedy)
+        yield fail(expected=expected, observed=f"trust {qos.trust}", fix=trust_dscp(port, qos.trust))
     else:
         yield _implied(port, card, expected)
 
@@ -62,8 +61,7 @@ def _implied(port: PortView, card: Card, expected: str) -> Judgement:
     if entries:
         return ok(expected=expected, observed=f"dscp, implied by {len(entries)} dcb app entries")
     if card.family == "mlx5":
-        remedy = f"dcb app add dev {port.port.netdev} dscp-prio {port.policy.dscp}:{port.policy.priority}"
-        return fail(expected=expected, observed="pcp: dcb app has no dscp-prio entry", remedy=remedy)
+        return fail(expected=expected, observed="pcp: dcb app has no dscp-prio entry", fix=trust_dscp(port, None))
     return unknown(expected=expected, observed="this driver does not show its trust state")
 
 

@@ -24,15 +24,19 @@ Linux kernel, mlx4 driver (`rx_pause = !pfc_en`); IEEE 802.3 annex 31B and 802.1
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos import pfc_priorities
+from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView, Unread
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import dcb_pfc, ethtool_driver, ethtool_pause, mlnx_qos
+from railbed.probes.ethtool_pause import Pause
 
 EXPECTED = "rx off, tx off"
+MLX4 = "on this card PFC turns global pause off"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -51,27 +55,47 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield skip("the interface has no global pause", expected=EXPECTED)
     elif pause.rx or pause.tx:
         observed = f"rx {'on' if pause.rx else 'off'}, tx {'on' if pause.tx else 'off'}"
-        yield fail(expected=EXPECTED, observed=observed, remedy=_remedy(port))
+        yield _pausing(port, pause, observed)
     else:
         yield ok(expected=EXPECTED, observed="rx off, tx off")
 
 
-def _remedy(port: PortView) -> str:
-    netdev = port.port.netdev
+def _pausing(port: PortView, pause: Pause, observed: str) -> Judgement:
+    enabled = _pfc_enabled(port)
     drivers = port.node.try_read(ethtool_driver.PROBE)
-    driver = drivers.interfaces.get(netdev) if drivers else None
-    if driver and driver.driver and driver.driver.startswith("mlx4"):
-        return f"dcb pfc set dev {netdev} prio-pfc {port.policy.priority}:on (turns global pause off on this card)"
-    change = f"ethtool -A {netdev} autoneg off rx off tx off"
-    # Without either kind of pause a rail that works would begin to drop packets.
-    return f"turn PFC on first (see pfc), then {change}" if _pfc_is_off(port) else change
+    driver = drivers.interfaces.get(port.port.netdev) if drivers else None
+    if not (driver and (driver.driver or "").startswith("mlx4")):
+        # Without either kind of pause a rail that works would begin to drop packets.
+        fix = _turn_off(port, pause, after=("pfc",) if enabled == () else ())
+        return fail(expected=EXPECTED, observed=observed, fix=fix)
+    if enabled is None or port.policy.priority in enabled:
+        remedy = f"turn PFC on for priority {port.policy.priority} (see pfc): {MLX4}"
+        return fail(expected=EXPECTED, observed=observed, remedy=remedy)
+    fix = replace(set_pfc(port, enabled, (*enabled, port.policy.priority)), note=MLX4)
+    return fail(expected=EXPECTED, observed=observed, fix=fix)
 
 
-def _pfc_is_off(port: PortView) -> bool:
+def _turn_off(port: PortView, pause: Pause, *, after: tuple[str, ...]) -> Fix:
+    command = f"ethtool -A {port.port.netdev}"
+    earlier = {"autoneg": pause.autoneg, "rx": pause.rx, "tx": pause.tx}
+    settings = " ".join(f"{name} {'on' if on else 'off'}" for name, on in earlier.items() if on is not None)
+    return Fix(
+        device=port.node.name,
+        apply=run(f"{command} autoneg off rx off tx off"),
+        undo=run(f"{command} {settings}"),
+        persistence=Persistence.BOOT,
+        interrupts=True,
+        after=after,
+    )
+
+
+def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
+    """Return the priorities with PFC on; None where nothing tells."""
     try:
-        return pfc_priorities(port) == ()
+        priorities = pfc_priorities(port)
     except Unread:
-        return False
+        return None
+    return None if isinstance(priorities, str) else priorities
 
 
 CHECK = Check(

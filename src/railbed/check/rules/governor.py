@@ -12,8 +12,9 @@ all-reduce takes the sum of the slowest.
 
 Fix
 ---
-`cpupower frequency-set -g performance` (package linux-cpupower), kept over a reboot with `tuned-adm profile
-network-latency` or a systemd unit. Set the BIOS power profile to maximum performance too.
+Write `performance` to `/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`, which is what `cpupower frequency-set -g
+performance` does. Keep it over a reboot with `tuned-adm profile network-latency` or a systemd unit. Set the BIOS power
+profile to maximum performance too.
 
 Source
 ------
@@ -26,9 +27,11 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.site import NodeView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import cpu
 
 EXPECTED = "governor performance"
+FILES = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -40,9 +43,24 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     others = {name: count for name, count in facts.governors.items() if name != "performance"}
     if others:
         observed = ", ".join(f"{count} x {name}" for name, count in others.items())
-        yield warn(expected=EXPECTED, observed=observed, remedy="cpupower frequency-set -g performance")
+        # Which processor had which governor is not known: a mixture could not be restored exactly.
+        fix = _fix(node, *facts.governors) if len(facts.governors) == 1 else None
+        yield warn(expected=EXPECTED, observed=observed, fix=fix, remedy="" if fix else _command("performance"))
     else:
         yield ok(expected=EXPECTED, observed=f"performance on {sum(facts.governors.values())} processors")
+
+
+def _command(governor: str) -> str:
+    return f"echo {governor} | tee {FILES}"
+
+
+def _fix(node: NodeView, before: str) -> Fix:
+    return Fix(
+        device=node.name,
+        apply=run(_command("performance")),
+        undo=run(_command(before)),
+        persistence=Persistence.BOOT,
+    )
 
 
 def _nothing_to_see(facts: cpu.Cpu) -> Judgement:

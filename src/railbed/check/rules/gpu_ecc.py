@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import gpu
 
 EXPECTED = "ECC on, no uncorrected errors"
@@ -41,10 +42,10 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     elif not protected:
         yield skip(f"{gpus.gpus[0].name} has no ECC")
     else:
-        yield from _judge_cards(protected)
+        yield from _judge_cards(node, protected)
 
 
-def _judge_cards(cards: list[gpu.Gpu]) -> Iterator[Judgement]:
+def _judge_cards(node: NodeView, cards: list[gpu.Gpu]) -> Iterator[Judgement]:
     damaged = [card for card in cards if card.uncorrected_errors]
     unprotected = [card for card in cards if not card.ecc]
     uncounted = [card for card in cards if card.ecc and card.uncorrected_errors is None]
@@ -55,13 +56,24 @@ def _judge_cards(cards: list[gpu.Gpu]) -> Iterator[Judgement]:
             remedy=f"stop the job, nvidia-smi --gpu-reset -i {card.index}; replace it if they come back",
         )
     if unprotected:
-        yield warn(
-            expected=EXPECTED, observed=f"ECC off on GPU {_indices(unprotected)}", remedy="nvidia-smi -e 1; reboot"
-        )
+        yield warn(expected=EXPECTED, observed=f"ECC off on GPU {_indices(unprotected)}", fix=_fix(node, unprotected))
     if uncounted:
         yield unknown(expected=EXPECTED, observed=f"GPU {_indices(uncounted)} does not count errors")
     if not (damaged or unprotected or uncounted):
         yield ok(expected=EXPECTED, observed=f"ECC on, no errors on {len(cards)} GPUs")
+
+
+def _fix(node: NodeView, cards: list[gpu.Gpu]) -> Fix:
+    def command(state: int) -> str:
+        return f"nvidia-smi -i {','.join(str(card.index) for card in cards)} -e {state}"
+
+    return Fix(
+        device=node.name,
+        apply=run(command(1)),
+        undo=run(command(0)),
+        persistence=Persistence.KEPT,
+        note="reboot, which makes it take effect",
+    )
 
 
 def _indices(cards: list[gpu.Gpu]) -> str:

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.applies import gpu_obstacle, rdma_devices
+from railbed.check.shared.load import load_modules
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import gpu, modules, os_release
@@ -34,7 +35,7 @@ from railbed.probes import gpu, modules, os_release
 EXPECTED = "nvidia_peermem, or DMA-BUF"
 MODULES = ("nvidia_peermem", "nv_peer_mem")
 FIRST_KERNEL = (5, 12)
-REMEDY = "modprobe nvidia-peermem"
+MODULE = ("nvidia-peermem",)
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -60,7 +61,9 @@ def _judge_ways(gpus: gpu.Gpus, kernel_modules: modules.Modules, node: NodeView)
     if gpus.open_module and _kernel_version(kernel) >= FIRST_KERNEL:
         return ok(expected=EXPECTED, observed=f"DMA-BUF: kernel {kernel}, open driver")
     driver = "open driver" if gpus.open_module else "proprietary driver"
-    return warn(expected=EXPECTED, observed=f"no module; kernel {kernel or 'unknown'}, {driver}", remedy=REMEDY)
+    return warn(
+        expected=EXPECTED, observed=f"no module; kernel {kernel or 'unknown'}, {driver}", fix=load_modules(node, MODULE)
+    )
 
 
 def _kernel_version(release: str) -> tuple[int, ...]:

@@ -23,11 +23,13 @@ MPICH, Hydra process manager (a host is its name in the host file); NCCL source,
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import hostname
 
 EXPECTED = "a hostname of its own"
@@ -47,10 +49,19 @@ def judge(site: Site) -> Iterator[Judgement]:
                 subject=node,
                 expected=EXPECTED,
                 observed=f"{names.values[node]}, as {', '.join(twins)}",
-                remedy=f"on {node}: hostnamectl set-hostname {node}",
+                fix=_fix(node, names.values[node]),
             )
     if not any(shared.values()):
         yield ok(expected=EXPECTED, observed=f"{len(names.values)} nodes, {len(names.values)} names")
+
+
+def _fix(node: str, before: str) -> Fix:
+    return Fix(
+        device=node,
+        apply=run(f"hostnamectl set-hostname {shlex.quote(node)}"),
+        undo=run(f"hostnamectl set-hostname {shlex.quote(before)}"),
+        persistence=Persistence.KEPT,
+    )
 
 
 def _twins(node: str, names: dict[str, str]) -> list[str]:

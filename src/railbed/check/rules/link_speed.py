@@ -27,6 +27,7 @@ from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool, ethtool_driver, ip_link
 
 VIRTUAL_DRIVERS = ("virtio_net", "veth", "vmxnet3", "hv_netvsc", "xen_netfront", "gve", "tun", "dummy")
@@ -40,13 +41,28 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if settings is None:
         yield no_interface(netdev)
     elif settings.duplex == "Half":
-        yield fail(expected=expected, observed="half duplex", remedy=f"ethtool -s {netdev} autoneg on")
+        yield _half_duplex(port, settings, expected)
     elif wanted is None:
         yield skip("the rail has no `speed` in the cluster file: see rail_speed_equal")
     elif settings.speed_mbps is None:
         yield _without_speed(port, expected)
     else:
         yield _compared(port, wanted, settings.speed_mbps / 1000, expected)
+
+
+def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: str) -> Judgement:
+    """Let the ends negotiate; where they do so already, or nothing tells what to go back to, a person looks."""
+    command = f"ethtool -s {port.port.netdev} autoneg"
+    if settings.autoneg is not False or settings.speed_mbps is None:
+        return fail(expected=expected, observed="half duplex", remedy=f"{command} on, at both ends")
+    fix = Fix(
+        device=port.node.name,
+        apply=run(f"{command} on"),
+        undo=run(f"{command} off speed {settings.speed_mbps} duplex half"),
+        persistence=Persistence.NETWORK,
+        interrupts=True,
+    )
+    return fail(expected=expected, observed="half duplex", fix=fix)
 
 
 def _compared(port: PortView, wanted: float, speed: float, expected: str) -> Judgement:

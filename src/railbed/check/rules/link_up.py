@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ip_link
 
 
@@ -41,7 +42,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
             evidence=f"interfaces: {', '.join(links)}",
         )
     elif "UP" not in link.flags:
-        yield fail(expected=expected, observed="switched off", remedy=f"ip link set dev {netdev} up")
+        yield fail(expected=expected, observed="switched off", fix=_fix(port))
     elif not link.has_carrier:
         yield fail(
             expected=expected,
@@ -50,6 +51,16 @@ def judge(port: PortView) -> Iterator[Judgement]:
         )
     else:
         yield ok(expected=expected, observed="up, with a link")
+
+
+def _fix(port: PortView) -> Fix:
+    command = f"ip link set dev {port.port.netdev}"
+    return Fix(
+        device=port.node.name,
+        apply=run(f"{command} up"),
+        undo=run(f"{command} down"),
+        persistence=Persistence.NETWORK,
+    )
 
 
 CHECK = Check(

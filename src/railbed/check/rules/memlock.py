@@ -12,7 +12,7 @@ registered: "Cannot allocate memory", or a silent fall-back to TCP, which is wor
 
 Fix
 ---
-In /etc/security/limits.d/rdma.conf: `* - memlock unlimited` and `root - memlock unlimited` (the star does not mean
+In a file in /etc/security/limits.d: `* - memlock unlimited` and `root - memlock unlimited` (the star does not mean
 root), then log in again. sshd needs `UsePAM yes`. Services: `LimitMEMLOCK=infinity`; containers: `--ulimit memlock=-1`.
 
 Source
@@ -28,10 +28,12 @@ from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.applies import rdma_devices
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
+from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import limits
 
 EXPECTED = "unlimited locked memory"
-REMEDY = "echo '* - memlock unlimited' > /etc/security/limits.d/rdma.conf; log in again"
+FILE = "/etc/security/limits.d/90-railbed-memlock.conf"
+LINES = "* - memlock unlimited\nroot - memlock unlimited\n"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -46,9 +48,19 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     elif facts.may_lock_any:
         yield ok(expected=EXPECTED, observed=f"{_size(soft)}, which does not bind this account")
     elif soft < limits.RDMA_LEAST_BYTES:
-        yield fail(expected=EXPECTED, observed=_size(soft), remedy=REMEDY)
+        yield fail(expected=EXPECTED, observed=_size(soft), fix=_fix(node))
     else:
-        yield warn(expected=EXPECTED, observed=_size(soft), remedy=REMEDY)
+        yield warn(expected=EXPECTED, observed=_size(soft), fix=_fix(node))
+
+
+def _fix(node: NodeView) -> Fix:
+    return Fix(
+        device=node.name,
+        apply=(FileStep(path=FILE, content=LINES),),
+        undo=(),
+        persistence=Persistence.KEPT,
+        note="log in again",
+    )
 
 
 def _size(count: int) -> str:

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.agree import agreed, write_at_rail
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, set_mtu
 from railbed.probes import ip_link
 
 
@@ -42,23 +43,28 @@ def judge(port: PortView) -> Iterator[Judgement]:
             remedy=f"correct `netdev: {netdev}` in the cluster file",
         )
     elif link.mtu != wanted:
-        yield fail(expected=expected, observed=f"MTU {link.mtu}", remedy=_remedy(port, link.mtu))
+        fix = _fix(port, link.mtu)
+        remedy = "" if fix else _edit(port, link.mtu)
+        yield fail(expected=expected, observed=f"MTU {link.mtu}", fix=fix, remedy=remedy)
     else:
         yield ok(expected=expected, observed=f"MTU {link.mtu}")
 
 
-def _remedy(port: PortView, mtu: int) -> str:
-    """Set the interface where it is the odd one out; where the whole rail differs, nothing that works is lowered."""
+def _fix(port: PortView, mtu: int) -> Fix | None:
+    """Set the interface, unless that would lower what works: then the cluster file is the likelier mistake."""
     netdev, rail, wanted = port.port.netdev, port.port.rail, port.mtu
-    change = f"ip link set dev {netdev} mtu {wanted}"
-    whole_rail = agreed(port, _mtu) == mtu
-    if mtu < wanted:
-        return f"{change}, once every switch port on {rail} passes {wanted} bytes" if whole_rail else change
     others = [_mtu(peer) for peer in port.rail_ports if peer.subject != port.subject]
-    if others and all(other == wanted for other in others):
-        return change
-    known = "all ports have it" if whole_rail else "if the whole rail is meant to have it"
-    return f"{write_at_rail(port, 'mtu', mtu)}: {known}"
+    is_odd_one_out = bool(others) and all(other == wanted for other in others)
+    if mtu > wanted and not is_odd_one_out:
+        return None
+    is_whole_rail = mtu < wanted and agreed(port, _mtu) == mtu
+    condition = f"once every switch port on {rail} passes {wanted} bytes" if is_whole_rail else ""
+    return set_mtu(port.node.name, [(netdev, mtu, wanted)], condition=condition)
+
+
+def _edit(port: PortView, mtu: int) -> str:
+    reason = "all ports have it" if agreed(port, _mtu) == mtu else "if the whole rail is meant to have it"
+    return f"{write_at_rail(port, 'mtu', mtu)}: {reason}"
 
 
 def _mtu(port: PortView) -> int | None:

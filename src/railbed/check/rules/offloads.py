@@ -23,11 +23,12 @@ Linux kernel documentation, segmentation offloads; ethtool(8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ethtool_features
 
 WANTED = {
@@ -52,14 +53,17 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if not able:
         yield skip("the interface has none of these offloads")
     elif off:
-        flags = " ".join(f"{WANTED[name]} on" for name in off)
-        yield warn(
-            expected=expected,
-            observed=f"{', '.join(WANTED[name] for name in off)} off",
-            remedy=f"ethtool -K {netdev} {flags}",
-        )
+        flags = [WANTED[name] for name in off]
+        yield warn(expected=expected, observed=f"{', '.join(flags)} off", fix=_fix(port, flags))
     else:
         yield ok(expected=expected, observed="all on")
+
+
+def _fix(port: PortView, flags: Sequence[str]) -> Fix:
+    def command(state: str) -> str:
+        return f"ethtool -K {port.port.netdev} {' '.join(f'{flag} {state}' for flag in flags)}"
+
+    return Fix(device=port.node.name, apply=run(command("on")), undo=run(command("off")), persistence=Persistence.BOOT)
 
 
 CHECK = Check(

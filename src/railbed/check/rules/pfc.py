@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.agree import agreed, write_in_policy
+from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos import pfc_priorities
+from railbed.check.shared.qos import pfc_priorities, set_pfc
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
+from railbed.model.fix import Fix
 from railbed.probes import dcb_pfc, mlnx_qos
 
 
@@ -54,22 +55,17 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(
             expected=expected,
             observed=f"PFC on {named}" if seen else "PFC off",
-            remedy=_remedy(port, seen),
+            fix=_fix(port, seen),
         )
 
 
-def _remedy(port: PortView, seen: tuple[int, ...]) -> str:
+def _fix(port: PortView, seen: tuple[int, ...]) -> Fix:
     """Set the policy's priority; one that the whole rail uses in its place, or beside it, is not just turned off."""
-    netdev, wanted = port.port.netdev, port.policy.priority
-    change = f"dcb pfc set dev {netdev} prio-pfc all:off {wanted}:on"
-    others = [priority for priority in seen if priority != wanted]
+    wanted = port.policy.priority
     if wanted in seen:
-        named = " ".join(f"{priority}:off" for priority in others)
-        return f"dcb pfc set dev {netdev} prio-pfc {named}, if no other lossless traffic needs it"
-    if len(others) == 1 and agreed(port, _known_priorities) == seen:
-        edit = write_in_policy("priority", others[0])
-        return f"all ports of the rail have it: if the switch does, too, {edit}; else {change}"
-    return change
+        return set_pfc(port, seen, (wanted,), condition="if no other lossless traffic needs the others")
+    is_whole_rail = len(seen) == 1 and agreed(port, _known_priorities) == seen
+    return set_pfc(port, seen, (wanted,), alternative=follow_rail("priority", seen[0]) if is_whole_rail else "")
 
 
 def _known_priorities(port: PortView) -> tuple[int, ...] | None:

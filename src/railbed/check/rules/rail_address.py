@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import ip_addr
 
 
@@ -37,15 +38,14 @@ def judge(port: PortView) -> Iterator[Judgement]:
     found = port.read(ip_addr.PROBE).find(address)
     here = found.get(netdev)
     elsewhere = [name for name in found if name != netdev]
-    remedy = f"ip addr add {expected} dev {netdev}"
     if here is None:
         observed = f"{address} is on {some(elsewhere)}" if elsewhere else f"not on {netdev}"
-        yield fail(expected=expected, observed=observed, remedy="" if elsewhere else remedy)
+        yield fail(expected=expected, observed=observed, fix=None if elsewhere else _fix(port, add=expected))
     elif elsewhere:
         yield fail(
             expected=expected,
             observed=f"also on {some(elsewhere)}",
-            remedy=f"ip addr del {address}/{found[elsewhere[0]].prefix} dev {elsewhere[0]}",
+            fix=_fix(port, remove=f"{address}/{found[elsewhere[0]].prefix}", netdev=elsewhere[0]),
         )
     elif here.duplicate:
         yield fail(
@@ -57,10 +57,26 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(
             expected=expected,
             observed=f"{address}/{here.prefix}",
-            remedy=f"{remedy}; ip addr del {address}/{here.prefix} dev {netdev}",
+            fix=_fix(port, add=expected, remove=f"{address}/{here.prefix}"),
         )
     else:
         yield ok(expected=expected, observed=f"{address}/{here.prefix}")
+
+
+def _fix(port: PortView, *, add: str = "", remove: str = "", netdev: str = "") -> Fix:
+    """Add before removing, so that the interface is never without the address."""
+    netdev = netdev or port.port.netdev
+
+    def commands(new: str, old: str) -> list[str]:
+        return [f"ip addr {action} {value} dev {netdev}" for action, value in (("add", new), ("del", old)) if value]
+
+    return Fix(
+        device=port.node.name,
+        apply=run(*commands(add, remove)),
+        undo=run(*commands(remove, add)),
+        persistence=Persistence.NETWORK,
+        interrupts=bool(remove),
+    )
 
 
 CHECK = Check(

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.applies import rdma_devices
+from railbed.check.shared.load import load_modules
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import modules
@@ -56,11 +57,9 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     facts = node.read(modules.PROBE)
     missing = list(_missing(facts, wanted))
     if missing:
-        yield fail(
-            expected=EXPECTED, observed=f"not there: {', '.join(missing)}", remedy=f"modprobe -a {' '.join(missing)}"
-        )
+        yield fail(expected=EXPECTED, observed=f"not there: {', '.join(missing)}", fix=load_modules(node, missing))
     elif not facts.has("rdma_ucm"):
-        yield warn(expected=EXPECTED, observed="not there: rdma_ucm", remedy="modprobe rdma_ucm")
+        yield warn(expected=EXPECTED, observed="not there: rdma_ucm", fix=load_modules(node, ["rdma_ucm"]))
     else:
         yield ok(expected=EXPECTED, observed="all there")
 

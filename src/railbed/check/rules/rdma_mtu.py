@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.rdma import not_there, on_rdma_ports
 from railbed.check.site import PortView
+from railbed.model.fix import mtu_command, set_mtu
 from railbed.probes import ibv_devinfo, ip_link
 
 SIZES = (4096, 2048, 1024, 512, 256)
@@ -52,19 +53,22 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif own.active_mtu is None:
         yield unknown(expected=expected, observed="ibv_devinfo gives no active_mtu")
     elif own.active_mtu < wanted:
-        yield fail(expected=expected, observed=f"active_mtu {own.active_mtu}", remedy=_remedy(port))
+        yield _too_small(port, expected, own.active_mtu)
     else:
         yield ok(expected=expected, observed=f"active_mtu {own.active_mtu}")
 
 
-def _remedy(port: PortView) -> str:
+def _too_small(port: PortView, expected: str, active_mtu: int) -> Judgement:
     """Raise the interface's MTU; one that is large enough already is not touched."""
-    netdev = port.port.netdev
+    netdev, observed = port.port.netdev, f"active_mtu {active_mtu}"
     links = port.node.try_read(ip_link.PROBE)
     link = links.links.get(netdev) if links else None
-    if link and link.mtu >= port.mtu:
-        return f"{netdev} has MTU {link.mtu} already: look for messages of the card's driver with `dmesg`"
-    return f"ip link set dev {netdev} mtu {port.mtu}"
+    if link is None:
+        return fail(expected=expected, observed=observed, remedy=mtu_command(netdev, port.mtu))
+    if link.mtu >= port.mtu:
+        remedy = f"{netdev} has MTU {link.mtu} already: look for messages of the card's driver with `dmesg`"
+        return fail(expected=expected, observed=observed, remedy=remedy)
+    return fail(expected=expected, observed=observed, fix=set_mtu(port.node.name, [(netdev, link.mtu, port.mtu)]))
 
 
 CHECK = Check(

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
+from railbed.check.shared.setvalue import set_value
 from railbed.check.site import PortView
 from railbed.probes import roce_tos
 from railbed.probes.roce_tos import Tos
@@ -49,8 +50,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if tos.global_tclass == wanted:
         yield ok(expected=expected, observed=f"global traffic class {wanted}")
     elif tos.global_tclass is not None:
-        remedy = f"echo {wanted} > /sys/class/infiniband/{port.port.rdma}/tc/{port.port.rdma_port}/traffic_class"
-        yield warn(expected=expected, observed=f"global traffic class {tos.global_tclass}", remedy=remedy)
+        file = f"/sys/class/infiniband/{port.port.rdma}/tc/{port.port.rdma_port}/traffic_class"
+        fix = set_value(port, file, before=tos.global_tclass, after=wanted)
+        yield warn(expected=expected, observed=f"global traffic class {tos.global_tclass}", fix=fix)
     elif tos.cm_tos is None:
         folder = f"/sys/kernel/config/rdma_cm/{port.port.rdma}"
         yield unknown(
@@ -61,12 +63,10 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif tos.cm_tos == wanted:
         yield ok(expected=expected, observed=f"RDMA-CM ToS {wanted} (NCCL needs NCCL_IB_TC)")
     else:
-        yield warn(expected=expected, observed=f"RDMA-CM ToS {tos.cm_tos}", remedy=_remedy(port, wanted))
-
-
-def _remedy(port: PortView, wanted: int) -> str:
-    file = f"/sys/kernel/config/rdma_cm/{port.port.rdma}/ports/{port.port.rdma_port}/default_roce_tos"
-    return f"echo {wanted} > {file}; NCCL does not use it: export NCCL_IB_TC={wanted} too"
+        file = f"/sys/kernel/config/rdma_cm/{port.port.rdma}/ports/{port.port.rdma_port}/default_roce_tos"
+        note = f"NCCL does not use it: export NCCL_IB_TC={wanted} too"
+        fix = set_value(port, file, before=tos.cm_tos, after=wanted, note=note)
+        yield warn(expected=expected, observed=f"RDMA-CM ToS {tos.cm_tos}", fix=fix)
 
 
 CHECK = Check(

@@ -31,6 +31,7 @@ def write_at_rail(port: PortView, key: str, value: object) -> str:
     return f"write `{key}: {value}` at {port.port.rail} in the cluster file"
 
 
-def write_in_policy(key: str, value: object) -> str:
-    """Return the edit that changes the policy."""
-    return f"write `{key}: {value}` into `policy:` of the cluster file"
+def follow_rail(key: str, value: object) -> str:
+    """Return the alternative to changing every port of a rail: an edit of the policy."""
+    edit = f"write `{key}: {value}` into `policy:` of the cluster file"
+    return f"all ports of the rail have it: if the switch does, too, {edit}"

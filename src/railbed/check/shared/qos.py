@@ -1,10 +1,16 @@
-"""QoS of a port from whichever tool has it: `dcb` (any driver), else `mlnx_qos` (OFED)."""
+"""QoS of a port, read and set with the tool that works there: `dcb` (any driver), else `mlnx_qos` (OFED)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from railbed.check.site import PortView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import dcb_app, dcb_pfc, mlnx_qos
 from railbed.probes.mlnx_qos import Qos
+
+WIDTH = 8
+"""Priorities of a port."""
 
 
 def ofed_qos(port: PortView) -> Qos | None:
@@ -23,6 +29,71 @@ def pfc_priorities(port: PortView) -> tuple[int, ...] | str:
     if qos and qos.pfc is not None:
         return qos.pfc
     return _refusal(netdev, port.read(dcb_pfc.PROBE).refused)
+
+
+def set_pfc(
+    port: PortView, before: Collection[int], after: Collection[int], *, alternative: str = "", condition: str = ""
+) -> Fix:
+    """Turn PFC on for some priorities and off for all others; the mlx5 driver restarts the link for it."""
+    command = _dcb_pfc if _dcb_has(port, port.node.try_read(dcb_pfc.PROBE)) else _mlnx_pfc
+    return Fix(
+        device=port.node.name,
+        apply=run(command(port.port.netdev, after)),
+        undo=run(command(port.port.netdev, before)),
+        persistence=Persistence.BOOT,
+        interrupts=True,
+        alternative=alternative,
+        condition=condition,
+    )
+
+
+def _dcb_pfc(netdev: str, priorities: Collection[int]) -> str:
+    on = "".join(f" {priority}:on" for priority in sorted(priorities))
+    return f"dcb pfc set dev {netdev} prio-pfc all:off{on}"
+
+
+def _mlnx_pfc(netdev: str, priorities: Collection[int]) -> str:
+    return f"mlnx_qos -i {netdev} --pfc {','.join(str(int(priority in priorities)) for priority in range(WIDTH))}"
+
+
+def set_dscp(port: PortView, before: Iterable[int], *, alternative: str = "") -> Fix:
+    """Map the policy's DSCP to the policy's priority, instead of to those it is mapped to."""
+    netdev, dscp, priority = port.port.netdev, port.policy.dscp, port.policy.priority
+    earlier = sorted(before)
+    if _dcb_has(port, port.node.try_read(dcb_app.PROBE)):
+        apply = f"dcb app replace dev {netdev} dscp-prio {dscp}:{priority}"
+        pairs = " ".join(f"{dscp}:{number}" for number in earlier)
+        replace, delete = f"replace dev {netdev} dscp-prio {pairs}", f"del dev {netdev} dscp-prio {dscp}:{priority}"
+        undo, needs_trust = f"dcb app {replace if earlier else delete}", False
+    else:
+        command, qos = f"mlnx_qos -i {netdev} --dscp2prio", ofed_qos(port)
+        apply, needs_trust = f"{command} set,{dscp},{priority}", qos is not None and qos.trust != "dscp"
+        undo = f"{command} set,{dscp},{earlier[0]}" if earlier else f"{command} del,{dscp},{priority}"
+    return Fix(
+        device=port.node.name,
+        apply=run(apply),
+        undo=run(undo),
+        persistence=Persistence.BOOT,
+        interrupts=not earlier,
+        after=("dscp_trust",) if needs_trust else (),
+        alternative=alternative,
+    )
+
+
+def trust_dscp(port: PortView, before: str | None) -> Fix:
+    """Make the card trust DSCP: with OFED's tool, else by the entry with which the inbox driver changes its trust."""
+    netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
+    if before is None:
+        # As `set_dscp` does it, so that the fixes of both rules are one.
+        apply, undo = (f"dcb app {action} dev {netdev} dscp-prio {pair}" for action in ("replace", "del"))
+    else:
+        apply, undo = (f"mlnx_qos -i {netdev} --trust {state}" for state in ("dscp", before))
+    return Fix(device=port.node.name, apply=run(apply), undo=run(undo), persistence=Persistence.BOOT, interrupts=True)
+
+
+def _dcb_has(port: PortView, facts: dcb_pfc.DcbPfc | dcb_app.DcbApp | None) -> bool:
+    """Whether `dcb` is installed and shows the object for this interface."""
+    return facts is not None and port.port.netdev in facts.interfaces
 
 
 def dscp_priorities(port: PortView) -> dict[int, tuple[int, ...]] | str:

@@ -1,0 +1,122 @@
+"""A fix: a change of one device as data, so that what people read, what is applied and what is undone are the same.
+
+A rule builds a fix from the facts it judged. The remedy of its finding is the text of the fix, and whatever changes
+devices (an experiment, `configure`) runs its steps through `fleet.change`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """A shell command, run as root."""
+
+    command: str
+    step: Literal["run"] = "run"
+
+    def __str__(self) -> str:
+        return self.command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStep:
+    """The contents of a file; with None it is removed. It needs no undo: a copy of what was there is taken first."""
+
+    path: str
+    content: str | None
+    step: Literal["file"] = "file"
+
+    def __str__(self) -> str:
+        if self.content is None:
+            return f"rm {shlex.quote(self.path)}"
+        lines = self.content.splitlines()
+        if len(lines) > 3:
+            return f"write {len(lines)} lines to {self.path}"
+        return f"printf '%s\\n' {shlex.join(lines)} > {shlex.quote(self.path)}"
+
+
+Step = RunStep | FileStep
+
+
+class Persistence(StrEnum):
+    """What becomes of a fix when the device reboots."""
+
+    KEPT = "kept"
+    """It is still there: files, names, package states."""
+    BOOT = "boot"
+    """The kernel or the card forgets it: something has to apply it again at every boot."""
+    NETWORK = "network"
+    """The kernel forgets it; it belongs in the network configuration (netplan, ifupdown, systemd-networkd)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """A change of one device that repairs a finding."""
+
+    device: str
+    apply: tuple[Step, ...]
+    """In this order; the first that fails ends it."""
+    undo: tuple[Step, ...]
+    """Restores what was observed, in this order; all are tried. Files are restored from copies and not listed."""
+    persistence: Persistence
+    interrupts: bool = False
+    """Traffic of the device may stop for a moment."""
+    after: tuple[str, ...] = ()
+    """Rules whose fixes on the same device come first."""
+    alternative: str = ""
+    """What to do instead if the cluster file is wrong rather than the device: a person decides."""
+    condition: str = ""
+    """What has to hold before it may be applied, which no device can tell: a person decides."""
+    note: str = ""
+    """What remains to be done or known."""
+
+    @property
+    def needs_decision(self) -> bool:
+        """Whether a person has to decide before it is applied."""
+        return bool(self.alternative or self.condition)
+
+    @property
+    def remedy(self) -> str:
+        """What people read."""
+        commands = "; ".join(map(str, self.apply))
+        if self.after:
+            commands = f"first the fix of {' and '.join(self.after)}, then {commands}"
+        if self.alternative:
+            commands = f"{self.alternative}; else {commands}"
+        if self.condition:
+            commands = f"{commands}, {self.condition}"
+        return f"{commands}; {self.note}" if self.note else commands
+
+
+def run(*commands: str) -> tuple[Step, ...]:
+    """Return commands as steps."""
+    return tuple(RunStep(command=command) for command in commands)
+
+
+def write_value(value: object, path: str) -> str:
+    """Return the command that writes a value to a file of the kernel (sysfs, configfs, debugfs)."""
+    return f"echo {value} > {path}"
+
+
+def set_mtu(device: str, mtus: Iterable[tuple[str, int, int]], *, condition: str = "") -> Fix:
+    """Return the fix that gives interfaces an MTU; each is its name, the MTU it has and the one it should have."""
+    links = list(mtus)
+    return Fix(
+        device=device,
+        apply=run(*(mtu_command(netdev, after) for netdev, _, after in links)),
+        undo=run(*(mtu_command(netdev, before) for netdev, before, _ in reversed(links))),
+        persistence=Persistence.NETWORK,
+        interrupts=True,
+        condition=condition,
+    )
+
+
+def mtu_command(netdev: str, mtu: int) -> str:
+    """Return the command that sets the MTU of an interface."""
+    return f"ip link set dev {shlex.quote(netdev)} mtu {mtu}"
