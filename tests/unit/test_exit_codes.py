@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from railbed.cli.discover import _conclude as conclude_discover
 from railbed.cli.tally import Conclusion, Tally, conclude, conclude_check
+from railbed.cli.verbs.discover import _conclude as conclude_discover
 from railbed.model.record import Change, Event, Finding, Record, Verdict
 
 
