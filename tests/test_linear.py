@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.bench.catalogue import all_tools
-from railbed.bench.script import unwrapped
+from railbed.bench.measure.script import unwrapped
+from railbed.bench.toolset import all_tools
 from railbed.clusterfile import loads
 from railbed.errors import RailbedError
 from railbed.launch.protocol import decode

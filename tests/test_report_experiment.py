@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from railbed.bench import experiments
-from railbed.bench.arms import Contest, Side, answer
-from railbed.bench.visits import first_visit_event
+from railbed.bench.compare.arms import Contest, Side, answer
+from railbed.bench.compare.visits import first_visit_event
 from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
 from railbed.report.blocks import Figure, Table, Value

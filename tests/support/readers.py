@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from pydantic_core import to_json
 
-from railbed.bench import baseline, experiments, suites
-from railbed.bench.catalogue import all_tools
-from railbed.bench.script import unwrapped
+from railbed.bench import experiments, suites
+from railbed.bench.judge import baseline
+from railbed.bench.measure.script import unwrapped
 from railbed.bench.tool import Tool
+from railbed.bench.toolset import all_tools
 from railbed.clusterfile import loads
 from railbed.clusterfile.difference import difference
 from railbed.errors import DeviceError, ParseError, UserError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from railbed.bench.change import guard_script
-from railbed.bench.experiment import Change
+from railbed.bench.compare.experiment import Change
 from railbed.clusterfile import loads
 from tests.support.ranks import wait_for
 

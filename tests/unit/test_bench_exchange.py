@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from railbed.bench import exchange
-from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
+from railbed.bench.measure import exchange
+from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, run_together
 from railbed.bench.tool import Call, End, Reading, Settings, Tool, Value
 from railbed.bench.tool import Test as ToolTest
 from railbed.errors import ParseError
@@ -64,7 +64,7 @@ async def run(made: Tool, *ports: int) -> list[Measured | NotMeasured]:
     targets = [Target(name=name, host="local") for name in ("one", "two")]
     async with Fleet(targets, reach_local) as fleet:
         jobs = [
-            Job(
+            Assignment(
                 tool=made,
                 call=Call(test="toy", client=End(node="one"), server=End(node="two"), port=port),
                 key=f"toy.{number}",
@@ -152,6 +152,6 @@ def test_a_latency_of_many_samples_may_take_longer_than_one_of_few() -> None:
     def longest(samples: int) -> float:
         end = End(node="one")
         call = Call(test="toy", client=end, server=end, settings=Settings(samples=samples))
-        return Job(tool=tool(tests=tests), call=call, key="toy").seconds
+        return Assignment(tool=tool(tests=tests), call=call, key="toy").seconds
 
     assert longest(5000) - longest(1000) == pytest.approx(40.0)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.bench import baseline
-from railbed.bench.arms import worded
 from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
-from railbed.bench.limits import Limit, judge_bandwidth, latency_limit, slowest
-from railbed.bench.outliers import Outlier, Sample, find_outliers
-from railbed.bench.script import unwrapped
+from railbed.bench.compare.arms import worded
+from railbed.bench.judge import baseline
+from railbed.bench.judge.limits import Limit, judge_bandwidth, latency_limit, slowest
+from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
+from railbed.bench.measure.script import unwrapped
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
 from railbed.model.statistics import (

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from railbed.bench import trials
-from railbed.bench.catalogue import tool_of
-from railbed.bench.exchange import CLOCK_TRIES, TRIES, Job, Measured, NotMeasured
-from railbed.bench.plan import Flow, Trial
-from railbed.bench.script import Told
+from railbed.bench.measure import trials
+from railbed.bench.measure.exchange import CLOCK_TRIES, TRIES, Assignment, Measured, NotMeasured
+from railbed.bench.measure.schedule import Flow, Trial
+from railbed.bench.measure.script import Told
+from railbed.bench.measure.trials import Progress, run_trials
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
 from railbed.bench.tool import Call, End, Reading, Value
-from railbed.bench.trials import Progress, run_trials
+from railbed.bench.toolset import tool_of
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet
 from railbed.model.record import Finding, Measurement, Record
@@ -28,7 +28,7 @@ async def run(
     """Run a trial whose first flow works from an attempt on; return who was asked in each attempt, and the records."""
     asked: list[list[str]] = []
 
-    async def measured_together(_: Fleet, jobs: Sequence[Job]) -> list[Measured | NotMeasured]:
+    async def measured_together(_: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:
         asked.append([job.call.client.node for job in jobs])
         value = Value(name="bandwidth", value=float(len(asked)), unit="Gb/s")
         done = Measured(reading=Reading(values=(value,)), client=Told(output=""))

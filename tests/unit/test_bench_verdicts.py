@@ -6,16 +6,16 @@ from itertools import combinations, permutations
 
 import pytest
 
-from railbed.bench.baseline import made_of
-from railbed.bench.limits import Limit
-from railbed.bench.plan import make_plan
+from railbed.bench.judge.baseline import made_of
+from railbed.bench.judge.limits import Limit
+from railbed.bench.judge.verdicts.hardware import against_hardware
+from railbed.bench.judge.verdicts.history import against_before
+from railbed.bench.judge.verdicts.latency import against_latency
+from railbed.bench.judge.verdicts.peers import against_others
+from railbed.bench.measure.schedule import make_schedule
 from railbed.bench.site import BenchSite, PortSite, site_of
 from railbed.bench.suite import Suite
 from railbed.bench.tool import End
-from railbed.bench.verdicts.before import against_before
-from railbed.bench.verdicts.hardware import against_hardware
-from railbed.bench.verdicts.latency import against_latency
-from railbed.bench.verdicts.others import against_others
 from railbed.clusterfile import loads
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known
@@ -236,7 +236,7 @@ def test_a_plan_leaves_out_what_cannot_be_measured_and_says_why() -> None:
             ]
         }
     )
-    plan = make_plan(suite, here)
+    plan = make_schedule(suite, here)
     read = [trial for trial in plan.trials if trial.step.test == "ib_read_bw"]
     assert [(flow.source.node, flow.target.node) for trial in read for flow in trial.flows] == [
         ("a", "b"),

@@ -9,9 +9,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from railbed.bench import experiments
-from railbed.bench.arms import Contest, Side, answer
-from railbed.bench.experiment import Experiment
-from railbed.bench.visits import apart_since, first_visit_event, other_cluster, read_first_visit
+from railbed.bench.compare.arms import Contest, Side, answer
+from railbed.bench.compare.experiment import Experiment
+from railbed.bench.compare.visits import apart_since, first_visit_event, other_cluster, read_first_visit
 from railbed.errors import SuiteError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Measurement, Record

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from railbed.bench.experiment import Change
+from railbed.bench.compare.experiment import Change
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from railbed.bench.account import left_out, unreachable, were_measured
-from railbed.bench.baseline import Baseline
 from railbed.bench.collective.run import collect
-from railbed.bench.plan import Plan, collective_seconds, make_plan
-from railbed.bench.secondlook import announced, doubtful_ways, second_look
-from railbed.bench.site import PROBES, BenchSite, site_of
+from railbed.bench.judge.baseline import Baseline
+from railbed.bench.judge.verdicts import all_verdicts
+from railbed.bench.measure.remeasure import announced, doubtful_ways, second_look
+from railbed.bench.measure.results import left_out, unreachable, were_measured
+from railbed.bench.measure.schedule import Schedule, collective_seconds, make_schedule
+from railbed.bench.measure.trials import Progress, run_trials
+from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
-from railbed.bench.trials import Progress, run_trials
-from railbed.bench.verdicts import all_verdicts
-from railbed.fleet import Fleet, survey
+from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class BenchRequest:
     """What was asked for."""
 
     name: str
@@ -38,20 +38,20 @@ class Order:
             yield from all_verdicts(progress.site, progress.measured, self.baseline)
 
 
-async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
+async def bench(cluster: Cluster, fleet: Fleet, request: BenchRequest) -> AsyncGenerator[Record, None]:
     """Measure a suite on a cluster."""
     facts: dict[str, DeviceFacts] = {}
     async with aclosing(read_site(cluster, fleet, facts)) as told:
         async for event in told:
             yield event
     site = site_of(cluster, facts)
-    plan = make_plan(order.suite, site)
+    plan = make_schedule(request.suite, site)
     for node, why in site.failed.items():
         yield unreachable(node, why)
-    yield _planned(order, plan)
+    yield _planned(request, plan)
     for omitted in plan.omitted:
         yield left_out(omitted)
-    progress = _begun(order, site, plan)
+    progress = _begun(request, site, plan)
     async with aclosing(_measure(fleet, plan, progress)) as records:
         async for record in records:
             yield record
@@ -62,19 +62,19 @@ async def bench(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
             if isinstance(record, Measurement):
                 progress.measured.append(record)
             yield record
-    for finding in order.judged():
+    for finding in request.judged():
         yield finding
 
 
-def _begun(order: Order, site: BenchSite, plan: Plan) -> Progress:
-    progress = Progress(site=site, first_port=order.suite.first_port)
+def _begun(request: BenchRequest, site: BenchSite, plan: Schedule) -> Progress:
+    progress = Progress(site=site, first_port=request.suite.first_port)
     progress.pace.plan((trial.step.test, trial.seconds) for trial in plan.trials)
     progress.pace.plan((step.test, collective_seconds(step)) for step in plan.collectives)
-    order.progress.append(progress)
+    request.progress.append(progress)
     return progress
 
 
-async def _measure(fleet: Fleet, plan: Plan, progress: Progress) -> AsyncGenerator[Record, None]:
+async def _measure(fleet: Fleet, plan: Schedule, progress: Progress) -> AsyncGenerator[Record, None]:
     """Run what is planned, and then once more what is slow for no reason that can be seen."""
     async with aclosing(run_trials(fleet, plan.trials, progress)) as records:
         async for record in records:
@@ -90,19 +90,8 @@ async def _measure(fleet: Fleet, plan: Plan, progress: Progress) -> AsyncGenerat
             yield record
 
 
-def _planned(order: Order, plan: Plan) -> Event:
+def _planned(request: BenchRequest, plan: Schedule) -> Event:
     trials = len(plan.trials) + len(plan.collectives)
-    data = {"suite": order.name, "trials": trials, "seconds": round(plan.seconds, 1)}
-    message = f"{order.name}: {trials} {'trial' if trials == 1 else 'trials'}, about {plan.seconds:.0f} s"
-    return Event(name="bench", subject=order.name, message=message, data=data)
-
-
-async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
-    """Read what is to be known of the ports into `facts`."""
-    names = [target.name for target in fleet.targets]
-    yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
-    async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
-        async for told in answers:
-            facts[told.device] = told
-            message = told.failure.reason if told.failure else f"{len(told.readings)} probes"
-            yield Event(name="device_read", subject=told.device, message=message, data={"ok": told.failure is None})
+    data = {"suite": request.name, "trials": trials, "seconds": round(plan.seconds, 1)}
+    message = f"{request.name}: {trials} {'trial' if trials == 1 else 'trials'}, about {plan.seconds:.0f} s"
+    return Event(name="bench", subject=request.name, message=message, data=data)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
 
-from railbed.bench.limits import Limit
+from railbed.bench.judge.limits import Limit
 from railbed.bench.tool import End
+from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
+from railbed.model.record import Event
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
 from railbed.probes.infiniband import RdmaDevice, RdmaPort
@@ -73,6 +76,17 @@ class BenchSite:
     def port(self, end: End) -> PortSite:
         """Return a port by its end."""
         return next(port for port in self.ports if port.end == end)
+
+
+async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
+    """Read what is to be known of the ports into `facts`."""
+    names = [target.name for target in fleet.targets]
+    yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
+    async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
+        async for told in answers:
+            facts[told.device] = told
+            message = told.failure.reason if told.failure else f"{len(told.readings)} probes"
+            yield Event(name="device_read", subject=told.device, message=message, data={"ok": told.failure is None})
 
 
 def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> BenchSite:

@@ -8,10 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from railbed.bench.account import MEASURED, WHY
 from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
-from railbed.bench.pace import Pace
-from railbed.bench.plan import collective_seconds
+from railbed.bench.measure.pace import Pace
+from railbed.bench.measure.results import MEASURED, WHY
+from railbed.bench.measure.schedule import collective_seconds
 from railbed.bench.suite import Step
 from railbed.errors import DeviceError, OnlyRecorded
 from railbed.fleet import Fleet

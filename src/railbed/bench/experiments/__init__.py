@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from railbed.bench.experiment import Experiment
+from railbed.bench.compare.experiment import Experiment
 from railbed.errors import SuiteError
 from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind

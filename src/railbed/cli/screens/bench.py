@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from railbed.bench.arms import DIFFERENCE
+from railbed.bench.compare.arms import DIFFERENCE
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.text import STYLES, WIDE, TextScreen

@@ -13,11 +13,12 @@ from pydantic_core import to_json
 from rich.table import Table
 from rich.text import Text
 
-from railbed.bench import baseline, experiments, suites
-from railbed.bench.catalogue import COLLECTIVES, tool_of
-from railbed.bench.run import Order, bench
-from railbed.bench.versus import Ongoing, compare_arms
-from railbed.bench.visits import read_first_visit
+from railbed.bench import experiments, suites
+from railbed.bench.compare.run import Ongoing, compare_arms
+from railbed.bench.compare.visits import read_first_visit
+from railbed.bench.judge import baseline
+from railbed.bench.run import BenchRequest, bench
+from railbed.bench.toolset import COLLECTIVES, tool_of
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import DEVICE, OK
 from railbed.cli.options import (
@@ -84,7 +85,7 @@ def bench_command(
     kept = baseline.path_beside(cluster or DEFAULT_CLUSTER)
     first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
     question = first.experiment if first else experiments.load(experiment) if experiment is not None else None
-    order = Order(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
+    request = BenchRequest(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
 
     ongoing = Ongoing()
@@ -93,11 +94,11 @@ def bench_command(
         if question is not None:
             name = first.name if first else experiment or ""
             return compare_arms(site, fleet, question, name, first, ongoing=ongoing)
-        return bench(site, fleet, order)
+        return bench(site, fleet, request)
 
     noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
-    closing = order.judged if question is None else ongoing.judged
+    closing = request.judged if question is None else ongoing.judged
     code = perform("bench", site, options, work, decide=_conclude, screen=screen, beside=noted.beside, closing=closing)
     if save and noted.measured:
         _save(kept, noted, site.name)

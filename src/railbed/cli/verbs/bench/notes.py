@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from railbed.bench.visits import FIRST_VISIT
+from railbed.bench.compare.visits import FIRST_VISIT
 from railbed.cli.hints import cluster_option
 from railbed.model.record import Event, Measurement, Record
 

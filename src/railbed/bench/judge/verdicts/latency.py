@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from railbed.bench import baseline as before
-from railbed.bench.limits import YOUNG, latency_limit
+from railbed.bench.judge import baseline as before
+from railbed.bench.judge.limits import YOUNG, latency_limit
+from railbed.bench.judge.verdicts.finding import finding
 from railbed.bench.site import BenchSite
-from railbed.bench.verdicts.finding import finding
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median

@@ -7,8 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from railbed.bench.plan import Plan, make_plan
-from railbed.bench.secondlook import announced, doubtful_ways, second_look
+from railbed.bench.measure.remeasure import announced, doubtful_ways, second_look
+from railbed.bench.measure.schedule import Schedule, make_schedule
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
 from railbed.bench.tool import End
@@ -27,14 +27,14 @@ CLUSTER = loads(
 WAYS = tuple(permutations(NODES, 2))
 
 
-def plan(repeats: int = 1) -> Plan:
+def plan(repeats: int = 1) -> Schedule:
     ports = tuple(PortSite(end=End(node=name, rail="r0", netdev="e0")) for name in NODES)
     site = BenchSite(cluster=CLUSTER, ports=ports, failed={}, used={}, gpus={})
     step = Step.model_validate({"test": "iperf3", "pattern": "matrix", "direction": "each", "repeats": repeats})
-    return make_plan(Suite(steps=(step,)), site)
+    return make_schedule(Suite(steps=(step,)), site)
 
 
-def measured(plan: Plan, slow: Mapping[tuple[str, str], float]) -> list[Measurement]:
+def measured(plan: Schedule, slow: Mapping[tuple[str, str], float]) -> list[Measurement]:
     found = []
     for trial in plan.trials:
         (flow,) = trial.flows

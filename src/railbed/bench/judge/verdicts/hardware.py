@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from railbed.bench.limits import Limit, judge_bandwidth, slowest
+from railbed.bench.judge.limits import Limit, judge_bandwidth, slowest
+from railbed.bench.judge.verdicts.finding import finding
+from railbed.bench.judge.verdicts.paths import both_added_up, how, is_both
 from railbed.bench.site import BenchSite
-from railbed.bench.verdicts.finding import finding
-from railbed.bench.verdicts.ways import both_added_up, how, is_both
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.bench.baseline import Baseline
+from railbed.bench.judge.baseline import Baseline
+from railbed.bench.judge.verdicts.hardware import against_hardware
+from railbed.bench.judge.verdicts.history import against_before
+from railbed.bench.judge.verdicts.latency import against_latency
+from railbed.bench.judge.verdicts.peers import against_others
 from railbed.bench.site import BenchSite
-from railbed.bench.verdicts.before import against_before
-from railbed.bench.verdicts.hardware import against_hardware
-from railbed.bench.verdicts.latency import against_latency
-from railbed.bench.verdicts.others import against_others
 from railbed.model.record import Finding, Measurement
 
 

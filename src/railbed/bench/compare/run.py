@@ -6,16 +6,15 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from railbed.bench.account import left_out, not_undone, unreachable, were_measured
-from railbed.bench.arms import TOO_FEW, Contest, Side, answer, labelled, summed, unanswered
 from railbed.bench.change import NotUndone, changed
-from railbed.bench.experiment import Arm, Comparison, Experiment
-from railbed.bench.plan import make_plan
-from railbed.bench.run import read_site
-from railbed.bench.site import BenchSite, site_of
+from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, labelled, summed, unanswered
+from railbed.bench.compare.experiment import Arm, Comparison, Experiment
+from railbed.bench.compare.visits import FirstVisit, apart_since, first_visit_event
+from railbed.bench.measure.results import left_out, not_undone, unreachable, were_measured
+from railbed.bench.measure.schedule import make_schedule
+from railbed.bench.measure.trials import Progress, run_trials
+from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Step, Suite
-from railbed.bench.trials import Progress, run_trials
-from railbed.bench.visits import FirstVisit, apart_since, first_visit_event
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
@@ -81,7 +80,7 @@ def _contest(
     """Lay out what of a comparison is measured in this visit; what was measured in the first is taken from there."""
 
     def side(arm: Arm, step: Step, *, now: bool) -> Side:
-        plan = make_plan(Suite(steps=(step.model_copy(update={"repeats": 1}),)), site) if now else None
+        plan = make_schedule(Suite(steps=(step.model_copy(update={"repeats": 1}),)), site) if now else None
         return Side(arm=arm, step=step, plan=plan)
 
     a = side(experiment.a, comparison.a, now=first is None)

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from railbed import clusterfile
-from railbed.bench.arms import ARM_VALUE, Contest
-from railbed.bench.experiment import Experiment
+from railbed.bench.compare.arms import ARM_VALUE, Contest
+from railbed.bench.compare.experiment import Experiment
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Measurement

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from railbed.bench.account import measurements, not_measured, subject_of, unreachable
 from railbed.bench.change import NotUndone
-from railbed.bench.exchange import Job, Measured, NotMeasured, run_together
-from railbed.bench.pace import Pace
-from railbed.bench.plan import Flow, Trial, free_ports
+from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, run_together
+from railbed.bench.measure.pace import Pace
+from railbed.bench.measure.results import measurements, not_measured, subject_of, unreachable
+from railbed.bench.measure.schedule import Flow, Trial, free_ports
 from railbed.bench.site import BenchSite
 from railbed.fleet import Fleet
 from railbed.model.record import Event, Measurement, Record
@@ -102,13 +102,13 @@ def _shares_a_node(flows: Sequence[Flow]) -> bool:
     return len(nodes) > len(set(nodes))
 
 
-def _jobs(trial: Trial, flows: list[Flow], progress: Progress, attempt: int) -> list[Job]:
+def _jobs(trial: Trial, flows: list[Flow], progress: Progress, attempt: int) -> list[Assignment]:
     used = [progress.site.used.get(flow.call.server.node, frozenset()) for flow in flows]
     ports = free_ports(progress.first_port, len(flows), used, progress.ports_given)
     progress.ports_given += len(flows)
     again = f".{attempt + 1}" if attempt else ""
     return [
-        Job(
+        Assignment(
             tool=trial.tool,
             call=replace(flow.call, port=port),
             key=f"{trial.number:04d}.{trial.step.test}.{number}{again}",

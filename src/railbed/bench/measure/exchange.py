@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from railbed.bench.script import Told, unwrapped, wrapped
+from railbed.bench.measure.script import Told, unwrapped, wrapped
 from railbed.bench.tool import Call, End, Reading, Tool
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet import Fleet
@@ -37,7 +37,7 @@ NOTHING = "measured nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Assignment:
     """One call, with the tool that does it and the name that its outputs are kept under."""
 
     tool: Tool
@@ -90,7 +90,7 @@ class NotMeasured:
         return self.tries > 1
 
 
-async def run_together(fleet: Fleet, jobs: Sequence[Job]) -> list[Measured | NotMeasured]:
+async def run_together(fleet: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:
     """Run jobs at the same time: all servers listen before the first client starts. Nothing is left running."""
     servers = [_Server(fleet, job) for job in jobs]
     try:
@@ -105,7 +105,7 @@ async def run_together(fleet: Fleet, jobs: Sequence[Job]) -> list[Measured | Not
 class _Server:
     """The side that waits, and the client that comes to it."""
 
-    def __init__(self, fleet: Fleet, job: Job) -> None:
+    def __init__(self, fleet: Fleet, job: Assignment) -> None:
         self._fleet = fleet
         self._job = job
         self._task: asyncio.Task[Output] | None = None
@@ -200,7 +200,7 @@ class _Server:
         return unwrapped(self._task.result().text)
 
 
-async def _understood_in_time(job: Job, output: Output) -> tuple[Reading, Told] | NotMeasured:
+async def _understood_in_time(job: Assignment, output: Output) -> tuple[Reading, Told] | NotMeasured:
     """Return the values, or why there are none; reading them takes no longer than measuring them might have."""
     async with Worker({job.tool.name: partial(understood, job)}) as worker:
         (result,) = await worker.run([WorkerCall(name=job.tool.name, argument=output, seconds=job.seconds)])
@@ -211,7 +211,7 @@ async def _understood_in_time(job: Job, output: Output) -> tuple[Reading, Told] 
     return outcome
 
 
-def understood(job: Job, output: Output) -> tuple[Reading, Told] | NotMeasured:
+def understood(job: Assignment, output: Output) -> tuple[Reading, Told] | NotMeasured:
     """Return the values in what a client printed, or why there are none."""
     if output.exit is None or output.exit == NOT_FOUND:
         return _refused(job, job.call.client, output)
@@ -225,13 +225,13 @@ def understood(job: Job, output: Output) -> tuple[Reading, Told] | NotMeasured:
     return (reading, told) if output.exit == 0 else _refused(job, job.call.client, output)
 
 
-def _client_command(job: Job) -> Command:
+def _client_command(job: Assignment) -> Command:
     version = job.tool.version(job.call.test) if job.tool.version else ""
     script = wrapped(job.tool.client(job.call), job.call.client, version=version)
     return Command(key=f"{job.key}.client", script=script, timeout=job.seconds, tool=job.program)
 
 
-def _await_listening(job: Job) -> str:
+def _await_listening(job: Assignment) -> str:
     """Return a script that ends when somebody listens on the port, by the kernel's own table."""
     kind = job.tool.listens(job.call.test)
     line = f":{job.call.port:04X} [0-9A-F]+:[0-9A-F]+ {LISTENING[kind]} "
@@ -240,7 +240,7 @@ def _await_listening(job: Job) -> str:
     return f"{end}; until {look}; do [ $(date +%s) -lt $end ] || exit 1; sleep 0.05; done"
 
 
-def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
+def _refused(job: Assignment, end: End, output: Output, said: str = "") -> NotMeasured:
     """Return why a program did not do its work."""
     if output.exit == NOT_FOUND:
         return NotMeasured(
@@ -264,7 +264,7 @@ def _refused(job: Job, end: End, output: Output, said: str = "") -> NotMeasured:
     )
 
 
-def _passing(job: Job, said: str) -> tuple[int, str, str]:
+def _passing(job: Assignment, said: str) -> tuple[int, str, str]:
     """Return how often to try what may pass, what is wrong where the tool's own words do not tell, and a remedy."""
     if any(word in said for word in IN_USE):
         remedy = f"something there listens on port {job.call.port}: another `first_port` in a suite file"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from railbed.bench.baseline import higher_is_better
-from railbed.bench.experiment import Arm, Comparison
-from railbed.bench.plan import Plan, Trial
+from railbed.bench.compare.experiment import Arm, Comparison
+from railbed.bench.judge.baseline import higher_is_better
+from railbed.bench.measure.schedule import Schedule, Trial
 from railbed.bench.suite import Step
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Record, Verdict
@@ -29,7 +29,7 @@ class Side:
 
     arm: Arm
     step: Step
-    plan: Plan | None = None
+    plan: Schedule | None = None
     """None where it is measured in another visit."""
     values: dict[int, Measurement] = field(default_factory=dict)
     """Its number for each repeat."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from railbed.bench.catalogue import tool_of
-from railbed.bench.pattern import Pair, rounds_of
+from railbed.bench.measure.pattern import Pair, rounds_of
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
 from railbed.bench.tool import Call, End, Settings, Tool
+from railbed.bench.toolset import tool_of
 from railbed.model.record import Verdict
 
 COLLECTIVE_SECONDS = 20.0
@@ -54,7 +54,7 @@ class Omitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Schedule:
     """Everything that will be measured."""
 
     trials: tuple[Trial, ...]
@@ -72,7 +72,7 @@ def collective_seconds(step: Step) -> float:
     return COLLECTIVE_SECONDS + step.seconds * max(1, len(step.sizes))
 
 
-def make_plan(suite: Suite, site: BenchSite) -> Plan:
+def make_schedule(suite: Suite, site: BenchSite) -> Schedule:
     """Lay out a suite on a site."""
     omitted: list[Omitted] = []
     trials: list[Trial] = []
@@ -91,7 +91,7 @@ def make_plan(suite: Suite, site: BenchSite) -> Plan:
         Trial(number=number, step=one.step, tool=one.tool, flows=one.flows, repeat=one.repeat)
         for number, one in enumerate(trials, 1)
     )
-    return Plan(trials=numbered, collectives=collectives, omitted=tuple(dict.fromkeys(omitted)))
+    return Schedule(trials=numbered, collectives=collectives, omitted=tuple(dict.fromkeys(omitted)))
 
 
 def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:

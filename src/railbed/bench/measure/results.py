@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from railbed.bench.exchange import Measured, NotMeasured
-from railbed.bench.plan import Flow, Omitted, Trial
+from railbed.bench.measure.exchange import Measured, NotMeasured
+from railbed.bench.measure.schedule import Flow, Omitted, Trial
 from railbed.model.record import Finding, Measurement, Verdict
 
 MEASURED = "bench_measured"

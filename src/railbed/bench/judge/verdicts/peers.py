@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from railbed.bench import baseline as before
-from railbed.bench.outliers import Outlier, Sample, find_outliers
+from railbed.bench.judge import baseline as before
+from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
+from railbed.bench.judge.verdicts.finding import finding
+from railbed.bench.judge.verdicts.paths import both_added_up, how, is_both
 from railbed.bench.site import BenchSite
-from railbed.bench.verdicts.finding import finding
-from railbed.bench.verdicts.ways import both_added_up, how, is_both
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median

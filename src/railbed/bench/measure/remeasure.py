@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from railbed.bench.outliers import Outlier, Sample
-from railbed.bench.plan import Plan, Trial
-from railbed.bench.verdicts.others import alike_ways
+from railbed.bench.judge.outliers import Outlier, Sample
+from railbed.bench.judge.verdicts.peers import alike_ways
+from railbed.bench.measure.schedule import Schedule, Trial
 from railbed.model.record import Event, Measurement
 
 ENOUGH = 3
@@ -32,7 +32,7 @@ def _rests_on_little(outlier: Outlier) -> bool:
     return len({trial for sample in outlier.samples for trial in sample.trials}) < MANY
 
 
-def second_look(plan: Plan, doubtful: Sequence[Sample]) -> list[Trial]:
+def second_look(plan: Schedule, doubtful: Sequence[Sample]) -> list[Trial]:
     """Return the trials that measured them, as often as is missing to be sure, and those of one way not in a row."""
     asked = {number for sample in doubtful for number in sample.trials}
     missing = [

@@ -1,0 +1,7 @@
+"""Compare two arms of an experiment, and report the difference with its confidence interval.
+
+experiment  the experiment file
+run         measure the arms in turns, or one arm per visit
+arms        the numbers of each arm, and their difference
+visits      what the first of two visits saves for the second
+"""
