@@ -251,10 +251,10 @@ def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str
     assert [one["labels"]["repeat"] for one in measured] == [1, 1, 1, 2, 3]
     assert len({one["labels"]["trial"] for one in measured}) == 5
     (told,) = [one["message"] for one in done.records if one.get("name") == "second_look"]
-    assert told.startswith("n1 > n2 on rail0 lags behind the others: a second look, about ")
+    assert told.startswith("n1 > n2 on rail0 lags behind the others: measuring again, about ")
     if verdict == "warn":
         assert judged["subject"] == "n1/lo > n2"
-        assert judged["observed"].endswith("in one way, the middle of 3 measurements")
+        assert judged["observed"].endswith("on one path, the median of 3 measurements")
     (run,) = (tmp_path / "runs").iterdir()
     again = railbed(tmp_path, "bench", "suite.yaml", "--json", "--replay", run)
     assert measures(again.records) == measures(done.records)
@@ -277,7 +277,7 @@ def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers,
     done = railbed(tmp_path, "bench", "suite.yaml", "--json")
     failed = [one for one in done.findings if one["verdict"] == "fail"]
     assert [one["subject"] for one in failed] == ["n1", "n2"]
-    assert all("/etc/hostname is no folder" in one["observed"] for one in failed)
+    assert all("/etc/hostname is not a folder" in one["observed"] for one in failed)
     assert done.code == 1
     assert len({json.loads(one[2])["pair"] for one in measures(done.records)}) == 1
 
@@ -415,7 +415,7 @@ def test_a_change_that_cannot_be_undone_is_a_finding_and_ends_the_experiment(two
     assert [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"] == ["changed"]
     answers = [one["observed"] for one in done.findings if one["check"] == "bench_difference"]
     assert answers[0].startswith("too few repeats")
-    assert answers[1].startswith("not measured, since the change of an arm was not seen undone: n2: ")
+    assert answers[1].startswith("not measured: the change of an arm was not seen undone: n2: ")
 
 
 def test_ctrl_c_does_not_hide_that_a_change_is_still_there(two: Servers, tmp_path: Path) -> None:
@@ -437,7 +437,7 @@ def test_ctrl_c_does_not_hide_that_a_change_is_still_there(two: Servers, tmp_pat
         ("steps: [{test: ib_wriet_bw}]", "did you mean ib_write_bw?"),
         ("steps: [{test: ping, sizes: [2T]}]", "expected a size such as 8, 64K or 1G"),
         ("steps: [{test: ping, duration: 4}]", "did you mean seconds?"),
-        ("steps: [{test: iperf3, memory: gpu}]", "memory: gpu is for the tests of perftest"),
+        ("steps: [{test: iperf3, memory: gpu}]", "memory: gpu works only with the perftest tests"),
     ],
 )
 def test_a_suite_file_is_refused_with_line_and_key(tmp_path: Path, text: str, sentence: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.bench.measure.script import unwrapped
+from railbed.bench.measure.script import unwrap
 from railbed.bench.toolset import all_tools
 from railbed.clusterfile import loads
 from railbed.errors import RailbedError
@@ -83,7 +83,7 @@ def readers() -> dict[str, tuple[Callable[[str], object], list[str]]]:
     for name, tool in all_tools().items():
 
         def parse(text: str, tool_parse: Callable[[str], object] = tool.parse) -> object:
-            return tool_parse(unwrapped(text).output)
+            return tool_parse(unwrap(text).output)
 
         found[f"tool {name}"] = (parse, texts(CASES / "tools" / name))
     found["scrub"] = (lambda text: scrub(text.encode()), SECRETS)

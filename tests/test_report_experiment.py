@@ -38,7 +38,7 @@ def compared(number: int, a: Sequence[float], b: Sequence[float], *, name: str =
     sides = [Side(arm=question.a, step=one.a), Side(arm=question.b, step=one.b)]
     contest = Contest(number=number, comparison=one, a=sides[0], b=sides[1])
     told: list[Record] = [
-        contest.keep(side, at, value)
+        contest.add(side, at, value)
         for side, values in zip(sides, (a, b), strict=True)
         for at, value in enumerate(values, 1)
     ]
@@ -82,7 +82,7 @@ def test_a_first_visit_says_what_is_to_be_done() -> None:
     arms = [one for one in compared(1, (1.0, 1.1, 1.2), (), name="direct-vs-switch") if isinstance(one, Measurement)]
     run = plain_run([*arms, first_visit_event("direct-vs-switch", question, [])], verb="bench")
     document = describe(read(run))
-    assert "the first of two visits: direct is measured; now plug the rails' cables" in document.sentence
+    assert "the first of two visits: measured direct; now plug the rail cables" in document.sentence
     assert document.figures == 1
     assert f"<code>railbed bench --second-visit {run.name}</code>" in as_html(document)
 

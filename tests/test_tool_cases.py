@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_core import to_json, to_jsonable_python
 
-from railbed.bench.measure.script import unwrapped
+from railbed.bench.measure.script import unwrap
 from railbed.bench.toolset import all_tools
 from railbed.errors import ParseError
 
@@ -33,7 +33,7 @@ def read(path: Path) -> str:
 def test_case(path: Path, update: bool) -> None:
     tool = all_tools()[path.parent.name]
     try:
-        reading = tool.parse(unwrapped(read(path)).output)
+        reading = tool.parse(unwrap(read(path)).output)
         seen = to_jsonable_python(reading)
         seen["samples"] = len(reading.samples)
     except ParseError as error:
@@ -63,7 +63,7 @@ def test_any_text_is_understood_or_refused(name: str) -> None:
         length = data.draw(st.integers(0, 40))
         splice = data.draw(st.one_of(st.sampled_from(SPLICES), st.text(max_size=20)))
         with contextlib.suppress(ParseError):
-            reading = all_tools()[name].parse(unwrapped(text[:at] + splice + text[at + length :]).output)
+            reading = all_tools()[name].parse(unwrap(text[:at] + splice + text[at + length :]).output)
             assert reading.values
             assert b"NaN" not in to_json(reading.values)
 

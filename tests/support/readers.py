@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from railbed.bench import experiments, suites
 from railbed.bench.judge import baseline
-from railbed.bench.measure.script import unwrapped
+from railbed.bench.measure.script import unwrap
 from railbed.bench.tool import Tool
 from railbed.bench.toolset import all_tools
 from railbed.clusterfile import loads
@@ -96,7 +96,7 @@ def _probes() -> Iterator[Reader]:
 def _tools() -> Iterator[Reader]:
     def read(tool: Tool, text: str) -> None:
         with suppress(ParseError):
-            to_json(tool.parse(unwrapped(_received(text)).output))
+            to_json(tool.parse(unwrap(_received(text)).output))
 
     for name, tool in all_tools().items():
         yield Reader(

@@ -9,7 +9,7 @@ from tests.unit.test_progress import Clock
 def paced(*trials: tuple[str, float]) -> tuple[Pace, Clock]:
     clock = Clock()
     pace = Pace(clock)
-    pace.plan(trials)
+    pace.expect(trials)
     return pace, clock
 
 
@@ -42,7 +42,7 @@ def test_a_second_look_adds_to_what_is_left() -> None:
     pace, clock = paced(("bw", 2.0))
     pace.begin("bw", 2.0)
     clock.now = 2.0
-    pace.plan([("bw", 2.0), ("bw", 2.0)])
+    pace.expect([("bw", 2.0), ("bw", 2.0)])
     told = pace.begin("bw", 2.0)
     assert (told["done"], told["total"], told["left"]) == (1, 3, 4.0)
 

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from railbed.bench.measure.remeasure import announced, doubtful_ways, second_look
+from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
 from railbed.bench.measure.schedule import Schedule, make_schedule
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
@@ -48,19 +48,21 @@ def measured(plan: Schedule, slow: Mapping[tuple[str, str], float]) -> list[Meas
 def test_a_single_way_is_measured_until_there_are_three() -> None:
     for repeats in (1, 2):
         laid = plan(repeats)
-        doubtful = doubtful_ways(measured(laid, {("b", "d"): 4.0}))
+        doubtful = doubtful_paths(measured(laid, {("b", "d"): 4.0}))
         assert [(one.source, one.target, len(one.trials)) for one in doubtful] == [("b", "d", repeats)]
-        again = second_look(laid, doubtful)
+        again = extra_trials(laid, doubtful)
         assert [one.repeat for one in again] == list(range(repeats + 1, 4))
         assert [one.number for one in again] == [len(laid.trials) + 1 + at for at in range(3 - repeats)]
         assert {(one.flows[0].source.node, one.flows[0].target.node) for one in again} == {("b", "d")}
-        assert announced(doubtful, again).message.startswith("b > d on r0 lags behind the others: a second look, about")
+        assert remeasure_event(doubtful, again).message.startswith(
+            "b > d on r0 lags behind the others: measuring again, about"
+        )
 
 
 def test_what_three_ways_say_of_a_port_is_asked_again_in_turns() -> None:
     laid = plan()
     slow = {way: 4.0 for way in WAYS if way[1] == "c"}
-    again = second_look(laid, doubtful_ways(measured(laid, slow)))
+    again = extra_trials(laid, doubtful_paths(measured(laid, slow)))
     ways = [(one.flows[0].source.node, one.flows[0].target.node) for one in again]
     assert ways == [*slow, *slow]
     assert [one.repeat for one in again] == [2, 2, 2, 3, 3, 3]
@@ -77,7 +79,7 @@ def test_what_three_ways_say_of_a_port_is_asked_again_in_turns() -> None:
 )
 def test_what_is_sure_is_not_measured_again(repeats: int, slow: dict[tuple[str, str], float]) -> None:
     laid = plan(repeats)
-    assert second_look(laid, doubtful_ways(measured(laid, slow))) == []
+    assert extra_trials(laid, doubtful_paths(measured(laid, slow))) == []
 
 
 def test_many_single_ways_are_not_a_moment() -> None:
@@ -85,4 +87,4 @@ def test_many_single_ways_are_not_a_moment() -> None:
     slow = {way: 4.0 for way in WAYS if (ord(way[0]) - ord(way[1])) % 4 != 1}
     assert len(slow) == 8
     laid = plan()
-    assert second_look(laid, doubtful_ways(measured(laid, slow))) == []
+    assert extra_trials(laid, doubtful_paths(measured(laid, slow))) == []

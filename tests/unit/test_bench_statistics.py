@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
-from railbed.bench.compare.arms import worded
+from railbed.bench.compare.arms import describe
 from railbed.bench.judge import baseline
 from railbed.bench.judge.limits import Limit, judge_bandwidth, latency_limit, slowest
 from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
-from railbed.bench.measure.script import unwrapped
+from railbed.bench.measure.script import unwrap
 from railbed.errors import UsageError
 from railbed.model.record import Measurement, Verdict
 from railbed.model.statistics import (
@@ -164,7 +164,10 @@ def test_the_slowest_part_bounds_and_is_named() -> None:
         Verdict.FAIL,
     ]
     assert slowest([]) is None
-    assert (latency_limit(direct=True, whole=False), latency_limit(direct=True, whole=True)) == (2.5, 4.5)
+    assert (latency_limit(direct=True, full_round_trip=False), latency_limit(direct=True, full_round_trip=True)) == (
+        2.5,
+        4.5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,12 +211,14 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = baseline.path_beside(tmp_path / "cluster.yaml")
     assert path.name == "cluster.baseline.json"
     assert baseline.read(path) is None
-    made = baseline.made_of([measured(10), measured(10.2), measured(3, stat="p99")], cluster="c", run="r", saved=1.0)
+    made = baseline.make_baseline(
+        [measured(10), measured(10.2), measured(3, stat="p99")], cluster="c", run="r", saved=1.0
+    )
     baseline.write(path, made)
     assert baseline.read(path) == made
-    assert [kept.count for kept in made.measures.values()] == [2]
+    assert [saved.count for saved in made.measures.values()] == [2]
     path.write_text("{}")
-    with pytest.raises(UsageError, match="is no baseline"):
+    with pytest.raises(UsageError, match="is not a baseline"):
         baseline.read(path)
 
 
@@ -229,14 +234,14 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
     ],
 )
 def test_worse_than_before_is_told_in_the_direction_that_is_bad(name: str, now: float, verdict: Verdict) -> None:
-    kept = baseline.Kept(middle=10.0, spread=0.0, count=1, unit="")
-    assert baseline.compared([measured(now, name)], kept)[0] is verdict
+    kept = baseline.Saved(middle=10.0, spread=0.0, count=1, unit="")
+    assert baseline.compare([measured(now, name)], kept)[0] is verdict
 
 
 def test_what_lies_in_the_noise_of_the_baseline_is_as_before() -> None:
-    kept = baseline.Kept(middle=10.0, spread=1.0, count=5, unit="")
-    assert baseline.compared([measured(8.0)], kept)[0] is Verdict.OK
-    assert baseline.compared([measured(6.5)], kept)[0] is Verdict.FAIL
+    kept = baseline.Saved(middle=10.0, spread=1.0, count=5, unit="")
+    assert baseline.compare([measured(8.0)], kept)[0] is Verdict.OK
+    assert baseline.compare([measured(6.5)], kept)[0] is Verdict.FAIL
 
 
 def test_the_shell_around_a_tool_tells_version_processor_time_and_where_it_ran() -> None:
@@ -244,11 +249,11 @@ def test_the_shell_around_a_tool_tells_version_processor_time_and_where_it_ran()
         "==> about <==\npinned 0-3\nversion Version: 6.06\nticks 100\ncpu  10 0 20 1000 0 0 5 0 0 0\n"
         "==> output <==\nthe tool's\nown words\n\n==> after <==\ncpu  60 0 120 1200 0 0 15 0 0 0\n"
     )
-    told = unwrapped(text)
+    told = unwrap(text)
     assert told.output == "the tool's\nown words"
     assert (told.version, told.pinned, told.cpu_seconds) == ("Version: 6.06", "0-3", 1.6)
-    assert unwrapped("just words").output == "just words"
-    assert unwrapped("==> about <==\nticks x\n==> output <==\no\n").cpu_seconds is None
+    assert unwrap("just words").output == "just words"
+    assert unwrap("==> about <==\nticks x\n==> output <==\no\n").cpu_seconds is None
 
 
 @pytest.mark.parametrize(
@@ -282,14 +287,14 @@ def test_a_shift_is_found_and_turning_the_arms_turns_the_sign(values: list[float
 
 def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
     seen = paired_difference([10, 10.1, 9.9, 10], [5, 5.1, 5, 4.9])
-    assert "TCP is worse by 50.0 %" in worded(seen, "RDMA", "TCP", "bandwidth", "Gb/s")
-    assert "TCP is better by 50.0 %" in worded(seen, "RDMA", "TCP", "half_round_trip", "us")
+    assert "TCP is worse by 50.0 %" in describe(seen, "RDMA", "TCP", "bandwidth", "Gb/s")
+    assert "TCP is better by 50.0 %" in describe(seen, "RDMA", "TCP", "half_round_trip", "us")
     none = paired_difference([10, 11, 9, 10], [10.5, 10, 9.5, 10.2])
-    assert "no difference seen (" in worded(none, "a", "b", "bandwidth", "Gb/s")
+    assert "no difference seen (" in describe(none, "a", "b", "bandwidth", "Gb/s")
     alike = paired_difference([10, 10], [9.9999, 10.0001])
-    assert "no difference seen (+0.0 % to +0.0 %, " in worded(alike, "a", "b", "bandwidth", "Gb/s")
+    assert "no difference seen (+0.0 % to +0.0 %, " in describe(alike, "a", "b", "bandwidth", "Gb/s")
     from_nothing = paired_difference([0, 0, 0], [1, 1.1, 0.9])
-    assert "b is better by 1.0 Gb/s (+0.8 Gb/s to +1.2 Gb/s, " in worded(from_nothing, "a", "b", "bandwidth", "Gb/s")
+    assert "b is better by 1.0 Gb/s (+0.8 Gb/s to +1.2 Gb/s, " in describe(from_nothing, "a", "b", "bandwidth", "Gb/s")
 
 
 def test_the_difference_of_repeats_measured_apart_is_by_welch() -> None:

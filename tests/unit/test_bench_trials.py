@@ -9,7 +9,7 @@ import pytest
 from railbed.bench.measure import trials
 from railbed.bench.measure.exchange import CLOCK_TRIES, TRIES, Assignment, Measured, NotMeasured
 from railbed.bench.measure.schedule import Flow, Trial
-from railbed.bench.measure.script import Told
+from railbed.bench.measure.script import WrappedOutput
 from railbed.bench.measure.trials import Progress, run_trials
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
@@ -31,7 +31,7 @@ async def run(
     async def measured_together(_: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:
         asked.append([job.call.client.node for job in jobs])
         value = Value(name="bandwidth", value=float(len(asked)), unit="Gb/s")
-        done = Measured(reading=Reading(values=(value,)), client=Told(output=""))
+        done = Measured(reading=Reading(values=(value,)), client=WrappedOutput(output=""))
         fails = NotMeasured(reason="its clock", node="b", tries=tries)
         return [fails if job.call.client.node == "b" and len(asked) < works_from else done for job in jobs]
 

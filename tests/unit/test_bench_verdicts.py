@@ -6,12 +6,12 @@ from itertools import combinations, permutations
 
 import pytest
 
-from railbed.bench.judge.baseline import made_of
+from railbed.bench.judge.baseline import make_baseline
 from railbed.bench.judge.limits import Limit
 from railbed.bench.judge.verdicts.hardware import against_hardware
-from railbed.bench.judge.verdicts.history import against_before
+from railbed.bench.judge.verdicts.history import against_baseline
 from railbed.bench.judge.verdicts.latency import against_latency
-from railbed.bench.judge.verdicts.peers import against_others
+from railbed.bench.judge.verdicts.peers import against_peers
 from railbed.bench.measure.schedule import make_schedule
 from railbed.bench.site import BenchSite, PortSite, site_of
 from railbed.bench.suite import Suite
@@ -131,14 +131,14 @@ def test_published_latencies(rail: str, name: str, value: float, verdict: Verdic
 def test_an_outlier_is_named_with_its_cable() -> None:
     here = site(*(port(node) for node in ("a", "b", "c", "d")))
     values = [sent(40 if "c" in way else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
-    (found,) = against_others(here, [*values, *(sent(97, *way, rail="r1") for way in permutations(("a", "b", "d"), 2))])
+    (found,) = against_peers(here, [*values, *(sent(97, *way, rail="r1") for way in permutations(("a", "b", "d"), 2))])
     assert (found.subject, found.verdict) == ("c", Verdict.FAIL)
     inwards = [sent(40 if way[1] == "c" else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
-    (found,) = against_others(here, inwards)
-    assert (found.subject, found.verdict, found.observed) == ("c/e0", Verdict.FAIL, "receives 40.00 Gb/s in 3 ways")
+    (found,) = against_peers(here, inwards)
+    assert (found.subject, found.verdict, found.observed) == ("c/e0", Verdict.FAIL, "receives 40.00 Gb/s on 3 paths")
     assert "leaf1 Ethernet1/3" in found.remedy
     incast = [sent(10 * number, one, "a", pattern="incast") for number, one in enumerate("bcd", 1)]
-    assert list(against_others(here, incast)) == []
+    assert list(against_peers(here, incast)) == []
 
 
 def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> None:
@@ -150,10 +150,10 @@ def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> No
     for trial, (one, other) in enumerate(combinations(nodes, 2)):
         for value, way in ((trial + 1, (one, other)), (49 - trial, (other, one))):
             both_ways.append(sent(value, *way, direction="both", trial=trial, pair=f"{one}-{other}"))
-    found = list(against_others(here, [*one_way, *both_ways]))
+    found = list(against_peers(here, [*one_way, *both_ways]))
     assert [(one.verdict, one.observed) for one in found] == [
-        (Verdict.OK, "ib_write_bw, matrix: 97.00 to 97.00 Gb/s over 12 ways"),
-        (Verdict.OK, "ib_write_bw, matrix, both ways: 50.00 to 50.00 Gb/s over 6 ways"),
+        (Verdict.OK, "ib_write_bw, matrix: 97.00 to 97.00 Gb/s over 12 paths"),
+        (Verdict.OK, "ib_write_bw, matrix, both ways: 50.00 to 50.00 Gb/s over 6 paths"),
     ]
 
 
@@ -173,13 +173,13 @@ def test_a_latency_is_an_outlier_where_its_shortest_times_are_long_too() -> None
         for way in permutations(("a", "b", "c", "d"), 2):
             middle, least = (33.0, shortest) if "c" in way else (16.0, 6.5)
             values += [sent(middle, *way, name="round_trip", stat="p50"), sent(least, *way, "round_trip", stat="min")]
-        (found,) = against_others(here, values)
+        (found,) = against_peers(here, values)
         assert found.verdict == wanted
 
 
 def test_a_baseline_names_what_got_worse_and_counts_the_rest() -> None:
-    before = made_of([sent(97, "a", "b"), sent(97, "b", "a")], cluster="c", run="first", saved=0.0)
-    found = list(against_before([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))
+    before = make_baseline([sent(97, "a", "b"), sent(97, "b", "a")], cluster="c", run="first", saved=0.0)
+    found = list(against_baseline([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))
     assert told(found) == [("a > b", Verdict.FAIL), ("cluster", Verdict.OK)]
     assert found[1].observed == "1 as in first, 1 not in it"
 

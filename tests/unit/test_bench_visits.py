@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from railbed.bench import experiments
 from railbed.bench.compare.arms import Contest, Side, answer
 from railbed.bench.compare.experiment import Experiment
-from railbed.bench.compare.visits import apart_since, first_visit_event, other_cluster, read_first_visit
+from railbed.bench.compare.visits import cluster_mismatch, first_visit_event, read_first_visit, time_since
 from railbed.errors import SuiteError, UsageError
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Measurement, Record
@@ -37,7 +37,7 @@ def contest(number: int = 1, *, apart: str = "") -> Contest:
 
 def first_visit(*values: float) -> Path:
     began = contest()
-    records: list[Record] = [began.keep(began.a, repeat, value) for repeat, value in enumerate(values, 1)]
+    records: list[Record] = [began.add(began.a, repeat, value) for repeat, value in enumerate(values, 1)]
     return plain_run([*records, first_visit_event("direct-vs-switch", QUESTION, [began])], verb="bench")
 
 
@@ -54,11 +54,11 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
     seen = contest(apart="5 minutes")
     for side, values in ((seen.a, (1.0, 1.1, 0.9)), (seen.b, (2.0, 2.1, 1.9, 2.0))):
         for repeat, value in enumerate(values, 1):
-            seen.keep(side, repeat, value)
+            seen.add(side, repeat, value)
     *bounds, finding = answer(seen)
     assert isinstance(finding, Finding)
     assert "direct 1.000 µs, switch 2.000 µs: switch is worse by 100.0 %" in finding.observed
-    assert "in two visits 5 minutes apart, so whatever else changed between them is in it" in finding.observed
+    assert "measured in two visits 5 minutes apart, so it includes whatever else changed in between" in finding.observed
     assert "not what else changed between the visits" in finding.why
     told = {str(one.labels["bound"]): one.value for one in bounds if isinstance(one, Measurement)}
     assert told["mean"] == pytest.approx(1.0)
@@ -67,7 +67,7 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
 
 def test_one_repeat_of_an_arm_is_no_answer() -> None:
     lone = contest(apart="5 minutes")
-    lone.keep(lone.a, 1, 1.0)
+    lone.add(lone.a, 1, 1.0)
     (finding,) = answer(lone)
     assert isinstance(finding, Finding)
     assert finding.verdict == "unknown"
@@ -82,13 +82,13 @@ def test_ways_that_differ_are_told() -> None:
     first = read_first_visit(run, cluster())
     went_on = contest()
     went_on.a.values = first.values_of(1)
-    assert first.misfit(went_on) == "the first visit measured node1 > node2 on rail0; now it would be nothing"
+    assert first.mismatch(went_on) == "the first visit measured node1 > node2 on rail0; now it would be nothing"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("  node2:", "  node3:", "it had the nodes node1, node2, and here are node1, node3"),
+        ("  node2:", "  node3:", "its nodes were node1, node2, and here they are node1, node3"),
         ("10.0.2.12", "10.0.2.13", "node2 was 10.0.2.12, and is 10.0.2.13 here"),
         (
             "{netdev: rail0, rdma: rxe0, rail: rail0, address: 10.77.0.2",
@@ -99,21 +99,21 @@ def test_ways_that_differ_are_told() -> None:
 )
 def test_other_machines_are_refused(old: str, new: str, why: str) -> None:
     other = cluster(CLUSTER.replace(old, new))
-    assert why in other_cluster(cluster(), other)
-    with pytest.raises(UsageError, match="this cluster is not that of"):
+    assert why in cluster_mismatch(cluster(), other)
+    with pytest.raises(UsageError, match="measured another cluster"):
         read_first_visit(first_visit(1.0, 2.0), other)
 
 
 def test_a_rail_may_become_point_to_point() -> None:
     direct = CLUSTER.replace("speed: 10}", "speed: 10, point_to_point: true}")
-    assert other_cluster(cluster(direct), cluster()) == ""
+    assert cluster_mismatch(cluster(direct), cluster()) == ""
 
 
 def test_what_is_no_first_visit_is_refused() -> None:
     with pytest.raises(UsageError, match="is not the first visit of an experiment"):
         read_first_visit(plain_run(verb="check"), cluster())
     event = first_visit_event("x", QUESTION, [contest()])
-    with pytest.raises(UsageError, match="did not end in order: it failed"):
+    with pytest.raises(UsageError, match="did not complete: it failed"):
         read_first_visit(plain_run([event], verb="bench", status="failed"), cluster())
 
 
@@ -145,7 +145,7 @@ def test_a_wrong_entry_is_not_said_to_be_missing_as_well(tmp_path: Path) -> None
 
 def test_the_time_between_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_000_000.0)
-    told = [apart_since(1_000_000.0 - seconds) for seconds in (30, 300, 10_000, 400_000)]
+    told = [time_since(1_000_000.0 - seconds) for seconds in (30, 300, 10_000, 400_000)]
     assert told == ["30 seconds", "5 minutes", "3 hours", "5 days"]
 
 

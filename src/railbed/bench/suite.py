@@ -1,4 +1,4 @@
-"""What to measure, as a file. These classes are the suite file."""
+"""The suite file: what to measure. These classes are its schema."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from railbed.yamlfile.mistakes import did_you_mean
 
 SIZE = re.compile(r"(?P<count>\d{1,15}) ?(?P<unit>[KMG]?)i?B?", re.IGNORECASE)
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 
 
 def _size(value: object) -> object:
-    """Read bytes: a number, or one with K, M or G for the powers of 1024."""
+    """Parse a number of bytes, optionally with K, M or G for powers of 1024."""
     match = SIZE.fullmatch(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
     size = int(match["count"]) * UNITS[match["unit"].upper()] if match else 0
-    if not 1 <= size <= MOST_BYTES:
+    if not 1 <= size <= MAX_BYTES:
         raise ValueError("expected a size such as 8, 64K or 1G, at most 1G")
     return size
 
@@ -40,46 +40,46 @@ Count = Annotated[Whole, Field(ge=1, le=1000)]
 
 
 class Step(Part):
-    """One test, with whom and how."""
+    """One test: between which nodes, and how."""
 
     test: TestName
-    """Its name; `railbed bench --list` shows all."""
+    """Its name; `railbed bench --list` shows them all."""
     pattern: Pattern = "rounds"
     """Who sends to whom: pair, matrix, rounds, ring, incast or all."""
     direction: Direction = "each"
-    """One way, each way after the other, or both at the same time."""
+    """One direction, each direction in turn, or both at the same time."""
     rails: Literal["each", "together"] = "each"
-    """Each rail by itself, or all at the same time."""
+    """Each rail on its own, or all at the same time."""
     sizes: tuple[Size, ...] = ()
-    """Bytes of a message, as 64K; without any, what the test is known for."""
+    """Bytes per message, such as 64K; by default the test's usual size."""
     seconds: Seconds = 2.0
-    """How long each measurement takes."""
+    """Length of each measurement."""
     samples: Annotated[Whole, Field(ge=5, le=1_000_000)] = 5000
     """How many messages a latency test sends."""
     streams: Count = 1
-    """Connections, or queue pairs, at the same time."""
+    """Parallel connections or queue pairs."""
     repeats: Count = 1
-    """How often everything is measured."""
+    """How often to measure everything."""
     memory: Literal["host", "gpu"] = "host"
-    """Where the data lies; gpu is GPUDirect, and needs a perftest that was built with CUDA."""
+    """Where the data is; gpu means GPUDirect, and needs a perftest built with CUDA."""
     marked: bool = True
-    """RDMA with the traffic class of the policy."""
+    """Whether RDMA uses the traffic class of the policy."""
     path: Text | None = None
-    """Folder on the nodes for a disk's test; by default that for training."""
+    """Folder on the nodes for a disk test; by default the training folder."""
     file: Size = 256 * 2**20
-    """Size of the file for a disk's test."""
+    """File size of a disk test."""
     engine: Text = "auto"
-    """What a collective goes over: gloo, nccl or mpi; auto is the fastest that works, as in training."""
+    """What carries a collective: gloo, nccl or mpi; auto picks the fastest that works, as in training."""
 
     @property
     def is_collective(self) -> bool:
-        """Whether all nodes do it in one job."""
+        """Whether all nodes run it together in one job."""
         return self.test in COLLECTIVES
 
     @model_validator(mode="after")
-    def _fits_the_test(self) -> Step:
+    def _check_memory(self) -> Step:
         if self.memory == "gpu" and (self.is_collective or tool_of()[self.test].name != "perftest"):
-            raise ValueError(f"memory: gpu is for the tests of perftest, not for {self.test}")
+            raise ValueError(f"memory: gpu works only with the perftest tests, not with {self.test}")
         return self
 
 
@@ -87,8 +87,8 @@ class Suite(Part):
     """The suite file."""
 
     description: Text = "a suite"
-    """A line about it."""
+    """One line about it."""
     first_port: TcpPort = 20500
-    """Servers listen on free ports from here on; a firewall between the nodes must let them through."""
+    """Servers listen on free ports from this one up; a firewall between the nodes must let them through."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
-    """What to measure, in this order."""
+    """What to measure, in order."""

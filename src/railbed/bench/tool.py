@@ -1,7 +1,7 @@
-"""The form of a tool: a program that measures something, how it is called, and how its answer is read.
+"""What a tool is: a program that measures something, how to call it, and how to parse its output.
 
-A tool is one file in `tools/` with one `TOOL`, named like the file. It may have several tests (`ib_write_bw`,
-`ib_read_lat`); a test's name is its own among all tools. Commands are built for one call, and never run by the tool.
+A tool is one file in `tools/` with one `TOOL`, named like the file. It may offer several tests (`ib_write_bw`,
+`ib_read_lat`); test names are unique across tools. A tool only builds commands; it never runs them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Listens = Literal["tcp", "udp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One side of a measurement: a port of a node, as far as it is known."""
+    """One side of a measurement: a port of a node, with whatever is known about it."""
 
     node: str
     rail: str = ""
@@ -25,42 +25,42 @@ class End:
     rdma: str | None = None
     rdma_port: int = 1
     gid_index: int | None = None
-    """The RoCE v2 entry of the address; None on InfiniBand, which needs none."""
+    """Index of the RoCE v2 GID for the address; None on InfiniBand, which needs none."""
     gpu: int | None = None
-    """The GPU nearest to it."""
+    """The nearest GPU."""
     soft: bool = False
-    """Whether its RDMA is Soft-RoCE: made by the kernel, and late where the processor is busy."""
+    """Whether its RDMA is Soft-RoCE, which runs in the kernel and is slow on a busy processor."""
 
     @property
     def name(self) -> str:
-        """`node/netdev`, as findings name a port; the node alone where no port takes part."""
+        """`node/netdev`, as in findings; just the node if no port is involved."""
         return f"{self.node}/{self.netdev}" if self.netdev else self.node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a step of a suite asks for."""
+    """How a step of a suite wants its test run."""
 
     size: int | None = None
-    """Bytes of a message or block; None is the tool's own."""
+    """Bytes per message or block; None for the tool's default."""
     seconds: float = 2.0
     samples: int = 5000
-    """Messages of a latency test."""
+    """Messages per latency test."""
     streams: int = 1
-    """Connections or queue pairs at the same time."""
+    """Parallel connections or queue pairs."""
     both: bool = False
     """Both directions at the same time."""
     memory: Memory = "host"
     traffic_class: int | None = None
     path: str = ""
-    """Folder for a disk's test."""
+    """Folder for a disk test."""
     file_bytes: int = 256 * 2**20
-    """Size of the file of a disk's test."""
+    """File size of a disk test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One use of a tool: a client, the server it talks to, and what was asked for."""
+    """One use of a tool: a client, the server it connects to, and the settings."""
 
     test: str
     client: End
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A number that a tool printed, in the unit that its name stands for."""
+    """A number that a tool printed, converted to the unit of its name."""
 
     name: str
     value: float
@@ -82,55 +82,55 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was understood of a tool's output."""
+    """The parsed output of a tool."""
 
     values: tuple[Value, ...]
     version: str | None = None
     samples: tuple[float, ...] = ()
-    """Single latencies in microseconds, where the tool printed them."""
+    """Individual latencies in microseconds, if the tool printed them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test:
-    """One thing that a tool measures."""
+    """One kind of measurement that a tool offers."""
 
     title: str
     program: str
-    """What must be installed on both nodes."""
+    """The program that both nodes need."""
     size: int | None = None
-    """Bytes of a message, where nothing else was said."""
+    """Default bytes per message."""
     rdma: bool = False
     pulls: bool = False
-    """The data goes from the server to the client."""
+    """Whether data flows from the server to the client."""
     latency: bool = False
-    """It ends after `samples`, not after `seconds`."""
+    """Whether it ends after `samples` rather than `seconds`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A program, or a family of programs with one way of speaking."""
+    """A program, or a family of programs with the same options and output."""
 
     name: str
     title: str
     package: str
-    """The Debian package that has it."""
+    """Its Debian package."""
     tests: Mapping[str, Test]
     client: Callable[[Call], str]
-    """The command of the side that measures and prints the result."""
+    """Build the command of the side that measures and prints the result."""
     parse: Callable[[str], Reading]
-    """Text to values; raises ParseError on text it does not know, and nothing else."""
+    """Turn text into values; raise ParseError for unknown text, and nothing else."""
     server: Callable[[Call], str] | None = None
-    """The command of the side that waits; None where nothing has to be started there."""
+    """Build the command of the side that waits; None if the tool needs no server."""
     listens: Callable[[str], Listens] = lambda _: "tcp"
-    """What the server of a test listens for."""
+    """The protocol that a test's server listens on."""
     ends_itself: bool = True
-    """The server ends with its client; one that does not is ended by us."""
+    """Whether the server exits with its client; if not, railbed ends it."""
     scope: Literal["pair", "node"] = "pair"
     version: Callable[[str], str] | None = None
-    """A command that prints the version of a test's program, where its output does not tell."""
+    """Build a command that prints the version, if the test's output does not contain it."""
     overhead: float = 1.0
-    """Seconds that a call takes beside its measuring, for the time left."""
+    """Seconds that a call takes on top of measuring, for the estimate of the time left."""
 
-    def planned(self, test: str, settings: Settings) -> float:
-        """Return about how long a call takes, in seconds."""
+    def expected_seconds(self, test: str, settings: Settings) -> float:
+        """Return roughly how many seconds a call takes."""
         return self.overhead + (0.5 if self.tests[test].latency else settings.seconds)

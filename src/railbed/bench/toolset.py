@@ -10,25 +10,25 @@ from railbed.bench import tools
 from railbed.bench.tool import Test, Tool
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
-"""Tests that railbed does itself, with all nodes in one job."""
+"""Tests that railbed runs itself, with all nodes in one job."""
 
 
 @cache
 def all_tools() -> Mapping[str, Tool]:
-    """Return every tool by name."""
+    """Return every tool by its name."""
     return catalog.collect(tools, Tool, "TOOL")
 
 
 @cache
 def tool_of() -> Mapping[str, Tool]:
     """Return the tool of every test, by the test's name."""
-    found: dict[str, Tool] = {}
+    owners: dict[str, Tool] = {}
     for tool in all_tools().values():
         for test in tool.tests:
-            if test in found:
-                raise ValueError(f"{tool.name} and {found[test].name} both have a test {test}")
-            found[test] = tool
-    return found
+            if test in owners:
+                raise ValueError(f"{tool.name} and {owners[test].name} both have a test {test}")
+            owners[test] = tool
+    return owners
 
 
 def test_of(name: str) -> Test:
@@ -37,5 +37,5 @@ def test_of(name: str) -> Test:
 
 
 def test_names() -> list[str]:
-    """Return the names of all tests that a suite can ask for."""
+    """Return the names of all tests that a suite can contain."""
     return [*tool_of(), *COLLECTIVES]

@@ -1,4 +1,4 @@
-"""A question with two arms, as a file: A and B like for like, in turns or in two visits. These classes are the file."""
+"""The experiment file: a question with two arms, A and B, in turns or in two visits. These classes are its schema."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Measure = Literal["bandwidth", "half_round_trip", "round_trip", "disk_bandwidth"
 
 
 class Change(Part):
-    """What is made different on every node for an arm, and put back after it."""
+    """What to change on every node for an arm; it is undone afterwards."""
 
     mtu: Mtu | None = None
-    """MTU of the nodes' rail interfaces; what it was is put back."""
+    """MTU of the rail interfaces; the previous one is restored."""
     apply: Text | None = None
-    """A command of your own, as root."""
+    """A command to run as root."""
     undo: Text | None = None
     """The command that undoes it."""
 
     @model_validator(mode="after")
-    def _can_be_undone(self) -> Change:
+    def _check_undo(self) -> Change:
         if (self.apply is None) != (self.undo is None):
             raise ValueError("apply and undo belong together")
         if (self.mtu is None) == (self.apply is None):
@@ -35,23 +35,23 @@ class Arm(Part):
     """One side of the question."""
 
     name: Text
-    """What it is called in sentences."""
+    """Its name in messages."""
     change: Change | None = None
-    """What is made different for it."""
+    """What to change for it."""
 
 
 class Comparison(Part):
-    """One measure, got in both arms."""
+    """One measure, taken in both arms."""
 
     measure: Measure
-    """What is compared; of a latency its middle (p50). Both arms must measure it under this name."""
+    """What is compared; for latencies the median (p50). Both arms must report it under this name."""
     a: Step
     """The test of arm A."""
     b: Step
     """The test of arm B."""
 
     @model_validator(mode="after")
-    def _between_nodes(self) -> Comparison:
+    def _reject_collectives(self) -> Comparison:
         if self.a.is_collective or self.b.is_collective:
             raise ValueError("an experiment compares tests of tools, not collectives")
         return self
@@ -61,26 +61,26 @@ class Experiment(Part):
     """The experiment file."""
 
     description: Text = "an experiment"
-    """The question, in a line."""
+    """The question, in one line."""
     repeats: Annotated[Whole, Field(ge=3, le=100)] = 5
-    """How often each arm is measured; they take turns, and who begins changes."""
+    """How often to measure each arm; the arms take turns, in alternating order."""
     visits: Literal[1, 2] = 1
-    """With 2, arm A is measured now and arm B in a second visit, after what only a person can change."""
+    """With 2, arm A is measured now and arm B in a second visit, after a change that only a person can make."""
     between: Text | None = None
-    """What to do between two visits, as an order: `move the cable …`."""
+    """What to do between the two visits, as an instruction: `move the cable …`."""
     first_port: TcpPort = 20500
-    """Servers listen on free ports from here on."""
+    """Servers listen on free ports from this one up."""
     a: Arm
-    """The one arm."""
+    """One arm."""
     b: Arm
-    """The other."""
+    """The other arm."""
     comparisons: Annotated[tuple[Comparison, ...], Field(min_length=1)]
-    """What is compared."""
+    """What to compare."""
 
     @model_validator(mode="after")
-    def _two_visits_fit(self) -> Experiment:
+    def _check_visits(self) -> Experiment:
         if (self.visits == 2) != (self.between is not None):
             raise ValueError("visits: 2 and between belong together")
         if self.visits == 2 and (self.a.change or self.b.change):
-            raise ValueError("with visits: 2 a person makes the change: leave out change")
+            raise ValueError("with visits: 2 a person makes the change: remove change")
         return self

@@ -1,4 +1,4 @@
-"""An experiment: two arms in turns, or one of them in each of two visits; "no difference seen" is an answer too."""
+"""Run an experiment: two arms in turns, or one arm in each of two visits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from railbed.bench.change import NotUndone, changed
-from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, labelled, summed, unanswered
+from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, arm_value, labelled, unanswered
 from railbed.bench.compare.experiment import Arm, Comparison, Experiment
-from railbed.bench.compare.visits import FirstVisit, apart_since, first_visit_event
-from railbed.bench.measure.results import left_out, not_undone, unreachable, were_measured
+from railbed.bench.compare.visits import FirstVisit, first_visit_event, time_since
+from railbed.bench.measure.results import (
+    measured_findings,
+    not_undone_finding,
+    omitted_finding,
+    unreachable_finding,
+)
 from railbed.bench.measure.schedule import make_schedule
 from railbed.bench.measure.trials import Progress, run_trials
 from railbed.bench.site import BenchSite, read_site, site_of
@@ -24,18 +29,18 @@ from railbed.model.record import Event, Record
 
 @dataclass
 class Ongoing:
-    """An experiment that is being measured: what can be said of it when it is cut short."""
+    """The state of a running experiment, so that an interrupted one can still be judged."""
 
     unanswered: list[Contest] = field(default_factory=list)
-    """Comparisons whose answer is due in this visit."""
+    """Comparisons to be answered in this visit."""
     tests: dict[str, list[str]] = field(default_factory=dict)
 
-    def judged(self) -> Iterator[Record]:
-        """Answer what was measured on both sides until now."""
+    def judge(self) -> Iterator[Record]:
+        """Answer every comparison with numbers for both arms."""
         for contest in self.unanswered:
             if contest.a.values and contest.b.values:
                 yield from answer(contest)
-        yield from were_measured(self.tests)
+        yield from measured_findings(self.tests)
 
 
 async def compare_arms(
@@ -47,47 +52,50 @@ async def compare_arms(
     *,
     ongoing: Ongoing | None = None,
 ) -> AsyncGenerator[Record, None]:
-    """Run an experiment on a cluster; `first` is the first of two visits, where this is the second."""
+    """Run an experiment on a cluster; `first` is set if this is the second of two visits."""
     ongoing = ongoing or Ongoing()
     facts: dict[str, DeviceFacts] = {}
-    async with aclosing(read_site(cluster, fleet, facts)) as told:
-        async for event in told:
+    async with aclosing(read_site(cluster, fleet, facts)) as events:
+        async for event in events:
             yield event
     site = site_of(cluster, facts)
-    for node, why in site.failed.items():
-        yield unreachable(node, why)
-    contests = [_contest(number, one, experiment, site, first) for number, one in enumerate(experiment.comparisons, 1)]
-    yield _planned(name, experiment, contests)
-    for omitted in dict.fromkeys(one for side in _sides(contests) for one in (side.plan.omitted if side.plan else ())):
-        yield left_out(omitted)
+    for node, reason in site.failed.items():
+        yield unreachable_finding(node, reason)
+    contests = [
+        _contest(number, comparison, experiment, site, first)
+        for number, comparison in enumerate(experiment.comparisons, 1)
+    ]
+    yield _announcement(name, experiment, contests)
+    for omitted in dict.fromkeys(omitted for side in _sides(contests) for omitted in side.omitted):
+        yield omitted_finding(omitted)
     progress = Progress(site=site, first_port=experiment.first_port, tests=ongoing.tests)
-    progress.pace.plan(_planned_trials(experiment, contests))
+    progress.pace.expect(_expected_trials(experiment, contests))
     ongoing.unanswered += contests if experiment.visits == 1 or first is not None else ()
     for contest in contests:
-        async with aclosing(_measured(fleet, cluster, experiment, contest, progress, first)) as records:
+        async with aclosing(_measure(fleet, cluster, experiment, contest, progress, first)) as records:
             async for record in records:
                 yield record
-        ongoing.unanswered = [one for one in ongoing.unanswered if one is not contest]
+        ongoing.unanswered = [open_contest for open_contest in ongoing.unanswered if open_contest is not contest]
     if experiment.visits == 2 and first is None and any(contest.a.values for contest in contests):
         yield first_visit_event(name, experiment, contests)
-    for finding in were_measured(progress.tests):
+    for finding in measured_findings(progress.tests):
         yield finding
 
 
 def _contest(
     number: int, comparison: Comparison, experiment: Experiment, site: BenchSite, first: FirstVisit | None
 ) -> Contest:
-    """Lay out what of a comparison is measured in this visit; what was measured in the first is taken from there."""
+    """Schedule the arms to be measured in this visit; take the numbers of the other one from the first visit."""
 
     def side(arm: Arm, step: Step, *, now: bool) -> Side:
-        plan = make_schedule(Suite(steps=(step.model_copy(update={"repeats": 1}),)), site) if now else None
-        return Side(arm=arm, step=step, plan=plan)
+        schedule = make_schedule(Suite(steps=(step.model_copy(update={"repeats": 1}),)), site) if now else None
+        return Side(arm=arm, step=step, schedule=schedule)
 
     a = side(experiment.a, comparison.a, now=first is None)
     b = side(experiment.b, comparison.b, now=experiment.visits == 1 or first is not None)
     if first is not None:
         a.values = first.values_of(number)
-    return Contest(number=number, comparison=comparison, a=a, b=b, apart=apart_since(first.ended) if first else "")
+    return Contest(number=number, comparison=comparison, a=a, b=b, apart=time_since(first.ended) if first else "")
 
 
 def _sides(contests: Sequence[Contest]) -> Iterator[Side]:
@@ -95,20 +103,20 @@ def _sides(contests: Sequence[Contest]) -> Iterator[Side]:
         yield from contest.now
 
 
-def _planned(name: str, experiment: Experiment, contests: Sequence[Contest]) -> Event:
+def _announcement(name: str, experiment: Experiment, contests: Sequence[Contest]) -> Event:
     sides = list(_sides(contests))
-    seconds = experiment.repeats * sum(side.plan.seconds for side in sides if side.plan)
+    seconds = experiment.repeats * sum(trial.seconds for side in sides for trial in side.trials)
     data = {"suite": name, "trials": experiment.repeats * len(sides), "seconds": round(seconds, 1)}
     return Event(name="bench", subject=name, message=f"{name}: about {seconds:.0f} s", data=data)
 
 
-def _planned_trials(experiment: Experiment, contests: Sequence[Contest]) -> Iterator[tuple[str, float]]:
+def _expected_trials(experiment: Experiment, contests: Sequence[Contest]) -> Iterator[tuple[str, float]]:
     for side in _sides(contests):
-        for trial in side.plan.trials if side.plan else ():
+        for trial in side.trials:
             yield from [(trial.step.test, trial.seconds)] * experiment.repeats
 
 
-async def _measured(  # noqa: PLR0917  (all that a turn needs)
+async def _measure(  # noqa: PLR0917  (everything that a turn needs)
     fleet: Fleet,
     cluster: Cluster,
     experiment: Experiment,
@@ -116,18 +124,18 @@ async def _measured(  # noqa: PLR0917  (all that a turn needs)
     progress: Progress,
     first: FirstVisit | None,
 ) -> AsyncGenerator[Record, None]:
-    """Measure what is to be measured now, and answer where both arms are known."""
+    """Measure the arms of this visit, and answer once there are numbers for both."""
     if first is not None:
         for value in contest.a.values.values():
             yield value
-        if why := first.misfit(contest):
-            yield unanswered(contest, why)
+        if reason := first.mismatch(contest):
+            yield unanswered(contest, reason)
             return
     if progress.left_changed:
-        yield unanswered(contest, f"not measured, since {progress.left_changed.message}")
+        yield unanswered(contest, f"not measured: {progress.left_changed.message}")
         return
-    if not all(side.plan and side.plan.trials for side in contest.now):
-        yield unanswered(contest, _why_not(contest))
+    if not all(side.trials for side in contest.now):
+        yield unanswered(contest, _unmeasurable_reason(contest))
         return
     async with aclosing(_in_turns(fleet, cluster, experiment, contest, progress)) as records:
         async for record in records:
@@ -139,51 +147,48 @@ async def _measured(  # noqa: PLR0917  (all that a turn needs)
         yield unanswered(contest, TOO_FEW)
 
 
-def _why_not(contest: Contest) -> str:
-    """Say why an arm cannot be measured at all."""
-    omitted = [one.reason for side in contest.now if side.plan for one in side.plan.omitted]
-    return f"it cannot be measured here: {', '.join(dict.fromkeys(omitted))}" if omitted else TOO_FEW
+def _unmeasurable_reason(contest: Contest) -> str:
+    """Return why an arm cannot be measured at all."""
+    reasons = [omitted.reason for side in contest.now for omitted in side.omitted]
+    return f"it cannot be measured here: {', '.join(dict.fromkeys(reasons))}" if reasons else TOO_FEW
 
 
 async def _in_turns(
     fleet: Fleet, cluster: Cluster, experiment: Experiment, contest: Contest, progress: Progress
 ) -> AsyncGenerator[Record, None]:
-    """Measure the arms in turns; who begins changes, so that neither is always the first."""
+    """Measure the arms in turns, and swap the order each time so that neither always comes first."""
     for repeat in range(1, experiment.repeats + 1):
         for side in contest.now if repeat % 2 else contest.now[::-1]:
-            trials = side.plan.trials if side.plan else ()
-            numbered = [replace(trial, repeat=repeat, number=_next(progress)) for trial in trials]
-            nodes = sorted(
-                {end.node for trial in numbered for flow in trial.flows for end in (flow.source, flow.target)}
-            )
-            begun = len(progress.measured)
+            trials = [replace(trial, repeat=repeat, number=_next_number(progress)) for trial in side.trials]
+            nodes = sorted({node for trial in trials for node in trial.nodes})
+            start = len(progress.measured)
             try:
                 async with (
                     changed(fleet, cluster, nodes, side.arm.change),
-                    aclosing(run_trials(fleet, numbered, progress)) as records,
+                    aclosing(run_trials(fleet, trials, progress)) as records,
                 ):
                     async for record in records:
                         yield labelled(record, side.arm.name)
             except NotUndone as error:
-                if _ends_all(error.__context__):
+                if _is_interrupt(error.__context__):
                     raise
                 progress.left_changed = error
             except DeviceError as error:
                 yield Event(name="notice", subject=side.arm.name, message=error.message)
-            value = summed(numbered, progress.measured[begun:], contest.comparison.measure)
+            value = arm_value(trials, progress.measured[start:], contest.comparison.measure)
             if value is not None:
-                yield contest.keep(side, repeat, value)
-            if left := progress.left_changed:
-                for node, reason in left.reasons.items():
-                    yield not_undone(node, side.arm.name, reason, left.hint)
+                yield contest.add(side, repeat, value)
+            if unfinished := progress.left_changed:
+                for node, reason in unfinished.reasons.items():
+                    yield not_undone_finding(node, side.arm.name, reason, unfinished.hint)
                 return
 
 
-def _ends_all(error: BaseException | None) -> bool:
-    """Whether we are told to end, as by Ctrl-C: then nobody takes a record any more."""
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether the run is being cancelled, as by Ctrl-C: nobody reads our records after that."""
     return error is not None and not isinstance(error, Exception)
 
 
-def _next(progress: Progress) -> int:
+def _next_number(progress: Progress) -> int:
     progress.trials += 1
     return progress.trials

@@ -1,4 +1,4 @@
-"""Two visits: what the first one keeps for the second, and what must be as it was then."""
+"""Two visits: what the first saves for the second, and what must not change in between."""
 
 from __future__ import annotations
 
@@ -20,62 +20,67 @@ from railbed.store import read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
 FIRST_VISIT = "first_visit"
-"""The event that the first visit ends with: the experiment, and who was measured with whom."""
+"""The last event of a first visit: the experiment, and who sent to whom."""
 RUNS = "`railbed bench --experiment NAME` makes a first visit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisit:
-    """The first visit, as its run tells it."""
+    """The first visit, read from its run."""
 
     run: str
     name: str
     experiment: Experiment
     cluster: Cluster
     ended: float
-    ways: Sequence[Sequence[str]]
-    """For each comparison who was measured with whom."""
+    paths: Sequence[Sequence[str]]
+    """Who sent to whom, for each comparison."""
     values: Sequence[Measurement] = field(default=())
 
     def values_of(self, number: int) -> dict[int, Measurement]:
-        """Return arm A's numbers of a comparison, by repeat."""
-        return {int(one.labels["repeat"]): one for one in self.values if one.labels.get("comparison") == number}
+        """Return the values of arm A in a comparison, by repeat."""
+        return {int(value.labels["repeat"]): value for value in self.values if value.labels.get("comparison") == number}
 
-    def misfit(self, contest: Contest) -> str:
-        """Say why a comparison cannot go on as it began; nothing where it can."""
-        then, now = self.ways[contest.number - 1], contest.b.ways
+    def mismatch(self, contest: Contest) -> str:
+        """Return why a comparison cannot be completed now; empty if it can."""
+        then, now = self.paths[contest.number - 1], contest.b.paths
         if not contest.a.values:
-            return f"{self.run} has no numbers of {contest.a.arm.name}"
-        return "" if list(then) == now else f"the first visit measured {_told(then)}; now it would be {_told(now)}"
+            return f"{self.run} has no numbers for {contest.a.arm.name}"
+        if list(then) == now:
+            return ""
+        return f"the first visit measured {_listing(then)}; now it would be {_listing(now)}"
 
 
 def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Contest]) -> Event:
-    """Return what the second visit needs to know."""
-    message = f"{experiment.a.name} is measured; now {experiment.between}, then measure {experiment.b.name}"
+    """Return what the second visit needs."""
+    message = f"measured {experiment.a.name}; now {experiment.between}, then measure {experiment.b.name}"
     data = {
         "experiment": experiment.model_dump(mode="json", exclude_none=True),
-        "ways": [contest.a.ways for contest in contests],
+        "ways": [contest.a.paths for contest in contests],
     }
     return Event(name=FIRST_VISIT, subject=name, message=message, data=data)
 
 
 def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
-    """Return the first visit that a run was; raise UsageError where it was none, or this is another cluster."""
+    """Return the first visit stored in a run; raise UsageError if it is not one, or of another cluster."""
     summary = read_run_in(folder)
     event, values = _records(folder)
     if summary is None or event is None:
         raise UsageError(f"{folder.name} is not the first visit of an experiment", hint=RUNS)
     if summary.status != "done" or summary.ended is None:
-        raise UsageError(f"the first visit {folder.name} did not end in order: it {summary.status}", hint=RUNS)
+        raise UsageError(f"the first visit {folder.name} did not complete: it {summary.status}", hint=RUNS)
     data: dict[str, Any] = dict(event.data)
     try:
         experiment = Experiment.model_validate(data["experiment"])
     except (KeyError, ValidationError) as error:
-        raise UsageError(f"{folder.name} was made by another railbed, and cannot be gone on with", hint=RUNS) from error
-    then = clusterfile.load(folder / CLUSTER)
-    if why := other_cluster(then, cluster):
         raise UsageError(
-            f"this cluster is not that of {folder.name}: {why}", hint="--cluster gives the file of the same nodes"
+            f"{folder.name} was made by another version of railbed and cannot be continued", hint=RUNS
+        ) from error
+    then = clusterfile.load(folder / CLUSTER)
+    if reason := cluster_mismatch(then, cluster):
+        raise UsageError(
+            f"{folder.name} measured another cluster: {reason}",
+            hint="pass the cluster file of the same nodes: --cluster",
         )
     return FirstVisit(
         run=folder.name,
@@ -83,14 +88,14 @@ def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
         experiment=experiment,
         cluster=then,
         ended=summary.ended,
-        ways=data.get("ways", []),
+        paths=data.get("ways", []),
         values=values,
     )
 
 
 def _records(folder: Path) -> tuple[Event | None, list[Measurement]]:
-    """Return the event that a first visit ends with, and the arm's numbers."""
-    found: Event | None = None
+    """Return the last event of a first visit, and the values of its arm."""
+    visit: Event | None = None
     values: list[Measurement] = []
     for line in record_lines(folder):
         try:
@@ -98,34 +103,34 @@ def _records(folder: Path) -> tuple[Event | None, list[Measurement]]:
         except ValueError:
             continue
         if isinstance(record, Event) and record.name == FIRST_VISIT:
-            found = record
+            visit = record
         elif isinstance(record, Measurement) and record.name == ARM_VALUE:
             values.append(record)
-    return found, values
+    return visit, values
 
 
-def other_cluster(then: Cluster, now: Cluster) -> str:
-    """Say why a cluster is another one: other nodes, or other ports. Rails may have become point to point, or not."""
+def cluster_mismatch(then: Cluster, now: Cluster) -> str:
+    """Return how nodes or ports differ, or an empty string; whether rails are point to point may have changed."""
     if list(then.nodes) != list(now.nodes):
-        return f"it had the nodes {_told(list(then.nodes))}, and here are {_told(list(now.nodes))}"
+        return f"its nodes were {_listing(list(then.nodes))}, and here they are {_listing(list(now.nodes))}"
     for name, node in now.nodes.items():
-        was = then.nodes[name]
-        if was.host != node.host:
-            return f"{name} was {was.host}, and is {node.host} here"
-        ports = [[f"{port.netdev} on {port.rail}" for port in one.ports] for one in (was, node)]
+        earlier = then.nodes[name]
+        if earlier.host != node.host:
+            return f"{name} was {earlier.host}, and is {node.host} here"
+        ports = [[f"{port.netdev} on {port.rail}" for port in version.ports] for version in (earlier, node)]
         if ports[0] != ports[1]:
-            return f"{name} had {_told(ports[0])}, and has {_told(ports[1])} here"
+            return f"{name} had {_listing(ports[0])}, and has {_listing(ports[1])} here"
     return ""
 
 
-def apart_since(ended: float) -> str:
-    """Return how long ago a visit ended, in words."""
+def time_since(ended: float) -> str:
+    """Return how long ago a visit ended, such as `3 hours`."""
     seconds = max(0.0, time.time() - ended)
-    for least, unit, word in ((172_800, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes")):
-        if seconds >= least:
+    for threshold, unit, word in ((172_800, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes")):
+        if seconds >= threshold:
             return f"{seconds / unit:.0f} {word}"
     return f"{seconds:.0f} seconds"
 
 
-def _told(names: Sequence[str]) -> str:
+def _listing(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"

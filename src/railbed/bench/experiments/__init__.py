@@ -1,15 +1,13 @@
-"""Experiments: those that come with railbed, as files beside this one, and how one is loaded."""
+"""The built-in experiments, as YAML files beside this one, and how to load an experiment."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from railbed.bench.builtin import HINT, load_from, names_in
 from railbed.bench.compare.experiment import Experiment
 from railbed.errors import SuiteError
-from railbed.yamlfile.document import parse
 from railbed.yamlfile.kind import FileKind
-from railbed.yamlfile.mistakes import did_you_mean, refusal
-from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
 
 FOLDER = Path(__file__).parent
 EXPERIMENT_FILE = FileKind(
@@ -17,24 +15,15 @@ EXPERIMENT_FILE = FileKind(
     model=Experiment,
     error=SuiteError,
     keys="a, b and comparisons",
-    hint="`railbed bench --list` shows those that come with railbed",
+    hint=HINT,
 )
 
 
 def names() -> list[str]:
-    """Return the experiments that come with railbed."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    """Return the names of the built-in experiments."""
+    return names_in(FOLDER)
 
 
-def load(wanted: str) -> Experiment:
+def load(name_or_path: str) -> Experiment:
     """Return an experiment by its name or file; raise SuiteError."""
-    path = FOLDER / f"{wanted}.yaml" if wanted in names() else Path(wanted).expanduser()
-    if wanted not in names() and path.suffix not in {".yaml", ".yml"} and not path.exists():
-        advice = did_you_mean(wanted, names()) or f"; there are {', '.join(names())}, and files ending in .yaml"
-        raise SuiteError(f"there is no experiment {wanted}{advice}", hint=EXPERIMENT_FILE.hint)
-    document = parse(read_text(path, EXPERIMENT_FILE).removeprefix(BYTE_ORDER_MARK), str(path), EXPERIMENT_FILE)
-    mistakes = list(document.mistakes)
-    experiment = validated(Experiment, document.value, document, EXPERIMENT_FILE, mistakes)
-    if mistakes or experiment is None:
-        raise refusal(EXPERIMENT_FILE, str(path), mistakes)
-    return experiment
+    return load_from(FOLDER, name_or_path, Experiment, EXPERIMENT_FILE)

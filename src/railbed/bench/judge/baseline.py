@@ -1,4 +1,4 @@
-"""Against what it was before: a file beside the cluster file, with the middle and spread of every measurement."""
+"""The baseline: a file beside the cluster file with the median and spread of every measurement of a good run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from railbed.store import write_atomically
 WARN_WORSE, FAIL_WORSE = 0.05, 0.10
 SIGMAS = 3.0
 IDENTITY = ("test", "from", "to", "node", "rail", "pattern", "direction", "size", "streams", "memory", "stat", "engine")
-"""Labels that make two measurements the same thing, measured twice."""
+"""Two measurements with the same values for these labels are repeats of each other."""
 HIGHER = ("bandwidth", "message_rate", "disk_bandwidth", "disk_operations", "algorithm_bandwidth", "bus_bandwidth")
 LOWER = ("half_round_trip", "round_trip", "disk_latency", "collective_time")
 JUDGED_STATS = (None, "p50")
-"""Of a distribution its middle is judged: the tails of two short runs always differ."""
+"""Only the median of a distribution is judged: the tails of two short runs always differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """One measurement as it was."""
+class Saved:
+    """One measurement in the baseline."""
 
     middle: float
     spread: float
@@ -36,25 +36,25 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What a cluster did when it was well."""
+    """What a cluster delivered when it was healthy."""
 
     cluster: str
     run: str
     saved: float
-    measures: Mapping[str, Kept]
+    measures: Mapping[str, Saved]
 
 
 _FILE = TypeAdapter(Baseline)
 
 
 def key_of(measurement: Measurement, stat: str = "") -> str:
-    """Return what a measurement is of, as text; `stat` asks for another number of the same distribution."""
+    """Return the identity of a measurement as text; `stat` selects another number of the same distribution."""
     labels = {**measurement.labels, **({"stat": stat} if stat else {})}
     return " ".join([measurement.name, *(f"{name}={labels[name]}" for name in IDENTITY if name in labels)])
 
 
 def higher_is_better(name: str) -> bool | None:
-    """Return which way is good; None for what is not judged."""
+    """Return whether more is better; None for measurements that are not judged."""
     return True if name in HIGHER else False if name in LOWER else None
 
 
@@ -63,56 +63,57 @@ def is_judged(measurement: Measurement) -> bool:
     return higher_is_better(measurement.name) is not None and measurement.labels.get("stat") in JUDGED_STATS
 
 
-def grouped(measurements: Iterable[Measurement]) -> dict[str, list[Measurement]]:
-    """Return the repeats of each judged measurement by what it is of."""
+def group_repeats(measurements: Iterable[Measurement]) -> dict[str, list[Measurement]]:
+    """Return the judged measurements grouped into repeats, by their identity."""
     groups: dict[str, list[Measurement]] = {}
-    for one in measurements:
-        if is_judged(one):
-            groups.setdefault(key_of(one), []).append(one)
+    for measurement in measurements:
+        if is_judged(measurement):
+            groups.setdefault(key_of(measurement), []).append(measurement)
     return groups
 
 
-def made_of(measurements: Iterable[Measurement], *, cluster: str, run: str, saved: float) -> Baseline:
-    """Return a baseline of a run's measurements."""
+def make_baseline(measurements: Iterable[Measurement], *, cluster: str, run: str, saved: float) -> Baseline:
+    """Return a baseline from the measurements of a run."""
     measures = {}
-    for key, group in grouped(measurements).items():
-        values = [one.value for one in group]
-        measures[key] = Kept(middle=median(values), spread=spread(values), count=len(values), unit=group[0].unit)
+    for key, group in group_repeats(measurements).items():
+        values = [measurement.value for measurement in group]
+        measures[key] = Saved(middle=median(values), spread=spread(values), count=len(values), unit=group[0].unit)
     return Baseline(cluster=cluster, run=run, saved=saved, measures=measures)
 
 
-def compared(group: list[Measurement], kept: Kept) -> tuple[Verdict, float]:
-    """Judge repeats by what they were; returns the change as a share, positive where it got better."""
-    now = median([one.value for one in group])
-    change = (now - kept.middle) / kept.middle if kept.middle else 0.0
+def compare(group: list[Measurement], saved: Saved) -> tuple[Verdict, float]:
+    """Judge repeats by the baseline; return the verdict and the relative change, positive for an improvement."""
+    values = [measurement.value for measurement in group]
+    now = median(values)
+    change = (now - saved.middle) / saved.middle if saved.middle else 0.0
     better = change if higher_is_better(group[0].name) else -change
-    noise = SIGMAS * max(kept.spread, spread([one.value for one in group]))
-    if better >= -WARN_WORSE or abs(now - kept.middle) <= noise:
+    noise = SIGMAS * max(saved.spread, spread(values))
+    if better >= -WARN_WORSE or abs(now - saved.middle) <= noise:
         return Verdict.OK, better
     return (Verdict.FAIL if better < -FAIL_WORSE else Verdict.WARN), better
 
 
 def path_beside(cluster_file: Path) -> Path:
-    """Return where the baseline of a cluster file is kept."""
+    """Return where the baseline of a cluster file belongs."""
     return cluster_file.with_name(f"{cluster_file.stem}.baseline.json")
 
 
 def read(path: Path) -> Baseline | None:
-    """Return the baseline of a file; None where there is none."""
+    """Return the baseline in a file; None if the file does not exist."""
     try:
         return _FILE.validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no baseline"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a baseline"
         raise UsageError(
-            f"{path} cannot be used: {reason}", hint="remove it, or make it anew with --save-baseline"
+            f"cannot use {path}: {reason}", hint="remove it, or replace it with --save-baseline"
         ) from error
 
 
 def write(path: Path, baseline: Baseline) -> None:
-    """Keep a baseline."""
+    """Write a baseline to a file."""
     try:
         write_atomically(path, to_json(baseline, indent=1))
     except OSError as error:
-        raise UsageError(f"the baseline cannot be written to {path}: {os_reason(error)}") from error
+        raise UsageError(f"cannot write the baseline to {path}: {os_reason(error)}") from error

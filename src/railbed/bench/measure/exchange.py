@@ -1,4 +1,4 @@
-"""One trial between real nodes: servers started, awaited until they listen, clients at the same moment, all ended."""
+"""One trial on real nodes: start the servers, wait until they listen, run all clients at once, end everything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from railbed.bench.measure.script import Told, unwrapped, wrapped
+from railbed.bench.measure.script import WrappedOutput, unwrap, wrap
 from railbed.bench.tool import Call, End, Reading, Tool
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet import Fleet
@@ -18,27 +18,27 @@ from railbed.transport.base import Command
 
 READY_SECONDS = 10.0
 SLACK_SECONDS = 20.0
-"""How much longer than planned a call may take: a machine under load, a connection that is slow to come."""
+"""How much longer than expected a call may take: a machine under load, a slow connection."""
 SAMPLE_SECONDS = 0.01
-"""The longest that a small sample of a latency may take: a fabric is far faster, an emulated one is not."""
+"""The longest that one small latency sample may take: a real fabric is far faster, an emulated one is not."""
 SLOWEST_BYTES = 12.5e6
-"""Bytes a second that a large one moves at least, there and back: 100 Mb/s."""
+"""Bytes per second that a large sample moves at least, there and back: 100 Mb/s."""
 GOODBYE_SECONDS = 3.0
 LISTENING = {"tcp": "0A", "udp": "07"}
-"""The state of a socket that waits, as /proc/net tells it."""
+"""The state of a listening socket in /proc/net."""
 NOT_FOUND = 127
 IN_USE = ("in use", "couldn't listen", "unable to start listener", "can`t bind")
 CLOCK = "correlation coefficient"
-"""What perftest says where it cannot measure its clock, as on a machine that is interrupted often."""
+"""What perftest prints when it cannot measure the CPU clock, as on a machine that is interrupted often."""
 TRIES, CLOCK_TRIES = 3, 12
-"""A clock is measured within a second, and in vain two times of five on emulated processors that are all busy."""
+"""Measuring the clock takes a second, and fails two times out of five on emulated CPUs that are all busy."""
 NOTHING = "measured nothing"
-"""What we say of a tool that ended in order without having moved anything."""
+"""Our message for a tool that exited normally without having moved any data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One call, with the tool that does it and the name that its outputs are kept under."""
+    """One call, the tool that makes it, and the key under which its outputs are stored."""
 
     tool: Tool
     call: Call
@@ -53,227 +53,251 @@ class Assignment:
     def seconds(self) -> float:
         """The longest that it may take."""
         test, settings = self.call.test, self.call.settings
-        planned = self.tool.planned(test, settings) * 2 + SLACK_SECONDS
+        seconds = self.tool.expected_seconds(test, settings) * 2 + SLACK_SECONDS
         if not self.tool.tests[test].latency:
-            return planned
-        return planned + settings.samples * (SAMPLE_SECONDS + 2 * (settings.size or 0) / SLOWEST_BYTES)
+            return seconds
+        return seconds + settings.samples * (SAMPLE_SECONDS + 2 * (settings.size or 0) / SLOWEST_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What came of a job."""
+    """The result of a successful assignment."""
 
     reading: Reading
-    client: Told
-    server: Told | None = None
+    client: WrappedOutput
+    server: WrappedOutput | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """Why there is no number: a value of the pair it concerns, never the end of the run."""
+    """Why there is no number: a result for this pair, never the end of the run."""
 
     reason: str
     remedy: str = ""
     node: str = ""
-    """Where it failed, where that is known."""
+    """Where it failed, if known."""
     lost: bool = False
-    """The node does not answer any more."""
+    """The node no longer answers."""
     tries: int = 1
-    """How often it is tried in all: where the port was taken, or the tool could not measure its own clock, again."""
+    """How many attempts are worthwhile in all: more than one for a port in use, or a clock that was not measured."""
     missing: bool = False
     """The program is not installed."""
     evidence: str = ""
 
     @property
     def retry(self) -> bool:
-        """Whether trying again may do."""
+        """Whether another attempt may succeed."""
         return self.tries > 1
 
 
-async def run_together(fleet: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:
-    """Run jobs at the same time: all servers listen before the first client starts. Nothing is left running."""
-    servers = [_Server(fleet, job) for job in jobs]
+async def run_together(fleet: Fleet, assignments: Sequence[Assignment]) -> list[Measured | NotMeasured]:
+    """Run assignments at the same time, and leave no process behind.
+
+    Clients start only when every server listens. A client that started earlier would have the links to itself for a
+    moment, and its number would not be one of a shared link.
+    """
+    exchanges = [_Exchange(fleet, assignment) for assignment in assignments]
     try:
-        started = await asyncio.gather(*(server.start() for server in servers))
+        failures = await asyncio.gather(*(exchange.start_server() for exchange in exchanges))
         return await asyncio.gather(
-            *(server.measured(why) for server, why in zip(servers, started, strict=True)),
+            *(exchange.run_client(failure) for exchange, failure in zip(exchanges, failures, strict=True)),
         )
     finally:
-        await asyncio.gather(*(server.stop() for server in servers))
+        # Also reached when this task is cancelled (Ctrl-C): the servers run in tasks of their own, and would go on
+        # listening on the nodes.
+        await asyncio.gather(*(exchange.stop_server() for exchange in exchanges))
 
 
-class _Server:
-    """The side that waits, and the client that comes to it."""
+class _Exchange:
+    """One server, and the client that connects to it."""
 
-    def __init__(self, fleet: Fleet, job: Assignment) -> None:
+    def __init__(self, fleet: Fleet, assignment: Assignment) -> None:
         self._fleet = fleet
-        self._job = job
-        self._task: asyncio.Task[Output] | None = None
+        self._assignment = assignment
+        self._server: asyncio.Task[Output] | None = None
 
-    async def start(self) -> NotMeasured | None:
-        """Start it and wait until it listens; return why it does not. Where no server is needed, do nothing."""
-        job, build = self._job, self._job.tool.server
+    async def start_server(self) -> NotMeasured | None:
+        """Start the server and wait until it listens; return why it does not. Do nothing if the tool needs none."""
+        assignment, build = self._assignment, self._assignment.tool.server
         if build is None:
             return None
-        node = job.call.server.node
-        script = wrapped(build(job.call), job.call.server)
+        node = assignment.call.server.node
+        script = wrap(build(assignment.call), assignment.call.server)
         command = Command(
-            key=f"{job.key}.server",
+            key=f"{assignment.key}.server",
             script=script,
-            timeout=job.seconds + READY_SECONDS + SLACK_SECONDS,
-            tool=job.program,
+            timeout=assignment.seconds + READY_SECONDS + SLACK_SECONDS,
+            tool=assignment.program,
             endless=True,
         )
-        self._task = asyncio.create_task(self._fleet.ask(node, command))
-        look = Command(key=f"{job.key}.listening", script=_await_listening(job), timeout=READY_SECONDS + SLACK_SECONDS)
-        looking = asyncio.create_task(self._fleet.ask(node, look))
+        self._server = asyncio.create_task(self._fleet.ask(node, command))
+        poll = Command(
+            key=f"{assignment.key}.listening",
+            script=_listening_script(assignment),
+            timeout=READY_SECONDS + SLACK_SECONDS,
+        )
+        listening = asyncio.create_task(self._fleet.ask(node, poll))
         try:
-            await asyncio.wait({self._task, looking}, return_when=asyncio.FIRST_COMPLETED)
-            if failure := self._failure():
+            # Wait for both: a server that exits at once (not installed, port in use) will never listen, and its exit
+            # explains more than the poll's timeout would.
+            await asyncio.wait({self._server, listening}, return_when=asyncio.FIRST_COMPLETED)
+            if failure := self._server_failure():
                 return failure
-            return None if (await looking).exit == 0 else self._never_came()
+            return None if (await listening).exit == 0 else self._not_listening()
         except DeviceError as error:
             return _lost(node, error)
         finally:
-            await _ended(looking)
+            await _cancel(listening)
 
-    async def measured(self, why: NotMeasured | None) -> Measured | NotMeasured:
-        """Run the client, and return what came of it."""
-        if why:
-            return why
-        job = self._job
-        client = asyncio.create_task(self._fleet.ask(job.call.client.node, _client_command(job)))
+    async def run_client(self, failure: NotMeasured | None) -> Measured | NotMeasured:
+        """Run the client and return its result; `failure` is why its server did not start."""
+        if failure:
+            return failure
+        assignment = self._assignment
+        client = asyncio.create_task(self._fleet.ask(assignment.call.client.node, _client_command(assignment)))
         try:
-            await asyncio.wait({client, *([self._task] if self._task else [])}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({client, *([self._server] if self._server else [])}, return_when=asyncio.FIRST_COMPLETED)
             if not client.done():
-                # The server ended first: in order, or the client has nobody to talk to.
-                await asyncio.wait({client}, timeout=GOODBYE_SECONDS if self._failure() else job.seconds)
+                # The server ended first. Many exit normally a moment before their client does; after a crash the
+                # client would wait for a peer that is gone, so it gets only a moment to print its own error.
+                await asyncio.wait({client}, timeout=GOODBYE_SECONDS if self._server_failure() else assignment.seconds)
             if not client.done():
-                return self._failure() or NotMeasured(reason=f"{job.program} did not end", node=job.call.client.node)
-            outcome = await _understood_in_time(job, client.result())
+                reason = f"{assignment.program} did not finish"
+                return self._server_failure() or NotMeasured(reason=reason, node=assignment.call.client.node)
+            outcome = await _read_with_timeout(assignment, client.result())
         except DeviceError as error:
-            return _lost(job.call.client.node, error)
+            return _lost(assignment.call.client.node, error)
         finally:
-            await _ended(client)
+            await _cancel(client)
         if isinstance(outcome, NotMeasured):
-            return self._more_telling(outcome)
-        return Measured(reading=outcome[0], client=outcome[1], server=await self._last_words())
+            return self._root_cause(outcome)
+        return Measured(reading=outcome[0], client=outcome[1], server=await self._server_output())
 
-    async def stop(self) -> None:
-        """End it, whatever it does."""
-        if self._task:
-            await _ended(self._task)
+    async def stop_server(self) -> None:
+        """End the server, whatever state it is in."""
+        if self._server:
+            await _cancel(self._server)
 
-    def _more_telling(self, why: NotMeasured) -> NotMeasured:
-        """Return the server's reason, where it is the cause: it is gone, or its program or port was not to be had."""
-        failure = self._failure()
-        return failure if failure and (failure.lost or failure.missing or failure.retry) else why
+    def _root_cause(self, failure: NotMeasured) -> NotMeasured:
+        """Return the server's failure if it explains the client's: node lost, program missing, or worth a retry."""
+        cause = self._server_failure()
+        return cause if cause and (cause.lost or cause.missing or cause.retry) else failure
 
-    def _failure(self) -> NotMeasured | None:
-        """Return why the server ended, where it did and not in order."""
-        if self._task is None or not self._task.done() or self._task.cancelled():
+    def _server_failure(self) -> NotMeasured | None:
+        """Return why the server ended; None while it runs, and after a normal exit."""
+        if self._server is None or not self._server.done() or self._server.cancelled():
             return None
-        node = self._job.call.server.node
+        node = self._assignment.call.server.node
         try:
-            output = self._task.result()
+            output = self._server.result()
         except DeviceError as error:
             return _lost(node, error)
-        in_order = output.exit == 0 and self._job.tool.ends_itself
-        return None if in_order else _refused(self._job, self._job.call.server, output)
+        normal = output.exit == 0 and self._assignment.tool.ends_itself
+        return None if normal else _failed(self._assignment, self._assignment.call.server, output)
 
-    def _never_came(self) -> NotMeasured:
-        call = self._job.call
+    def _not_listening(self) -> NotMeasured:
+        call, tool = self._assignment.call, self._assignment.tool
         return NotMeasured(
-            reason=f"{self._job.program} on {call.server.node} did not listen on port {call.port} "
+            reason=f"{self._assignment.program} on {call.server.node} did not listen on port {call.port} "
             f"within {READY_SECONDS:g} s",
-            remedy=f"run it there by hand: {self._job.tool.server(call) if self._job.tool.server else ''}",
+            remedy=f"run it there by hand: {tool.server(call) if tool.server else ''}",
             node=call.server.node,
         )
 
-    async def _last_words(self) -> Told | None:
-        """Return what the server printed, where it ends by itself."""
-        if self._task is None or not self._job.tool.ends_itself:
+    async def _server_output(self) -> WrappedOutput | None:
+        """Return what the server printed, if it ends by itself."""
+        if self._server is None or not self._assignment.tool.ends_itself:
             return None
-        await asyncio.wait({self._task}, timeout=GOODBYE_SECONDS)
-        if not self._task.done() or self._failure():
+        # Client and server are on different nodes: the server's output may arrive after the client's.
+        await asyncio.wait({self._server}, timeout=GOODBYE_SECONDS)
+        if not self._server.done() or self._server_failure():
             return None
-        return unwrapped(self._task.result().text)
+        return unwrap(self._server.result().text)
 
 
-async def _understood_in_time(job: Assignment, output: Output) -> tuple[Reading, Told] | NotMeasured:
-    """Return the values, or why there are none; reading them takes no longer than measuring them might have."""
-    async with Worker({job.tool.name: partial(understood, job)}) as worker:
-        (result,) = await worker.run([WorkerCall(name=job.tool.name, argument=output, seconds=job.seconds)])
+async def _read_with_timeout(assignment: Assignment, output: Output) -> tuple[Reading, WrappedOutput] | NotMeasured:
+    """Parse a client's output in a process of its own, for no longer than the measurement itself may take.
+
+    A parser that hangs on unforeseen output would otherwise block the event loop, and with it every other node.
+    """
+    async with Worker({assignment.tool.name: partial(read_output, assignment)}) as worker:
+        (result,) = await worker.run(
+            [WorkerCall(name=assignment.tool.name, argument=output, seconds=assignment.seconds)]
+        )
     if isinstance(result, Failed):
-        reason = f"railbed's parser of {job.program} {result.reason}"
-        return NotMeasured(reason=reason, remedy="please report it", node=job.call.client.node)
-    outcome: tuple[Reading, Told] | NotMeasured = result.value
+        reason = f"railbed's parser for {assignment.program} {result.reason}"
+        return NotMeasured(reason=reason, remedy="please report it", node=assignment.call.client.node)
+    outcome: tuple[Reading, WrappedOutput] | NotMeasured = result.value
     return outcome
 
 
-def understood(job: Assignment, output: Output) -> tuple[Reading, Told] | NotMeasured:
-    """Return the values in what a client printed, or why there are none."""
+def read_output(assignment: Assignment, output: Output) -> tuple[Reading, WrappedOutput] | NotMeasured:
+    """Return the values that a client printed, or why there are none."""
+    client = assignment.call.client
     if output.exit is None or output.exit == NOT_FOUND:
-        return _refused(job, job.call.client, output)
+        return _failed(assignment, client, output)
     if excess := output.excess():
-        return _refused(job, job.call.client, output, f"it {excess}")
-    told = unwrapped(output.text)
+        return _failed(assignment, client, output, f"it {excess}")
+    wrapped = unwrap(output.text)
     try:
-        reading = job.tool.parse(told.output)
+        reading = assignment.tool.parse(wrapped.output)
     except ParseError as error:
-        return _refused(job, job.call.client, output, error.message)
-    return (reading, told) if output.exit == 0 else _refused(job, job.call.client, output)
+        return _failed(assignment, client, output, error.message)
+    return (reading, wrapped) if output.exit == 0 else _failed(assignment, client, output)
 
 
-def _client_command(job: Assignment) -> Command:
-    version = job.tool.version(job.call.test) if job.tool.version else ""
-    script = wrapped(job.tool.client(job.call), job.call.client, version=version)
-    return Command(key=f"{job.key}.client", script=script, timeout=job.seconds, tool=job.program)
+def _client_command(assignment: Assignment) -> Command:
+    tool, call = assignment.tool, assignment.call
+    version = tool.version(call.test) if tool.version else ""
+    script = wrap(tool.client(call), call.client, version=version)
+    return Command(key=f"{assignment.key}.client", script=script, timeout=assignment.seconds, tool=assignment.program)
 
 
-def _await_listening(job: Assignment) -> str:
-    """Return a script that ends when somebody listens on the port, by the kernel's own table."""
-    kind = job.tool.listens(job.call.test)
-    line = f":{job.call.port:04X} [0-9A-F]+:[0-9A-F]+ {LISTENING[kind]} "
-    look = f"grep -qsE '{line}' /proc/net/{kind} /proc/net/{kind}6"
+def _listening_script(assignment: Assignment) -> str:
+    """Return a script that exits once the port is open, according to the kernel's socket table.
+
+    Connecting to the port would be simpler, but most servers accept a single client and would take us for it.
+    """
+    kind = assignment.tool.listens(assignment.call.test)
+    line = f":{assignment.call.port:04X} [0-9A-F]+:[0-9A-F]+ {LISTENING[kind]} "
+    is_open = f"grep -qsE '{line}' /proc/net/{kind} /proc/net/{kind}6"
     end = f"end=$(($(date +%s) + {READY_SECONDS:.0f}))"
-    return f"{end}; until {look}; do [ $(date +%s) -lt $end ] || exit 1; sleep 0.05; done"
+    return f"{end}; until {is_open}; do [ $(date +%s) -lt $end ] || exit 1; sleep 0.05; done"
 
 
-def _refused(job: Assignment, end: End, output: Output, said: str = "") -> NotMeasured:
-    """Return why a program did not do its work."""
+def _failed(assignment: Assignment, end: End, output: Output, problem: str = "") -> NotMeasured:
+    """Return why a program produced no number; `problem` is what is wrong with its output, if anything."""
     if output.exit == NOT_FOUND:
         return NotMeasured(
-            reason=f"{job.program} is not installed on {end.node}",
-            remedy=f"install the package {job.tool.package} there",
+            reason=f"{assignment.program} is not installed on {end.node}",
+            remedy=f"install the package {assignment.tool.package} there",
             node=end.node,
             missing=True,
         )
-    words = output.stderr.decode("utf-8", "replace").strip().splitlines()
-    told = unwrapped(output.text).output
-    said_all = "\n".join([*words, told])
-    tries, known, remedy = _passing(job, f"{said_all}\n{said}".lower())
-    first = next((line.strip() for line in words if line.strip()), "")
-    why = output.failure or known or first or said or f"exit {output.exit}"
+    stderr = output.stderr.decode("utf-8", "replace").strip().splitlines()
+    printed = "\n".join([*stderr, unwrap(output.text).output])
+    tries, diagnosis, remedy = _transient(assignment, f"{printed}\n{problem}".lower())
+    first_line = next((line.strip() for line in stderr if line.strip()), "")
+    reason = output.failure or diagnosis or first_line or problem or f"exit {output.exit}"
     return NotMeasured(
-        reason=f"{job.program} on {end.node}: {why}",
+        reason=f"{assignment.program} on {end.node}: {reason}",
         node=end.node,
         tries=tries,
         remedy=remedy,
-        evidence=said_all[-2000:],
+        evidence=printed[-2000:],
     )
 
 
-def _passing(job: Assignment, said: str) -> tuple[int, str, str]:
-    """Return how often to try what may pass, what is wrong where the tool's own words do not tell, and a remedy."""
-    if any(word in said for word in IN_USE):
-        remedy = f"something there listens on port {job.call.port}: another `first_port` in a suite file"
+def _transient(assignment: Assignment, printed: str) -> tuple[int, str, str]:
+    """Return how many attempts a failure is worth, a diagnosis if the tool's own message has none, and a remedy."""
+    if any(phrase in printed for phrase in IN_USE):
+        remedy = f"port {assignment.call.port} is in use there: set another `first_port` in a suite file"
         return TRIES, "", remedy
-    if CLOCK in said:
-        what = "it could not measure the processor's clock"
-        return CLOCK_TRIES, what, "that machine is too busy: measure again when it is idle"
-    if NOTHING in said:
-        return TRIES, "", "more `seconds` in a suite file, or a machine that is less busy"
+    if CLOCK in printed:
+        diagnosis = "it could not measure the processor's clock"
+        return CLOCK_TRIES, diagnosis, "that machine is too busy: measure again when it is idle"
+    if NOTHING in printed:
+        return TRIES, "", "set more `seconds` in a suite file, or measure when the machine is less busy"
     return 1, "", ""
 
 
@@ -281,6 +305,7 @@ def _lost(node: str, error: DeviceError) -> NotMeasured:
     return NotMeasured(reason=f"{node}: {error.message}", remedy=error.hint, node=node, lost=True)
 
 
-async def _ended(task: asyncio.Task[Output]) -> None:
+async def _cancel(task: asyncio.Task[Output]) -> None:
+    """Cancel a task and wait until it has ended the process on its node."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

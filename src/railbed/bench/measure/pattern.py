@@ -1,4 +1,4 @@
-"""Who sends to whom, and what happens at the same time: pure lists of pairs."""
+"""Who sends to whom, and which pairs run at the same time, as pure lists of pairs."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Literal
 Pattern = Literal["pair", "matrix", "rounds", "ring", "incast", "all"]
 Direction = Literal["one", "each", "both"]
 Pair = tuple[str, str]
-"""A node that sends, and one that receives."""
+"""The sending node, and the receiving node."""
 PATTERNS: dict[Pattern, str] = {
     "pair": "the first two nodes",
     "matrix": "every pair, one at a time",
-    "rounds": "every pair, those that share no node at the same time",
+    "rounds": "every pair; pairs without a common node run at the same time",
     "ring": "each node to the next, all at the same time",
-    "incast": "all others to one node at the same time, for each node",
-    "all": "each node to each other, all at the same time",
+    "incast": "all other nodes to one node at the same time, for each node",
+    "all": "each node to every other, all at the same time",
 }
 
 
 def rounds_of(pattern: Pattern, nodes: Sequence[str], direction: Direction) -> list[list[Pair]]:
-    """Return the trials of a pattern: the pairs of each run at the same time; fewer than two nodes have none."""
+    """Return the trials of a pattern, each a list of pairs that run together; fewer than two nodes have none."""
     forward = _forward(pattern, nodes) if len(nodes) > 1 else []
     if direction != "each":
         return forward
     backward = [[(target, source) for source, target in pairs] for pairs in forward]
-    # Of two nodes a ring, and of any number all with all, are their own way back.
+    # A ring of two nodes, and all-to-all of any number, already contain their own reverse.
     return [trial for pairs in zip(forward, backward, strict=True) for trial in _distinct(*pairs)]
 
 
@@ -39,9 +39,9 @@ def _forward(pattern: Pattern, nodes: Sequence[str]) -> list[list[Pair]]:
         case "rounds":
             return tournament(nodes)
         case "ring":
-            return [[(one, nodes[(at + 1) % len(nodes)]) for at, one in enumerate(nodes)]]
+            return [[(node, nodes[(index + 1) % len(nodes)]) for index, node in enumerate(nodes)]]
         case "incast":
-            return [[(one, target) for one in nodes if one != target] for target in nodes]
+            return [[(source, target) for source in nodes if source != target] for target in nodes]
         case "all":
             return [list(permutations(nodes, 2))]
 
@@ -51,14 +51,14 @@ def _distinct(forward: list[Pair], backward: list[Pair]) -> list[list[Pair]]:
 
 
 def tournament(nodes: Sequence[str]) -> list[list[Pair]]:
-    """Return rounds in which every pair meets once and no node is in two pairs of a round (the circle method)."""
-    places: list[str | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
-    order = {node: at for at, node in enumerate(nodes)}
+    """Return rounds in which every pair occurs once and no node occurs twice per round (the circle method)."""
+    seats: list[str | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
+    order = {node: index for index, node in enumerate(nodes)}
     rounds = []
-    for _ in range(len(places) - 1):
-        half = len(places) // 2
-        met = zip(places[:half], reversed(places[half:]), strict=True)
-        pairs = [sorted((one, other), key=order.__getitem__) for one, other in met if one and other]
-        rounds.append([(one, other) for one, other in pairs])
-        places = [places[0], places[-1], *places[1:-1]]
+    for _ in range(len(seats) - 1):
+        half = len(seats) // 2
+        opposite = zip(seats[:half], reversed(seats[half:]), strict=True)
+        pairs = [sorted((left, right), key=order.__getitem__) for left, right in opposite if left and right]
+        rounds.append([(source, target) for source, target in pairs])
+        seats = [seats[0], seats[-1], *seats[1:-1]]
     return rounds

@@ -1,4 +1,4 @@
-"""What came of a trial, as records: measurements with all that tells them apart, findings for what was not measured."""
+"""Trial results as records: measurements with the labels that identify them, and findings for what is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railbed.bench.measure.schedule import Flow, Omitted, Trial
 from railbed.model.record import Finding, Measurement, Verdict
 
 MEASURED = "bench_measured"
-WHY = "What is not measured is not known: it may be the one link that slows the others down."
+WHY = "A link that was not measured may be the one that slows down all the others."
 
 
 def measurements(trial: Trial, flow: Flow, measured: Measured) -> Iterator[Measurement]:
@@ -17,23 +17,23 @@ def measurements(trial: Trial, flow: Flow, measured: Measured) -> Iterator[Measu
     labels = labels_of(trial, flow, measured)
     for value in measured.reading.values:
         own = dict(value.labels)
-        way = own.pop("direction", None)
-        ends = _turned(labels) if way == "backward" else labels
+        direction = own.pop("direction", None)
+        ends = _reversed(labels) if direction == "backward" else labels
         yield Measurement(name=value.name, value=value.value, unit=value.unit, labels={**ends, **own})
     sides = (("client", measured.client), ("server", measured.server))
-    for side, told in sides:
-        if told is None or told.cpu_seconds is None:
+    for side, wrapped in sides:
+        if wrapped is None or wrapped.cpu_seconds is None:
             continue
         node = getattr(flow.call, side).node
-        yield Measurement(name="cpu_seconds", value=told.cpu_seconds, unit="s", labels={**labels, "node": node})
+        yield Measurement(name="cpu_seconds", value=wrapped.cpu_seconds, unit="s", labels={**labels, "node": node})
         moved = sum(value.value for value in measured.reading.values if value.name == "bandwidth") / 8
         if moved > 0 and len(trial.flows) == 1:
-            cost = told.cpu_seconds / (moved * flow.call.settings.seconds)
+            cost = wrapped.cpu_seconds / (moved * flow.call.settings.seconds)
             yield Measurement(name="cpu_seconds_per_gb", value=cost, unit="s/GB", labels={**labels, "node": node})
 
 
 def labels_of(trial: Trial, flow: Flow, measured: Measured | None = None) -> dict[str, str | int]:
-    """Return what tells a measurement of a flow from all others."""
+    """Return the labels that identify a measurement of a flow."""
     settings = flow.call.settings
     labels: dict[str, str | int] = {
         "tool": trial.tool.name,
@@ -64,35 +64,35 @@ def labels_of(trial: Trial, flow: Flow, measured: Measured | None = None) -> dic
     return labels
 
 
-def _turned(labels: dict[str, str | int]) -> dict[str, str | int]:
-    """Return the labels of the way back of a flow that went both ways."""
+def _reversed(labels: dict[str, str | int]) -> dict[str, str | int]:
+    """Return the labels of the opposite direction of a bidirectional flow."""
     return {**labels, "from": labels["to"], "to": labels["from"]}
 
 
 def subject_of(trial: Trial, flow: Flow) -> str:
-    """Return the pair, or the node, that a finding about a flow concerns."""
+    """Return the pair, or the node, that a finding about a flow is about."""
     if trial.tool.scope == "node":
         return flow.source.node
     return f"{flow.source.node}/{flow.source.netdev} > {flow.target.node}"
 
 
-def not_measured(trial: Trial, flow: Flow, why: NotMeasured) -> Finding:
-    """Return the finding for a flow without a number: a node or program that is not there leaves it unknown."""
-    unknown = why.lost or why.missing or why.retry
+def not_measured_finding(trial: Trial, flow: Flow, failure: NotMeasured) -> Finding:
+    """Return the finding for a flow without a number: unknown if its node or program is missing, else failed."""
+    unknown = failure.lost or failure.missing or failure.retry
     return Finding(
         check=MEASURED,
         subject=subject_of(trial, flow),
         verdict=Verdict.UNKNOWN if unknown else Verdict.FAIL,
         expected=f"a measurement by {trial.step.test}",
-        observed=why.reason,
+        observed=failure.reason,
         why=WHY,
-        remedy=why.remedy,
-        evidence=why.evidence,
+        remedy=failure.remedy,
+        evidence=failure.evidence,
     )
 
 
-def were_measured(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Yield a finding for every pair or node that was measured, with the tests that it was measured by."""
+def measured_findings(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Yield a finding for every pair or node that was measured, naming the tests."""
     for subject, names in tests.items():
         yield Finding(
             check=MEASURED,
@@ -104,8 +104,8 @@ def were_measured(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
         )
 
 
-def left_out(omitted: Omitted) -> Finding:
-    """Return the finding for what cannot be measured here."""
+def omitted_finding(omitted: Omitted) -> Finding:
+    """Return the finding for a test that cannot run here."""
     return Finding(
         check=MEASURED,
         subject=omitted.subject,
@@ -116,26 +116,26 @@ def left_out(omitted: Omitted) -> Finding:
     )
 
 
-def not_undone(node: str, arm: str, why: str, remedy: str) -> Finding:
-    """Return the finding for a node that may still be as an arm made it."""
+def not_undone_finding(node: str, arm: str, reason: str, remedy: str) -> Finding:
+    """Return the finding for a node on which an arm's change may still be in effect."""
     return Finding(
         check="bench_undone",
         subject=node,
         verdict=Verdict.FAIL,
         expected=f"as it was before {arm}",
-        observed=f"the change was not seen undone: {why}",
-        why="A change that stays is met by all that runs next, and the next arm takes it for what was there before.",
+        observed=f"the change may still be in effect: {reason}",
+        why="A leftover change distorts whatever runs next, and the next arm would take it for the original state.",
         remedy=remedy,
     )
 
 
-def unreachable(node: str, why: str) -> Finding:
+def unreachable_finding(node: str, reason: str) -> Finding:
     """Return the finding for a node that does not answer."""
     return Finding(
         check="reachable",
         subject=node,
         verdict=Verdict.FAIL,
         expected="answers",
-        observed=why,
-        why="A node that does not answer trains nothing, and its links are not measured.",
+        observed=reason,
+        why="A node that does not answer cannot train, and its links cannot be measured.",
     )

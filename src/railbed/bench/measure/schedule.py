@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from railbed.bench.measure.pattern import Pair, rounds_of
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
 from railbed.bench.tool import Call, End, Settings, Tool
-from railbed.bench.toolset import tool_of
+from railbed.bench.toolset import test_of, tool_of
 from railbed.model.record import Verdict
 
 COLLECTIVE_SECONDS = 20.0
-"""About what a collective job takes to come up: loading torch on every node."""
+"""Roughly what a collective job needs to start: every node loads torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One call of a trial, with the direction that its data takes."""
+    """One call of a trial, with the direction of its data."""
 
     source: End
     target: End
     call: Call
     forward: bool = True
-    """The source stands before the target in the cluster file."""
+    """Whether the source comes before the target in the cluster file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Calls at the same time."""
+    """Calls that run at the same time."""
 
     number: int
     step: Step
@@ -39,13 +39,18 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes."""
-        return max(self.tool.planned(self.step.test, flow.call.settings) for flow in self.flows)
+        """Roughly how long it takes."""
+        return max(self.tool.expected_seconds(self.step.test, flow.call.settings) for flow in self.flows)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that take part, sorted."""
+        return sorted({end.node for flow in self.flows for end in (flow.source, flow.target)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Omitted:
-    """A step, or a part of it, that cannot be measured here."""
+    """A step, or part of one, that cannot be measured here."""
 
     test: str
     subject: str
@@ -63,17 +68,17 @@ class Schedule:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes."""
+        """Roughly how long it takes."""
         return sum(trial.seconds for trial in self.trials) + sum(map(collective_seconds, self.collectives))
 
 
 def collective_seconds(step: Step) -> float:
-    """Return about how long a collective takes."""
+    """Return roughly how long a collective takes."""
     return COLLECTIVE_SECONDS + step.seconds * max(1, len(step.sizes))
 
 
 def make_schedule(suite: Suite, site: BenchSite) -> Schedule:
-    """Lay out a suite on a site."""
+    """Apply a suite to a site."""
     omitted: list[Omitted] = []
     trials: list[Trial] = []
     collectives = tuple(step for step in suite.steps if step.is_collective)
@@ -81,21 +86,18 @@ def make_schedule(suite: Suite, site: BenchSite) -> Schedule:
         if step.is_collective:
             continue
         tool = tool_of()[step.test]
-        laid = _on_nodes(step, site, omitted) if tool.scope == "node" else _between(step, site, omitted)
-        for flows in laid:
+        rounds = _on_nodes(step, site, omitted) if tool.scope == "node" else _between_nodes(step, site, omitted)
+        for flows in rounds:
             trials += [
                 Trial(number=0, step=step, tool=tool, flows=tuple(flows), repeat=repeat)
                 for repeat in range(1, step.repeats + 1)
             ]
-    numbered = tuple(
-        Trial(number=number, step=one.step, tool=one.tool, flows=one.flows, repeat=one.repeat)
-        for number, one in enumerate(trials, 1)
-    )
+    numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials, 1))
     return Schedule(trials=numbered, collectives=collectives, omitted=tuple(dict.fromkeys(omitted)))
 
 
 def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
-    """Yield the trials of a test that a node does by itself: one node at a time."""
+    """Yield the trials of a test that needs no peer: one node at a time."""
     needs_gpu = tool_of()[step.test].name == "nccl_tests"
     for node in site.cluster.nodes:
         if node in site.failed:
@@ -109,15 +111,15 @@ def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[l
             yield [Flow(source=end, target=end, call=Call(test=step.test, client=end, server=end, settings=settings))]
 
 
-def _between(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
+def _between_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
     """Yield the trials of a test between nodes."""
     if not any(len(site.on(rail)) > 1 for rail in site.cluster.rails):
-        omitted.append(_left_out(step, "no two nodes share a rail"))
+        omitted.append(_inapplicable(step, "no two nodes share a rail"))
         return
-    usable = {rail: _usable(step, rail, site, omitted) for rail in site.cluster.rails}
+    usable = {rail: _usable_ports(step, rail, site, omitted) for rail in site.cluster.rails}
     groups = [list(usable)] if step.rails == "together" else [[rail] for rail in usable]
     if step.rails == "together" and len(usable) < 2:
-        omitted.append(_left_out(step, "there is one rail only"))
+        omitted.append(_inapplicable(step, "there is only one rail"))
         return
     for rails in groups:
         names = [name for name in site.cluster.nodes if all(name in usable[rail] for rail in rails)]
@@ -126,19 +128,19 @@ def _between(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[li
                 yield [_flow(step, size, site, usable[rail], pair) for pair in pairs for rail in rails]
 
 
-def _left_out(step: Step, reason: str) -> Omitted:
-    """Return a step that this cluster has no place for."""
+def _inapplicable(step: Step, reason: str) -> Omitted:
+    """Return a step that makes no sense on this cluster."""
     return Omitted(test=step.test, subject="cluster", verdict=Verdict.SKIPPED, reason=reason)
 
 
-def _usable(step: Step, rail: str, site: BenchSite, omitted: list[Omitted]) -> dict[str, PortSite]:
-    """Return the ports of a rail that can take part; what cannot is told, and that a rail has too few."""
-    test = tool_of()[step.test].tests[step.test]
-    found: dict[str, PortSite] = {}
+def _usable_ports(step: Step, rail: str, site: BenchSite, omitted: list[Omitted]) -> dict[str, PortSite]:
+    """Return the ports of a rail that can take part, by node; add the others to `omitted`."""
+    test = test_of(step.test)
+    usable: dict[str, PortSite] = {}
     for port in site.on(rail):
         verdict, reason = Verdict.OK, ""
         if port.end.node in site.failed:
-            continue  # told of once, as not reachable
+            continue  # already reported as unreachable
         if test.rdma and port.no_rdma:
             verdict, reason = Verdict.SKIPPED if port.end.rdma is None else Verdict.UNKNOWN, port.no_rdma
         elif step.memory == "gpu" and port.end.gpu is None:
@@ -146,14 +148,13 @@ def _usable(step: Step, rail: str, site: BenchSite, omitted: list[Omitted]) -> d
         if reason:
             omitted.append(Omitted(test=step.test, subject=port.end.name, verdict=verdict, reason=reason))
         else:
-            found[port.end.node] = port
-    return found
+            usable[port.end.node] = port
+    return usable
 
 
 def _flow(step: Step, size: int | None, site: BenchSite, ports: dict[str, PortSite], pair: Pair) -> Flow:
     source, target = ports[pair[0]], ports[pair[1]]
-    pulls = tool_of()[step.test].tests[step.test].pulls
-    client, server = (target, source) if pulls else (source, target)
+    client, server = (target, source) if test_of(step.test).pulls else (source, target)
     order = list(site.cluster.nodes)
     call = Call(test=step.test, client=client.end, server=server.end, settings=_settings(step, size, site))
     forward = order.index(pair[0]) < order.index(pair[1])
@@ -161,7 +162,7 @@ def _flow(step: Step, size: int | None, site: BenchSite, ports: dict[str, PortSi
 
 
 def _settings(step: Step, size: int | None, site: BenchSite) -> Settings:
-    test = tool_of()[step.test].tests[step.test]
+    test = test_of(step.test)
     return Settings(
         size=size or test.size,
         seconds=step.seconds,
@@ -176,8 +177,8 @@ def _settings(step: Step, size: int | None, site: BenchSite) -> Settings:
 
 
 def free_ports(first: int, count: int, used: Sequence[frozenset[int]], after: int) -> list[int]:
-    """Return ports that nobody uses, beginning after the last one given out and coming round."""
+    """Return unused ports, continuing after the last one handed out and wrapping around."""
     taken = frozenset().union(*used)
     span = min(2000, 65536 - first)
-    candidates = [first + (after + step) % span for step in range(span)]
+    candidates = [first + (after + offset) % span for offset in range(span)]
     return [port for port in candidates if port not in taken][:count]

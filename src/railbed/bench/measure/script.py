@@ -1,7 +1,6 @@
-"""The shell around a tool: next to the card's processors, with the processor's time before and after.
+"""The shell around a tool: pins it to the CPUs near the card, and reads the node's CPU time before and after.
 
-What it prints is in sections, so that the tool's own words stay as they were: `about` (with the version), `output`,
-`after`.
+Its output has sections, so that the tool's own output stays untouched: `about` (with the version), `output`, `after`.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from railbed.errors import ParseError
 from railbed.parsing.text import SECTION, integer
 
 BUSY = (0, 1, 2, 5, 6, 7)
-"""Columns of /proc/stat: user, nice, system, irq, softirq, steal; not idle and not waiting for a disk."""
+"""Columns of /proc/stat: user, nice, system, irq, softirq, steal; neither idle nor waiting for a disk."""
 
 
-def wrapped(command: str, end: End, *, version: str = "") -> str:
-    """Return the script that runs a command on the processors near a port."""
+def wrap(command: str, end: End, *, version: str = "") -> str:
+    """Return the script that runs a command on the CPUs near a port."""
     pin = ""
     if end.netdev:
         cpus = shlex.quote(f"/sys/class/net/{end.netdev}/device/local_cpulist")
         pin = f'cpus=$(cat {cpus} 2>/dev/null) && taskset -cp "$cpus" $$ >/dev/null 2>&1 && echo "pinned $cpus"\n'
-    told = f"{version} 2>&1 | head -n 1 | sed 's/^/version /'\n" if version else ""
+    print_version = f"{version} 2>&1 | head -n 1 | sed 's/^/version /'\n" if version else ""
     return (
-        f"echo '==> about <=='\n{pin}{told}"
+        f"echo '==> about <=='\n{pin}{print_version}"
         'echo "ticks $(getconf CLK_TCK)"; head -n 1 /proc/stat\n'
         f"echo '==> output <=='\n( {command} )\ncode=$?\n"
         "printf '\\n==> after <==\\n'; head -n 1 /proc/stat\nexit $code\n"
@@ -33,32 +32,32 @@ def wrapped(command: str, end: End, *, version: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the shell around a tool told."""
+class WrappedOutput:
+    """The sections that a wrapped tool printed."""
 
     output: str
-    """The tool's own words."""
+    """The tool's own output."""
     version: str | None = None
     pinned: str | None = None
     cpu_seconds: float | None = None
-    """Processor time of the whole node while the tool ran."""
+    """CPU time of the whole node while the tool ran."""
 
 
-def unwrapped(text: str) -> Told:
-    """Take apart what a wrapped tool printed; text without the sections is the tool's alone."""
-    parts = _parts(text)
-    if "output" not in parts:
-        return Told(output=text)
-    about = dict(line.partition(" ")[::2] for line in parts.get("about", "").splitlines())
-    return Told(
-        output=parts["output"],
+def unwrap(text: str) -> WrappedOutput:
+    """Split the output of a wrapped tool; text without our sections is all the tool's own."""
+    sections = _sections(text)
+    if "output" not in sections:
+        return WrappedOutput(output=text)
+    about = dict(line.partition(" ")[::2] for line in sections.get("about", "").splitlines())
+    return WrappedOutput(
+        output=sections["output"],
         version=about.get("version"),
         pinned=about.get("pinned"),
-        cpu_seconds=_cpu_seconds(about, parts.get("after", "")),
+        cpu_seconds=_cpu_seconds(about, sections.get("after", "")),
     )
 
 
-def _parts(text: str) -> dict[str, str]:
+def _sections(text: str) -> dict[str, str]:
     """Return the text by section; a tool may print anything but our own headings."""
     headers = list(SECTION.finditer(text))
     ends = [*(header.start() for header in headers[1:]), len(text)][: len(headers)]
@@ -77,5 +76,5 @@ def _cpu_seconds(about: dict[str, str], after: str) -> float | None:
 def _busy(line: str) -> int:
     cells = [integer(cell) for cell in line.split()]
     if len(cells) <= max(BUSY):
-        raise ParseError("a line of /proc/stat that is too short", line=line)
+        raise ParseError("line of /proc/stat is too short", line=line)
     return sum(cells[column] for column in BUSY)

@@ -1,1 +1,1 @@
-"""One file per tool."""
+"""The measuring tools, one file each."""

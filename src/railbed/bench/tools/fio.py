@@ -1,7 +1,7 @@
-"""fio: a disk's reads and writes, through a file in a folder; never on a device.
+"""fio: disk reads and writes, through a file in a folder; never on a device.
 
-The file has no name any more when fio begins: whatever ends the test, even a power cut, leaves nothing. It is filled
-before with data that does not compress, since reading holes and zeros says nothing about a disk.
+The file is unlinked before fio starts, so nothing is left however the test ends, even by a power cut. It is first
+filled with data that does not compress, since reading holes and zeros says nothing about a disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATS = {"50.000000": "p50", "99.000000": "p99", "99.900000": "p99.9"}
 
 
 def parse(text: str) -> Reading:
-    """Read `--output-format=json`; what fio prints before the JSON is passed over."""
+    """Parse `--output-format=json`; skip anything that fio prints before the JSON."""
     report = Fields(json_value(text[text.find("{") :] if "{" in text else text))
     values = [value for job in report.subs("jobs") for value in _job(job)]
     if not values:
@@ -39,7 +39,7 @@ def _job(job: Fields) -> Iterator[Value]:
         if side is None or not _number(side, "total_ios"):
             continue
         labels = {"operation": direction, "direct": direct}
-        # Old versions count kibibytes, and microseconds.
+        # Old versions report kibibytes and microseconds.
         rate = _number(side, "bw_bytes") if "bw_bytes" in side else _number(side, "bw") * 1024
         yield Value(name="disk_bandwidth", value=rate * 1e-9, unit="GB/s", labels=labels)
         yield Value(name="disk_operations", value=_number(side, "iops"), unit="1/s", labels=labels)
@@ -50,11 +50,11 @@ def _job(job: Fields) -> Iterator[Value]:
 def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) -> Iterator[Value]:
     if clat is None:
         return
-    told = {stat: _number(clat, stat) for stat in ("min", "mean", "max")}
+    values = {stat: _number(clat, stat) for stat in ("min", "mean", "max")}
     percentiles = clat.sub("percentile")
     if percentiles:
-        told |= {stat: _number(percentiles, key) for key, stat in STATS.items() if key in percentiles}
-    for stat, value in told.items():
+        values |= {stat: _number(percentiles, key) for key, stat in STATS.items() if key in percentiles}
+    for stat, value in values.items():
         yield Value(name="disk_latency", value=value * scale, unit="us", labels={**labels, "stat": stat})
 
 
@@ -66,7 +66,7 @@ def _number(fields: Fields, key: str) -> float:
 
 
 def client(call: Call) -> str:
-    """Return the script: a file without a name, filled, then fio on it, without the cache where the disk can that."""
+    """Return a script that fills an unlinked file and runs fio on it, bypassing the cache if the disk supports it."""
     settings = call.settings
     size = settings.size or TESTS[call.test].size
     blocks = max(2, settings.file_bytes // BLOCK)
@@ -76,7 +76,7 @@ def client(call: Call) -> str:
     )
     return f"""{{
 dir={quote_path(settings.path or "~")}
-[ -d "$dir" ] || {{ echo "$dir is no folder" >&2; exit 2; }}
+[ -d "$dir" ] || {{ echo "$dir is not a folder" >&2; exit 2; }}
 file=$(umask 077; mktemp "$dir/.railbed-bench.XXXXXX") && exec 9<>"$file" && rm -f "$file" || exit
 head -c {BLOCK} /dev/urandom >&9 || exit
 left={blocks - 1}

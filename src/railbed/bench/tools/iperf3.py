@@ -1,6 +1,6 @@
 """iperf3: TCP bandwidth with one or many streams, from its JSON or its text.
 
-The receiver's count is the bandwidth: what the sender counts may still lie in its own buffers.
+The receiver's count is the bandwidth: the sender also counts what is still in its own buffers.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LINE = re.compile(
     re.MULTILINE,
 )
 VERSION = re.compile(r"^iperf (3\.\S+)", re.MULTILINE)
-ERROR = re.compile(r"^iperf3: (?:error - )?(?P<said>.+)$", re.MULTILINE)
+ERROR = re.compile(r"^iperf3: (?:error - )?(?P<message>.+)$", re.MULTILINE)
 PREFIXES = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 
 
 def parse(text: str) -> Reading:
-    """Read what the client printed."""
+    """Parse the output of the client."""
     return _json(text) if text.lstrip().startswith("{") else _text(text)
 
 
@@ -66,7 +66,7 @@ def _text(text: str) -> Reading:
     lines = list(LINE.finditer(text))
     if not lines:
         if error := ERROR.search(text):
-            raise ParseError(f"iperf3: {error['said'].strip()}")
+            raise ParseError(f"iperf3: {error['message'].strip()}")
         raise ParseError("no iperf3 report", line=text.strip()[-80:])
     sums = [match for match in lines if match["id"] == "SUM"] or lines
     roles = {match["role"] for match in sums}
@@ -86,17 +86,17 @@ def _text(text: str) -> Reading:
 
 def _direction(match: re.Match[str]) -> str:
     if match["role"] is None:
-        raise ParseError("iperf3 reports both directions, and one line without any", line=match[0])
+        raise ParseError("iperf3 reports both directions, but a line without one", line=match[0])
     return "forward" if match["role"].startswith("T") else "backward"
 
 
 def server(call: Call) -> str:
-    """Return the side that waits: for one client, then it ends."""
+    """Return the server command; it exits after one client."""
     return f"iperf3 -s -1 -p {call.port} -B {call.server.address} --forceflush"
 
 
 def client(call: Call) -> str:
-    """Return the side that sends; the address it sends from keeps it on its rail."""
+    """Return the client command; its source address keeps the traffic on its rail."""
     settings = call.settings
     parts = [f"iperf3 -c {call.server.address} -B {call.client.address} -p {call.port} -J"]
     parts.append(f"-t {max(1, round(settings.seconds))} -P {settings.streams}")

@@ -1,7 +1,7 @@
 """nccl-tests: NCCL's collectives between the GPUs of one node, from its JSON or its table.
 
-Over several nodes it needs MPI, and two runs that never met look like one; railbed's own collective benchmark does
-that part.
+Across nodes it needs MPI, and ranks that never found each other still print plausible numbers; railbed's own collective
+benchmark covers that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LARGEST = 128 * 2**20
 
 
 def parse(text: str) -> Reading:
-    """Read what rank 0 printed; a wrong result is no measurement."""
+    """Parse the output of rank 0; a wrong result is not a measurement."""
     return _json(text) if text.lstrip().startswith("{") else _table(text)
 
 
@@ -43,18 +43,18 @@ def _json(text: str) -> Reading:
 
 def _table(text: str) -> Reading:
     values: list[Value] = []
-    headed = False
+    in_table = False
     for line in text.splitlines():
         cells = line.lstrip("#").split()
         if line.startswith("#"):
-            headed = headed or tuple(cells[: len(HEADING)]) == HEADING
-        elif headed and cells:
+            in_table = in_table or tuple(cells[: len(HEADING)]) == HEADING
+        elif in_table and cells:
             if len(cells) < len(HEADING) + 1:
-                raise ParseError("a result that was cut short", line=line)
+                raise ParseError("a truncated result", line=line)
             row = dict(zip(HEADING, cells, strict=False))
             values += _values(integer(row["size"]), row, cells[len(HEADING)])
     if not values:
-        raise ParseError("no table of nccl-tests", line=text.strip()[-80:])
+        raise ParseError("no nccl-tests table", line=text.strip()[-80:])
     return Reading(values=tuple(values))
 
 
@@ -68,7 +68,7 @@ def _values(size: int, row: dict[str, str], wrong: str) -> Iterator[Value]:
 
 
 def client(call: Call) -> str:
-    """Return the command for all GPUs of the node."""
+    """Return the command that uses all GPUs of the node."""
     smallest, largest = (call.settings.size,) * 2 if call.settings.size else (SMALLEST, LARGEST)
     gpus = "$(nvidia-smi -L 2>/dev/null | grep -c ^GPU)"
     return f"{TESTS[call.test].program} -b {smallest} -e {largest} -f 4 -g {gpus}"

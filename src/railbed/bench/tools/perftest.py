@@ -1,7 +1,7 @@
 """perftest: RDMA bandwidth and latency (`ib_write_bw`, `ib_read_lat`, …), from its text or its JSON.
 
-A latency is half a round trip but for reads, which are whole ones: they have different names here. Percentiles come
-from the single samples (`-U`); `t_stdev` is passed over, since perftest computes it with whole numbers.
+Latencies are half a round trip, except for reads, which take a full one: the two have different names here.
+Percentiles come from the individual samples (`-U`); `t_stdev` is ignored, since perftest computes it with integers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from railbed.parsing.text import number
 
 BANDWIDTH_SIZE, LATENCY_SIZE = 65536, 2
 TITLE = re.compile(r"(?:Bidirectional )?(?:BW|Latency)[ _]Test\b")
-BEFORE_TITLE = re.compile(r"\s*+(?:\"?test\"?\s*+:\s*+\"?)?(?P<what>[\w ]+)[ _]")
+BEFORE_TITLE = re.compile(r"\s*+(?:\"?test\"?\s*+:\s*+\"?)?(?P<verb>[\w ]+)[ _]")
 COLUMN = re.compile(
     r"#bytes|#iterations|(?:BW peak|BW average|MsgRate|CPU_Util|t_min|t_max|t_typical|t_avg|t_stdev"
     r"|99% percentile|99\.9% percentile)\s?\[[^\]]*\]|tps average"
@@ -24,10 +24,10 @@ COLUMN = re.compile(
 SAMPLE = re.compile(r"^\d+, (\S+)$", re.MULTILINE)
 FIELD = re.compile(r"\"?(?P<key>[\w.]+)\"?\s*+:\s*+\"?(?P<value>[^\",{}]*)\"?\s*+,?")
 GIGABITS = {"Gb/sec": 1.0, "MB/sec": 2**20 * 8e-9, "MiB/sec": 2**20 * 8e-9}
-"""Older versions write MB where they mean MiB."""
+"""Older versions write MB but mean MiB."""
 CLOCK = "Correlation coefficient"
 PATIENT = 20
-"""Waits 4.3 s for an answer and not 67 ms: Soft-RoCE on a busy processor takes longer, and fails when sending again."""
+"""Waits 4.3 s for an acknowledgement instead of 67 ms: Soft-RoCE on a busy processor needs that, or it gives up."""
 STATS = {
     "t_min": "min",
     "t_max": "max",
@@ -41,14 +41,14 @@ STATS = {
 
 
 def parse(text: str) -> Reading:
-    """Read the tables and samples of one test, or its JSON, which in some versions is none."""
+    """Parse the tables and samples of one test, or its JSON, which some versions write incorrectly."""
     test = _test(text).lower()
-    whole = "read" in test or "atomic" in test
-    latency = "round_trip" if whole else "half_round_trip"
+    full = "read" in test or "atomic" in test
+    latency = "round_trip" if full else "half_round_trip"
     rows = list(_rows(text)) or list(_json_rows(text))
     if not rows:
         raise ParseError("perftest printed no result", line=text.strip().splitlines()[-1])
-    samples = tuple(number(found) for found in SAMPLE.findall(text))
+    samples = tuple(number(sample) for sample in SAMPLE.findall(text))
     values = [value for row in rows for value in _values(row, latency, text)]
     if samples:
         size = int(number(rows[-1]["#bytes"]))
@@ -57,17 +57,17 @@ def parse(text: str) -> Reading:
 
 
 def _test(text: str) -> str:
-    """Return what the first title says before `BW Test` or `Latency Test`."""
+    """Return the words before `BW Test` or `Latency Test` in the first title."""
     for line in text.splitlines():
         title = TITLE.search(line)
         before = BEFORE_TITLE.fullmatch(line[: title.start()]) if title else None
         if before:
-            return before["what"]
-    raise ParseError("no perftest test", line=text.strip().splitlines()[-1] if text.strip() else "")
+            return before["verb"]
+    raise ParseError("no perftest title", line=text.strip().splitlines()[-1] if text.strip() else "")
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:
-    """Yield the lines under each heading; a line with fewer values than the heading was cut short."""
+    """Yield the rows under each heading; a row with fewer values than the heading is truncated."""
     columns: list[str] = []
     for line in text.splitlines():
         if "#bytes" in line:
@@ -75,18 +75,18 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
         elif columns and re.match(r"\s*+\d++\s++\d++\s", line):
             cells = line.partition(CLOCK)[0].split()
             if len(cells) != len(columns):
-                raise ParseError("a result that was cut short", line=line)
+                raise ParseError("a truncated result", line=line)
             yield dict(zip(columns, cells, strict=True))
 
 
 def _json_rows(text: str) -> Iterator[dict[str, str]]:
-    """Yield the result of `--out_json`: one pair a line, with or without quotes."""
+    """Yield the result of `--out_json`: one key and value per line, with or without quotes."""
     matches = [FIELD.fullmatch(line.strip()) for line in text.splitlines()]
     fields = {match["key"]: match["value"].strip() for match in matches if match}
     if "MsgSize" not in fields:
         return
     if "BW_average" in fields:
-        raise ParseError("perftest's JSON does not tell the unit of its bandwidth; its text does")
+        raise ParseError("perftest's JSON has no unit for the bandwidth; its text output does")
     yield {
         "#bytes": fields["MsgSize"],
         **{f"{key}[usec]": value for key, value in fields.items() if key in STATS},
@@ -101,8 +101,8 @@ def _values(row: Mapping[str, str], latency: str, text: str) -> Iterator[Value]:
         match name.strip():
             case "BW average":
                 if value <= 0:
-                    why = "perftest could not measure its clock" if CLOCK in text else "perftest measured nothing"
-                    raise ParseError(why, line=" ".join(row.values()))
+                    reason = "perftest could not measure its clock" if CLOCK in text else "perftest measured nothing"
+                    raise ParseError(reason, line=" ".join(row.values()))
                 yield Value(name="bandwidth", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
             case "BW peak" if value > 0:
                 yield Value(name="bandwidth_peak", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
@@ -115,7 +115,7 @@ def _values(row: Mapping[str, str], latency: str, text: str) -> Iterator[Value]:
 def _gigabits(unit: str) -> float:
     unit = unit.rstrip("]")
     if unit not in GIGABITS:
-        raise ParseError("a unit of bandwidth that is not known", line=unit)
+        raise ParseError("unknown unit of bandwidth", line=unit)
     return GIGABITS[unit]
 
 
@@ -124,17 +124,17 @@ def _latency(name: str, stat: str, value: float, size: int) -> Value:
 
 
 def server(call: Call) -> str:
-    """Return the side that waits: for one client, then it ends."""
+    """Return the server command; it exits after one client."""
     return " ".join([call.test, *_options(call, call.server)])
 
 
 def client(call: Call) -> str:
-    """Return the side that measures."""
+    """Return the client command."""
     return " ".join([call.test, *_options(call, call.client), call.server.address])
 
 
 def _options(call: Call, end: End) -> Iterator[str]:
-    """Yield what a side is told: all but the device must be the same on both."""
+    """Yield the options of one side; except for the device they must be the same on both."""
     settings = call.settings
     test = TESTS[call.test]
     yield f"-d {end.rdma} -i {end.rdma_port} -p {call.port} -F -s {settings.size or test.size}"
@@ -172,7 +172,7 @@ TESTS = {
     "ib_send_bw": _bandwidth("send"),
     "ib_write_lat": _latency_test("write", "half a round trip"),
     "ib_send_lat": _latency_test("send", "half a round trip"),
-    "ib_read_lat": _latency_test("read", "a whole round trip"),
+    "ib_read_lat": _latency_test("read", "a full round trip"),
 }
 
 TOOL = Tool(

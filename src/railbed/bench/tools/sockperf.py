@@ -1,4 +1,4 @@
-"""sockperf: TCP and UDP ping-pong. Its latency is half a round trip, so it compares with perftest's."""
+"""sockperf: TCP and UDP ping-pong. It reports half a round trip, as perftest does."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ VERSION = re.compile(r"== version #(\S+)")
 MEAN = re.compile(r"Summary: (?P<what>Latency|Round trip) is (?P<value>\S+) usec")
 OBSERVATION = re.compile(r"---> (?:<(?P<end>MIN|MAX)> observation|percentile (?P<percent>[\d.]+)) =\s*(?P<value>\S+)")
 ROUND_TRIP = re.compile(r"avg-rtt=|Round trip is")
-ERROR = re.compile(r"ERROR: (?P<said>.+)")
+ERROR = re.compile(r"ERROR: (?P<message>.+)")
 SIZE = re.compile(r"--msg-size=(\d{1,9})")
 LOST = re.compile(r"# dropped messages = (\d{1,12})")
 
 
 def parse(text: str) -> Reading:
-    """Read the summary and the percentiles; colours are passed over."""
+    """Parse the summary and the percentiles; ignore colours."""
     text = COLOUR.sub("", text)
     mean = MEAN.search(text)
     if not mean:
         if error := ERROR.search(text):
-            raise ParseError(f"sockperf: {error['said'].strip()}")
+            raise ParseError(f"sockperf: {error['message'].strip()}")
         raise ParseError("no sockperf summary", line=text.strip()[-80:])
     name = "round_trip" if ROUND_TRIP.search(text) else "half_round_trip"
     version, lost = VERSION.search(text), LOST.search(text)
@@ -47,19 +47,19 @@ def _observations(text: str, name: str) -> Iterator[Value]:
 
 
 def listens(test: str) -> Listens:
-    """Return what a test's server listens for."""
+    """Return the protocol that a test's server listens on."""
     return "tcp" if test == "sockperf_tcp" else "udp"
 
 
 def server(call: Call) -> str:
-    """Return the side that answers; it goes on until it is ended."""
+    """Return the server command; it runs until it is killed."""
     return f"sockperf sr{_tcp(call)} -i {call.server.address} -p {call.port}"
 
 
 def client(call: Call) -> str:
-    """Return the side that asks."""
+    """Return the client command."""
     settings = call.settings
-    size = max(14, settings.size or TESTS[call.test].size or 0)  # its own header has 14 bytes
+    size = max(14, settings.size or TESTS[call.test].size or 0)  # its own header takes 14 bytes
     where = f"-i {call.server.address} -p {call.port} --client_ip {call.client.address}"
     return f"sockperf pp{_tcp(call)} {where} -t {max(1, round(settings.seconds))} -m {size}"
 

@@ -1,4 +1,4 @@
-"""A judgement as a finding: a remedy stands only where something is wrong."""
+"""Build a finding, with a remedy only if something is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def finding(  # noqa: PLR0917  (the fields of a finding, in their order)
     remedy: str = "",
     evidence: str = "",
 ) -> Finding:
-    wanted = remedy if verdict in (Verdict.FAIL, Verdict.WARN) else ""
+    """Return a finding; drop the remedy of a passing one."""
     return Finding(
         check=check,
         subject=subject,
@@ -24,6 +24,6 @@ def finding(  # noqa: PLR0917  (the fields of a finding, in their order)
         expected=expected,
         observed=observed,
         why=why,
-        remedy=wanted,
+        remedy=remedy if verdict in (Verdict.FAIL, Verdict.WARN) else "",
         evidence=evidence,
     )

@@ -1,49 +1,47 @@
-"""Against the hardware: what a link or its PCIe allows."""
+"""Judge bandwidths by what the link or its PCIe slot allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from railbed.bench.judge.limits import Limit, judge_bandwidth, slowest
 from railbed.bench.judge.verdicts.finding import finding
-from railbed.bench.judge.verdicts.paths import both_added_up, how, is_both
+from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 
 CHECK = "bench_line_rate"
 RDMA_BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
-WHY = "A step of training ends when the slowest link has sent its share: what a link does not carry, all wait for."
+WHY = "A training step ends when the slowest link has sent its share: everyone waits for it."
 
 
 def against_hardware(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
-    """Judge what every port received in a trial by what the slowest part of the way allows."""
+    """Judge what every port received in a trial by the slowest part of the path."""
     arrived: dict[tuple[str | int, ...], list[Measurement]] = {}
-    for one in both_added_up(measurements):
-        if one.name == "bandwidth" and _has_full_rate(one):
-            key = tuple(
-                one.labels[name]
-                for name in ("test", "size", "pattern", "rail", "to", "trial", "direction")
-                if name in one.labels
-            )
-            arrived.setdefault(key, []).append(one)
+    for measurement in merge_directions(measurements):
+        labels = measurement.labels
+        if measurement.name == "bandwidth" and _can_fill_link(labels):
+            identity = ("test", "size", "pattern", "rail", "to", "trial", "direction")
+            key = tuple(labels[name] for name in identity if name in labels)
+            arrived.setdefault(key, []).append(measurement)
     best: dict[tuple[str, str], tuple[float, list[Measurement]]] = {}
     for group in arrived.values():
         subject = _subject(site, group)
-        total = sum(one.value for one in group)
-        what = how(group[0].labels)
-        # Of several sizes and repeats the best tells what the way can do.
-        if total > best.get((subject, what), (0.0, []))[0]:
-            best[subject, what] = (total, group)
-    for (subject, what), (total, group) in best.items():
-        yield _line_rate(site, subject, what, total, group)
+        total = sum(measurement.value for measurement in group)
+        method = method_of(group[0].labels)
+        # The best of several sizes and repeats shows what the path is capable of.
+        if total > best.get((subject, method), (0.0, []))[0]:
+            best[subject, method] = (total, group)
+    for (subject, method), (total, group) in best.items():
+        yield _line_rate(site, subject, method, total, group)
 
 
-def _has_full_rate(one: Measurement) -> bool:
-    """RDMA can fill a link with one queue pair; TCP is judged with several streams only."""
-    if one.labels.get("memory") == "gpu":
+def _can_fill_link(labels: Mapping[str, str | int]) -> bool:
+    """Whether a test should reach line rate: RDMA does with one queue pair, TCP only with several streams."""
+    if labels.get("memory") == "gpu":
         return False
-    return one.labels.get("test") in RDMA_BANDWIDTH or int(one.labels.get("streams", 1)) > 1
+    return labels.get("test") in RDMA_BANDWIDTH or int(labels.get("streams", 1)) > 1
 
 
 def _subject(site: BenchSite, group: Sequence[Measurement]) -> str:
@@ -54,7 +52,7 @@ def _subject(site: BenchSite, group: Sequence[Measurement]) -> str:
     return f"{site.port_on_rail(labels['from'], labels['rail']).end.name} > {target.end.node}"
 
 
-def _line_rate(site: BenchSite, subject: str, what: str, total: float, group: Sequence[Measurement]) -> Finding:
+def _line_rate(site: BenchSite, subject: str, method: str, total: float, group: Sequence[Measurement]) -> Finding:
     labels = group[0].labels
     ports = [site.port_on_rail(labels["to"], labels["rail"])]
     if len(group) == 1:
@@ -63,14 +61,14 @@ def _line_rate(site: BenchSite, subject: str, what: str, total: float, group: Se
     if limit is None or any(not port.limits for port in ports):
         reason = next(port.no_limit for port in ports if not port.limits)
         return finding(CHECK, subject, Verdict.SKIPPED, "", reason, WHY)
-    if is_both(labels):
+    if is_bidirectional(labels):
         limit = Limit(part=f"{limit.part}, both ways", gbps=2 * limit.gbps)
     return finding(
         CHECK,
         subject,
         judge_bandwidth(total, limit),
         f"{limit.gbps:.4g} Gb/s: {limit.part} is the slowest part",
-        f"{number(total)} Gb/s, {total / limit.gbps:.0%} ({what})",
+        f"{number(total)} Gb/s, {total / limit.gbps:.0%} ({method})",
         WHY,
-        remedy="`railbed check` looks at MTU, PFC, PCIe and cables of both ends",
+        remedy="`railbed check` examines MTU, PFC, PCIe and cables at both ends",
     )

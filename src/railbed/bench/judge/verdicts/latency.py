@@ -1,11 +1,11 @@
-"""Against published latencies of cards of the same kind."""
+"""Judge latencies by what is published for cards of the same kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from railbed.bench.judge import baseline as before
-from railbed.bench.judge.limits import YOUNG, latency_limit
+from railbed.bench.judge import baseline
+from railbed.bench.judge.limits import PUBLISHED_DRIVER, latency_limit
 from railbed.bench.judge.verdicts.finding import finding
 from railbed.bench.site import BenchSite
 from railbed.model.amount import number
@@ -13,25 +13,25 @@ from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median
 
 CHECK = "bench_latency"
-WHY = "Small messages, as at the start of every collective, take as long as the wire and the cards."
+WHY = "Every collective starts with small messages, and cable and cards set how long those take."
 
 
 def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
-    """Judge RDMA latencies of small messages by what is published for cards of their kind."""
-    for group in before.grouped(measurements).values():
+    """Judge RDMA latencies of small messages by published values."""
+    for group in baseline.group_repeats(measurements).values():
         labels = group[0].labels
         is_small = int(labels.get("size", 0)) <= 64
         if labels.get("tool") != "perftest" or not group[0].name.endswith("round_trip") or not is_small:
             continue
         ports = [site.port_on_rail(labels[end], labels["rail"]) for end in ("from", "to")]
         subject = f"{ports[0].end.name} > {ports[1].end.node}"
-        value = median([one.value for one in group])
-        if any(port.driver != YOUNG for port in ports):
-            reason = "no latency is published for this card: `--save-baseline` keeps its own"
+        value = median([repeat.value for repeat in group])
+        if any(port.driver != PUBLISHED_DRIVER for port in ports):
+            reason = "no latency is published for this card: compare with its own by --save-baseline"
             yield finding(CHECK, subject, Verdict.SKIPPED, "", reason, WHY)
             continue
         direct = site.cluster.rails[str(labels["rail"])].point_to_point
-        limit = latency_limit(direct=direct, whole=group[0].name == "round_trip")
+        limit = latency_limit(direct=direct, full_round_trip=group[0].name == "round_trip")
         way = "over a cable" if direct else "through a switch"
         verdict = Verdict.FAIL if value > limit else Verdict.OK
         observed = f"{number(value)} µs ({labels['test']})"

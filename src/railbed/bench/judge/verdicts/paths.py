@@ -1,4 +1,4 @@
-"""How a way was measured, and what of it counts as one number."""
+"""How a path was measured, and which of its numbers belong together."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from dataclasses import replace
 from railbed.model.record import Measurement
 
 
-def is_both(labels: Mapping[str, str | int]) -> bool:
-    """Whether both ways of a link were filled at the same time: that compares with its like only."""
+def is_bidirectional(labels: Mapping[str, str | int]) -> bool:
+    """Whether both directions were measured at the same time: comparable only with the same."""
     return labels.get("direction") == "both"
 
 
-def how(labels: Mapping[str, str | int]) -> str:
-    """Return how something was measured, in short: `iperf3 x8, rounds, both ways`."""
+def method_of(labels: Mapping[str, str | int]) -> str:
+    """Return how something was measured, in brief: `iperf3 x8, rounds, both ways`."""
     streams = int(labels.get("streams", 1))
     many = f" x{streams}" if streams > 1 else ""
-    return f"{labels['test']}{many}, {labels['pattern']}{', both ways' if is_both(labels) else ''}"
+    return f"{labels['test']}{many}, {labels['pattern']}{', both ways' if is_bidirectional(labels) else ''}"
 
 
-def both_added_up(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
-    """Yield all measurements, both ways of a trial as one: how two ways share a processor is no matter of a cable.
+def merge_directions(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
+    """Yield all measurements, with the two directions of a bidirectional trial added up.
 
-    perftest adds them up itself, iperf3 does not.
+    How the two share a processor says nothing about the cable. perftest adds them up itself, iperf3 does not.
     """
     together: dict[tuple[str | int | None, ...], list[Measurement]] = {}
-    for one in measurements:
-        if one.name == "bandwidth" and is_both(one.labels):
-            key = tuple(one.labels.get(name) for name in ("trial", "pair", "rail"))
-            together.setdefault(key, []).append(one)
+    for measurement in measurements:
+        labels = measurement.labels
+        if measurement.name == "bandwidth" and is_bidirectional(labels):
+            key = tuple(labels.get(name) for name in ("trial", "pair", "rail"))
+            together.setdefault(key, []).append(measurement)
         else:
-            yield one
+            yield measurement
     for group in together.values():
-        yield replace(group[0], value=sum(one.value for one in group))
+        yield replace(group[0], value=sum(direction.value for direction in group))

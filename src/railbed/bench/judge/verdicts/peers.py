@@ -1,120 +1,132 @@
-"""Against the others: what lags behind its like, named by rail, node, port or way."""
+"""Judge paths against each other: which rail, node, port or single path lags behind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from railbed.bench.judge import baseline as before
+from railbed.bench.judge import baseline
 from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
 from railbed.bench.judge.verdicts.finding import finding
-from railbed.bench.judge.verdicts.paths import both_added_up, how, is_both
+from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.statistics import median
 
 CHECK = "bench_outlier"
-WHY = "One slow port slows every collective that passes it, and nothing but a comparison shows it."
+WHY = "One slow port slows down every collective that uses it, and only a comparison reveals it."
 OWN_LINKS = ("pair", "matrix", "rounds", "ring")
-"""Patterns in which no two flows share a port in one direction: only those can be compared with each other."""
+"""Patterns in which no two flows share a port in the same direction: only their paths are comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
-    """Ways that were measured in the same manner, and what lags behind among them."""
+class ComparablePaths:
+    """Paths measured in the same way, and the outliers among them."""
 
-    how: str
+    method: str
     unit: str
     samples: Sequence[Sample]
     outliers: Sequence[Outlier]
 
 
-def alike_ways(measurements: Iterable[Measurement]) -> Iterator[Alike]:
-    """Yield the measurements that can be compared with each other, compared."""
-    measured = list(both_added_up(measurements))
+def comparable_paths(measurements: Iterable[Measurement]) -> Iterator[ComparablePaths]:
+    """Group the measurements that can be compared with each other, and find the outliers of each group."""
+    measured = list(merge_directions(measurements))
+    best = _best_samples(measured)
+    comparable: dict[tuple[str, ...], list[list[Measurement]]] = {}
+    for repeats in baseline.group_repeats(measured).values():
+        name, labels = repeats[0].name, repeats[0].labels
+        has_own_link = str(labels.get("pattern", "")).startswith(OWN_LINKS)
+        if has_own_link and name in ("bandwidth", "half_round_trip", "round_trip"):
+            identity = ("test", "size", "pattern", "streams", "memory")
+            key = (name, *(str(labels.get(label, "")) for label in identity), str(is_bidirectional(labels)))
+            comparable.setdefault(key, []).append(repeats)
+    for (name, *_), groups in comparable.items():
+        samples = [_sample(repeats, best.get(baseline.key_of(repeats[0], "min"))) for repeats in groups]
+        outliers = find_outliers(samples, higher_is_better=baseline.higher_is_better(name) is True)
+        first = groups[0][0]
+        unit = "µs" if first.unit == "us" else first.unit
+        yield ComparablePaths(method=method_of(first.labels), unit=unit, samples=samples, outliers=outliers)
+
+
+def _best_samples(measured: Iterable[Measurement]) -> dict[str, float]:
+    """Return the shortest time of every latency, by its identity."""
     best: dict[str, float] = {}
-    for one in measured:
-        if one.labels.get("stat") == "min":
-            best[before.key_of(one)] = min(one.value, best.get(before.key_of(one), one.value))
-    alike: dict[tuple[str, ...], list[list[Measurement]]] = {}
-    for group in before.grouped(measured).values():
-        one = group[0]
-        apart = str(one.labels.get("pattern", "")).startswith(OWN_LINKS)
-        if apart and one.name in ("bandwidth", "half_round_trip", "round_trip"):
-            names = ("test", "size", "pattern", "streams", "memory")
-            key = (one.name, *(str(one.labels.get(name, "")) for name in names), str(is_both(one.labels)))
-            alike.setdefault(key, []).append(group)
-    for key, groups in alike.items():
-        samples = [_sample(group, best.get(before.key_of(group[0], "min"))) for group in groups]
-        found = find_outliers(samples, higher_is_better=before.higher_is_better(key[0]) is True)
-        unit = "µs" if groups[0][0].unit == "us" else groups[0][0].unit
-        yield Alike(how=how(groups[0][0].labels), unit=unit, samples=samples, outliers=found)
+    for measurement in measured:
+        if measurement.labels.get("stat") == "min":
+            key = baseline.key_of(measurement)
+            best[key] = min(measurement.value, best.get(key, measurement.value))
+    return best
 
 
-def against_others(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
-    """Name what lags behind its like."""
-    for alike in alike_ways(measurements):
-        for outlier in alike.outliers:
-            yield _outlier(site, outlier, alike.how, alike.unit)
-        if not alike.outliers and len(alike.samples) >= 3:
-            values = [sample.value for sample in alike.samples]
-            observed = (
-                f"{alike.how}: {number(min(values))} to {number(max(values))} {alike.unit} over {len(values)} ways"
-            )
-            yield finding(CHECK, "cluster", Verdict.OK, "ways that are alike", observed, WHY)
+def against_peers(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:
+    """Report what lags behind comparable paths."""
+    for group in comparable_paths(measurements):
+        for outlier in group.outliers:
+            yield _outlier(site, outlier, group)
+        if not group.outliers and len(group.samples) >= 3:
+            values = [sample.value for sample in group.samples]
+            interval = f"{number(min(values))} to {number(max(values))} {group.unit}"
+            observed = f"{group.method}: {interval} over {len(values)} paths"
+            yield finding(CHECK, "cluster", Verdict.OK, "paths that perform alike", observed, WHY)
 
 
-def _sample(group: Sequence[Measurement], best: float | None) -> Sample:
-    labels = group[0].labels
+def _sample(repeats: Sequence[Measurement], best: float | None) -> Sample:
+    labels = repeats[0].labels
     source, target, rail = (str(labels[name]) for name in ("from", "to", "rail"))
-    value, trials = median([one.value for one in group]), tuple(int(one.labels["trial"]) for one in group)
+    value, trials = (
+        median([repeat.value for repeat in repeats]),
+        tuple(int(repeat.labels["trial"]) for repeat in repeats),
+    )
     return Sample(source=source, target=target, rail=rail, value=value, best=best, trials=trials)
 
 
-def _outlier(site: BenchSite, outlier: Outlier, how: str, unit: str) -> Finding:
+def _outlier(site: BenchSite, outlier: Outlier, group: ComparablePaths) -> Finding:
     value = median([sample.value for sample in outlier.samples])
-    subject, cable = _blamed(site, outlier)
-    what = {"sends": "sends", "receives": "receives"}.get(outlier.kind, "does")
+    subject, cable = _suspect(site, outlier)
+    unit = group.unit
+    verb = {"sends": "sends", "receives": "receives"}.get(outlier.kind, "delivers")
     return finding(
         CHECK,
         subject,
-        # One way alone may have met a busy moment; what all ways of a port or rail do is no chance.
+        # A single path may have been measured at a busy moment; all paths of a port or rail are no coincidence.
         Verdict.WARN if outlier.kind == "pair" else Verdict.FAIL,
-        f"{number(outlier.usual)} {unit} as the others ({how})",
-        f"{what} {number(value)} {unit} in {_ways(outlier.samples)}",
+        f"{number(outlier.usual)} {unit} like the others ({group.method})",
+        f"{verb} {number(value)} {unit} on {_describe_paths(outlier.samples)}",
         WHY,
-        remedy=_advice(outlier, cable),
+        remedy=_remedy(outlier, cable),
         evidence="\n".join(
-            f"{one.source} > {one.target} on {one.rail}: {number(one.value, 6)} {unit}" for one in outlier.samples
+            f"{sample.source} > {sample.target} on {sample.rail}: {number(sample.value, 6)} {unit}"
+            for sample in outlier.samples
         ),
     )
 
 
-def _ways(samples: Sequence[Sample]) -> str:
-    """Return how many ways there were, and how often each was measured where that was more than once."""
-    ways, each = (f"{len(samples)} ways", " each") if len(samples) > 1 else ("one way", "")
+def _describe_paths(samples: Sequence[Sample]) -> str:
+    """Return how many paths there are, and how often each was measured if more than once."""
+    paths, each = (f"{len(samples)} paths", " each") if len(samples) > 1 else ("one path", "")
     times = min(len(sample.trials) for sample in samples)
-    return f"{ways}, the middle of {times} measurements{each}" if times > 1 else ways
+    return f"{paths}, the median of {times} measurements{each}" if times > 1 else paths
 
 
-def _blamed(site: BenchSite, outlier: Outlier) -> tuple[str, str]:
-    """Return the subject of a finding, and the cable that is to be looked at."""
+def _suspect(site: BenchSite, outlier: Outlier) -> tuple[str, str]:
+    """Return the subject of a finding, and the cable to inspect."""
     if outlier.kind in ("port", "sends", "receives"):
         node, _, rail = outlier.name.partition("/")
         port = site.port_on_rail(node, rail)
         return port.end.name, port.cable
     if outlier.kind == "pair":
-        one = outlier.samples[0]
-        port = site.port_on_rail(one.source, one.rail)
-        return f"{port.end.name} > {one.target}", port.cable
+        sample = outlier.samples[0]
+        port = site.port_on_rail(sample.source, sample.rail)
+        return f"{port.end.name} > {sample.target}", port.cable
     return outlier.name, ""
 
 
-def _advice(outlier: Outlier, cable: str) -> str:
+def _remedy(outlier: Outlier, cable: str) -> str:
     if outlier.kind == "rail":
-        return f"look at the switch of {outlier.name}: its speed, its queues, its uplinks"
+        return f"inspect the switch of {outlier.name}: port speeds, queues, uplinks"
     if outlier.kind == "node":
-        return f"look at {outlier.name}: PCIe, processor frequency, what else runs there"
+        return f"inspect {outlier.name}: PCIe, processor frequency, other processes"
     to = f" to {cable}" if cable else ""
-    return f"look at the cable{to} and its transceivers, then at the card: `railbed check` reads its error counters"
+    return f"inspect the cable{to} and its transceivers, then the card: `railbed check` reads its error counters"

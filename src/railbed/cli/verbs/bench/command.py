@@ -98,7 +98,7 @@ def bench_command(
 
     noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
-    closing = request.judged if question is None else ongoing.judged
+    closing = request.judge if question is None else ongoing.judge
     code = perform("bench", site, options, work, decide=_conclude, screen=screen, beside=noted.beside, closing=closing)
     if save and noted.measured:
         _save(kept, noted, site.name)
@@ -114,7 +114,7 @@ def _conclude(tally: Tally) -> Conclusion:
 
 
 def _save(path: Path, noted: Noted, cluster: str) -> None:
-    made = baseline.made_of(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
+    made = baseline.make_baseline(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
     baseline.write(path, made)
     _say(f"{path}: {len(made.measures)} measurements to judge later runs by")
 
