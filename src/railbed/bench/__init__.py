@@ -7,5 +7,6 @@ site          what is known about the ports: devices, GIDs, speeds, PCIe
 measure/      who sends to whom and when; servers and clients on real nodes; numbers as records
 judge/        is a number good: against the hardware, the other links, and the baseline
 compare/      A against B: two arms in turns, or in two visits;  experiments/  the questions, as YAML files
-collect collectjob worker/   collectives over all nodes in one job
+collective/   collectives over all nodes in one job, with its torch side in worker/
+builtin       loads built-in suites and experiments by name, and other files by path
 """
