@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pluggy
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.labs import RunningLab, running_lab
+
 # A test may be slow because the machine is busy.
 settings.register_profile("railbed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "train", "netns", "bench", "launch", "mpi")
+GROUPS = ("vm", "netns", "train", "bench", "mpi")
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 
@@ -25,6 +27,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(scope="session")
+def netns_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """The lab of four namespaces that the tests of the group `netns` share.
+
+    Its links have a fixed speed: without one, a pair is as fast as the processors it shares with everything else.
+    """
+    with running_lab(tmp_path_factory.mktemp("netns"), "--nodes", "4", "--rails", "2", "--rate", "1G") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def vm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """The lab of two machines, ready to train, that the tests of the group `vm` share."""
+    options = ("--kind", "vm", "--nodes", "2", "--rails", "2", "--with", "training")
+    with running_lab(tmp_path_factory.mktemp("vm"), *options) as lab:
+        yield lab
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.benchsite import write_suite
 from tests.support.cli import Result
-from tests.support.labs import RunningLab, running_lab
+from tests.support.labs import RunningLab
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("bench")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 needs_iperf3 = pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
 
 
@@ -28,19 +28,17 @@ def measured(records: Sequence[dict[str, Any]], name: str, **labels: object) -> 
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    folder = tmp_path_factory.mktemp("four")
-    # Links of a fixed speed: without one, a pair is as fast as the processors it shares with everything else.
-    with running_lab(folder, "--nodes", "4", "--rails", "2", "--rate", "1G") as lab:
-        # All nodes see one disk; what they put on it is below the test's own folder.
-        lab.cluster.write_text(lab.cluster.read_text().replace("training:", f"training:\n  workdir: {folder}"))
-        yield lab
+def lab(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    folder = tmp_path_factory.mktemp("bench")
+    # All nodes see one disk; what they write is below the test's own folder.
+    return netns_lab.seen_from(folder, rails=("rail0", "rail1"), workdir=folder)
 
 
 @pytest.fixture
-def healed(four: RunningLab) -> Iterator[RunningLab]:
-    yield four
-    assert four.fault("heal").code == 0
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults and with every node up after the test."""
+    yield lab
+    lab.heal()
 
 
 @needs_iperf3
@@ -56,9 +54,9 @@ def test_what_is_slow_is_named_by_the_pair_matrix(healed: RunningLab, target: st
 
 
 @needs_iperf3
-def test_patterns_run_at_the_same_time(four: RunningLab) -> None:
+def test_patterns_run_at_the_same_time(lab: RunningLab) -> None:
     result = bench(
-        four,
+        lab,
         "test: iperf3, seconds: 1, pattern: incast, direction: one, rails: together",
         "test: iperf3, seconds: 1, pattern: ring, direction: one",
     )
@@ -71,9 +69,9 @@ def test_patterns_run_at_the_same_time(four: RunningLab) -> None:
     assert len(measured(result.records, "bandwidth", pattern="ring", rail="rail0")) == 4
 
 
-def test_collectives_run_in_one_job_and_say_so(four: RunningLab) -> None:
+def test_collectives_run_in_one_job_and_say_so(lab: RunningLab) -> None:
     operations = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
-    result = bench(four, *(f"test: {name}, sizes: [8, 64K], seconds: 1, engine: gloo" for name in operations))
+    result = bench(lab, *(f"test: {name}, sizes: [8, 64K], seconds: 1, engine: gloo" for name in operations))
     proof = [one for one in result.findings if one["check"] == "bench_one_job"]
     assert [(one["verdict"], one["observed"]) for one in proof] == [
         ("ok", "4 ranks on 4 nodes saw each other's random numbers")
@@ -85,14 +83,14 @@ def test_collectives_run_in_one_job_and_say_so(four: RunningLab) -> None:
         factor = {"all_reduce": 1.5, "broadcast": 1.0}.get(name, 0.75)
         assert [one["value"] for one in found] == pytest.approx([one["value"] * factor for one in algorithm])
     assert result.code == 0, result
-    run = max((four.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
-    again = four.railbed("bench", "suite.yaml", "--json", "--replay", run)
+    run = max((lab.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    again = lab.railbed("bench", "suite.yaml", "--json", "--replay", run)
     assert again.code == 3, again
     assert [one["observed"] for one in again.findings] == ["a recording cannot run a job over all nodes"]
 
 
-def test_an_engine_that_is_not_there_is_a_finding(four: RunningLab) -> None:
-    result = bench(four, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
+def test_an_engine_that_is_not_there_is_a_finding(lab: RunningLab) -> None:
+    result = bench(lab, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
     (failed,) = [one for one in result.findings if (one["check"], one["verdict"]) == ("bench_measured", "fail")]
     assert "pigeons" in failed["observed"]
     assert measured(result.records, "round_trip")
@@ -120,19 +118,19 @@ def second_visit(lab: RunningLab, run: str) -> tuple[str, dict[str, float]]:
 
 
 @needs_iperf3
-def test_what_was_changed_between_two_visits_is_found(tmp_path: Path) -> None:
+def test_what_was_changed_between_two_visits_is_found(healed: RunningLab, tmp_path: Path) -> None:
     """A rail of 100 Mb/s; then the same rail, and then one of 20 Mb/s in its place."""
-    with running_lab(tmp_path, "--nodes", "2") as lab:
-        assert lab.fault("slow", "rail0", "100M").code == 0
-        (tmp_path / "visits.yaml").write_text(VISITS)
-        first = lab.railbed("bench", "--experiment", "visits.yaml")
-        (run,) = (tmp_path / "runs").iterdir()
-        assert f"railbed bench --second-visit {run.name} -c " in first.err, first
-        answer, bounds = second_visit(lab, run.name)
-        assert abs(bounds["mean"]) < 0.01, answer
-        assert lab.fault("heal").code == 0
-        assert lab.fault("slow", "rail0", "20M").code == 0
-        answer, bounds = second_visit(lab, run.name)
-        assert bounds["high"] < -0.06, answer
-        assert "new port is worse by" in answer
-        assert "in two visits" in answer
+    lab = healed.seen_from(tmp_path, nodes=2)
+    assert lab.fault("slow", "rail0", "100M").code == 0
+    (tmp_path / "visits.yaml").write_text(VISITS)
+    first = lab.railbed("bench", "--experiment", "visits.yaml")
+    (run,) = (tmp_path / "runs").iterdir()
+    assert f"railbed bench --second-visit {run.name} -c " in first.err, first
+    answer, bounds = second_visit(lab, run.name)
+    assert abs(bounds["mean"]) < 0.01, answer
+    assert lab.fault("heal").code == 0
+    assert lab.fault("slow", "rail0", "20M").code == 0
+    answer, bounds = second_visit(lab, run.name)
+    assert bounds["high"] < -0.06, answer
+    assert "new port is worse by" in answer
+    assert "in two visits" in answer

@@ -1,4 +1,4 @@
-"""`railbed bench` between virtual machines: RDMA by perftest, TCP, disks; killed nodes and full disks."""
+"""`railbed bench` between virtual machines: RDMA by perftest, TCP, disks; silent nodes and full disks."""
 
 from __future__ import annotations
 
@@ -11,26 +11,33 @@ import pytest
 
 from tests.support.benchsite import write_suite
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, kept, running_lab
+from tests.support.labs import RunningLab, cache_variables
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 SECONDS = 240
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    folder = tmp_path_factory.mktemp("lab")
-    with running_lab(folder, "--kind", "vm", "--nodes", "2") as lab:
-        yield lab
+def lab(vm_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return vm_lab.seen_from(tmp_path_factory.mktemp("bench"))
 
 
-def named(records: list[dict[str, Any]], test: str) -> set[str]:
-    return {one["name"] for one in records if one["kind"] == "measurement" and one["labels"]["test"] == test}
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults and with every node up after the test."""
+    yield lab
+    lab.heal()
+
+
+def measured(records: list[dict[str, Any]], test: str) -> set[str]:
+    """Return the names of the measurements that a test made."""
+    measurements = [record for record in records if record["kind"] == "measurement"]
+    return {measurement["name"] for measurement in measurements if measurement["labels"]["test"] == test}
 
 
 def strays(lab: RunningLab, *nodes: str) -> str:
-    look = "ps ax -o args | grep -E '^(ib_|iperf3|sockperf|fio)' || true"
-    return "".join(lab.shell(node, look).out for node in nodes or ("node1", "node2"))
+    command = "ps ax -o args | grep -E '^(ib_|iperf3|sockperf|fio)' || true"
+    return "".join(lab.shell(node, command).out for node in nodes or ("node1", "node2"))
 
 
 def test_rdma_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
@@ -40,7 +47,7 @@ def test_rdma_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
     before = lab.shell("node2", "rdma statistic show link rxe0/1").out.split()
     write_suite(
         lab.folder,
-        "test: ib_write_bw, seconds: 2, direction: one",
+        "test: ib_write_bw, seconds: 1, direction: one",
         "test: ib_read_lat, samples: 100, direction: one",
         "test: ib_send_lat, samples: 150, direction: one",
         "test: iperf3, seconds: 1, direction: one",
@@ -49,66 +56,87 @@ def test_rdma_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
     )
     result = lab.railbed("bench", "suite.yaml", "--json")
     records = result.records
-    assert {"bandwidth", "message_rate", "cpu_seconds"} <= named(records, "ib_write_bw"), result
-    assert "round_trip" in named(records, "ib_read_lat"), result
-    assert "half_round_trip" in named(records, "ib_send_lat"), result
-    assert "bandwidth" in named(records, "iperf3"), result
-    assert "half_round_trip" in named(records, "sockperf_udp"), result
-    stats = {one["labels"]["stat"] for one in records if one.get("name") == "half_round_trip"}
+    assert {"bandwidth", "message_rate", "cpu_seconds"} <= measured(records, "ib_write_bw"), result
+    assert "round_trip" in measured(records, "ib_read_lat"), result
+    assert "half_round_trip" in measured(records, "ib_send_lat"), result
+    assert "bandwidth" in measured(records, "iperf3"), result
+    assert "half_round_trip" in measured(records, "sockperf_udp"), result
+    stats = {record["labels"]["stat"] for record in records if record.get("name") == "half_round_trip"}
     assert {"min", "p50", "p99", "max"} <= stats
-    labels = next(one["labels"] for one in records if one.get("name") == "bandwidth")
+    labels = next(record["labels"] for record in records if record.get("name") == "bandwidth")
     assert (labels["traffic_class"], labels["rail"], labels["from"]) == (106, "rail0", "node1")
     assert labels["version"].startswith("perftest ")
     after = lab.shell("node2", "rdma statistic show link rxe0/1").out.split()
     moved = {name: int(new) - int(old) for name, old, new in zip(before[2::2], before[3::2], after[3::2], strict=True)}
     assert moved["rcvd_pkts"] > 100
-    failed = {one["subject"]: one["observed"] for one in result.findings if one["verdict"] == "fail"}
+    failed = {finding["subject"]: finding["observed"] for finding in result.findings if finding["verdict"] == "fail"}
     assert set(failed) == {"node1"}, failed
     assert "No space left" in failed["node1"]
-    assert named(records, "fio_read") >= {"disk_bandwidth", "disk_operations"}
-    assert lab.shell("node1", "ls -A /small").out == ""
+    assert measured(records, "fio_read") >= {"disk_bandwidth", "disk_operations"}
+    assert lab.shell("node1", "ls -A /small && umount /small").out == ""
     assert strays(lab) == ""
 
 
-QUESTION = """
+HALF_ROUND_TRIPS = """
 repeats: 3
 a: {name: RDMA}
 b: {name: TCP}
 comparisons:
-  - measure: bandwidth
-    a: {test: ib_write_bw, pattern: pair, direction: one, seconds: 2}
-    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
   - measure: half_round_trip
     a: {test: ib_send_lat, pattern: pair, direction: one, sizes: [14], samples: 50}
     b: {test: sockperf_tcp, pattern: pair, direction: one, sizes: [14], seconds: 1}
 """
+BANDWIDTHS = """
+  - measure: bandwidth
+    a: {test: ib_write_bw, pattern: pair, direction: one, seconds: 2}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+"""
 
 
-def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(lab: RunningLab) -> None:
-    """Half a round trip with half of one; emulation decides who wins, so only the form of the answer is known."""
-    (lab.folder / "question.yaml").write_text(QUESTION)
-    result = lab.railbed("bench", "--experiment", "question.yaml", "--json")
+@pytest.mark.parametrize(
+    ("experiment", "measures"),
+    [
+        pytest.param(HALF_ROUND_TRIPS, ["half_round_trip"], id="half round trips"),
+        pytest.param(
+            HALF_ROUND_TRIPS + BANDWIDTHS,
+            ["half_round_trip", "bandwidth"],
+            id="half round trips and bandwidths",
+            marks=pytest.mark.soak,
+        ),
+    ],
+)
+def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(
+    lab: RunningLab, experiment: str, measures: list[str]
+) -> None:
+    """Half a round trip is compared with half of one; emulation decides who wins, so only the form is known."""
+    (lab.folder / "experiment.yaml").write_text(experiment)
+    result = lab.railbed("bench", "--experiment", "experiment.yaml", "--json")
     assert result.code == 0, result
-    for measure in ("bandwidth", "half_round_trip"):
-        told = [
-            one for one in result.records if one.get("name") == "difference" and one["labels"]["measure"] == measure
-        ]
-        bounds = {one["labels"]["bound"]: one["value"] for one in told}
+    for measure in measures:
+        differences = [record for record in result.records if record.get("name") == "difference"]
+        bounds = {
+            difference["labels"]["bound"]: difference["value"]
+            for difference in differences
+            if difference["labels"]["measure"] == measure
+        }
         assert bounds["low"] <= bounds["mean"] <= bounds["high"], result
-        arms = {one["labels"]["arm"] for one in result.records if one.get("name") == measure}
+        arms = {record["labels"]["arm"] for record in result.records if record.get("name") == measure}
         assert arms == {"RDMA", "TCP"}
-    answers = [one["observed"] for one in result.findings if one["check"] == "bench_difference"]
+    answers = [finding["observed"] for finding in result.findings if finding["check"] == "bench_difference"]
     assert all("95 % confidence" in answer for answer in answers), answers
     assert strays(lab) == ""
 
 
-def test_a_node_without_power_is_a_finding_and_the_rest_is_measured(lab: RunningLab) -> None:
-    """Last of all: the machine stays off."""
-    write_suite(lab.folder, "test: ib_write_bw, seconds: 20, direction: one", "test: fio_read, seconds: 1, file: 16M")
+@pytest.mark.parametrize("fault", ["freeze", pytest.param("kill", marks=pytest.mark.soak)])
+def test_a_node_that_goes_silent_is_a_finding_and_the_rest_is_measured(healed: RunningLab, fault: str) -> None:
+    """A machine that is frozen is as silent as one without power, and is back at once."""
+    write_suite(
+        healed.folder, "test: ib_write_bw, seconds: 20, direction: one", "test: fio_read, seconds: 1, file: 16M"
+    )
     with subprocess.Popen(
-        [RAILBED, "bench", "suite.yaml", "--json", "-c", str(lab.cluster)],
-        cwd=lab.folder,
-        env=environment(**kept()),
+        [RAILBED, "bench", "suite.yaml", "--json", "-c", str(healed.cluster)],
+        cwd=healed.folder,
+        env=environment(**cache_variables()),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -116,11 +144,11 @@ def test_a_node_without_power_is_a_finding_and_the_rest_is_measured(lab: Running
         for line in process.stdout:
             if json.loads(line).get("name") == "trial":
                 break
-        assert lab.fault("kill", "node2").code == 0
+        assert healed.fault(fault, "node2").code == 0
         rest = [json.loads(line) for line in process.stdout]
         code = process.wait(SECONDS)
-    unknown = {one["subject"] for one in rest if one["kind"] == "finding" and one["verdict"] == "unknown"}
+    unknown = {record["subject"] for record in rest if record["kind"] == "finding" and record["verdict"] == "unknown"}
     assert "node1/rail0 > node2" in unknown, rest
-    assert {one["labels"]["node"] for one in rest if one.get("name") == "disk_bandwidth"} == {"node1"}
+    assert {record["labels"]["node"] for record in rest if record.get("name") == "disk_bandwidth"} == {"node1"}
     assert code == 1
-    assert strays(lab, "node1") == ""
+    assert strays(healed, "node1") == ""

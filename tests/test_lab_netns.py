@@ -1,4 +1,4 @@
-"""A lab of namespaces: the verbs on it, its faults, and that nothing of it is left behind."""
+"""A lab of namespaces: verbs on it, its faults, and that nothing of it is left behind."""
 
 from __future__ import annotations
 
@@ -19,37 +19,35 @@ from railbed.lab.netns.machine import processes
 from railbed.lab.netns.names import namespace_file, node_namespace
 from tests.support.benchsite import processes_with
 from tests.support.cli import RAILBED, Result, environment, railbed
-from tests.support.labs import RunningLab, call, kept, running_lab
+from tests.support.labs import RunningLab, call, end_up_at, running_lab
 
-# One lab serves all tests of this file, so one worker runs them.
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+NODES = ("node1", "node2", "node3", "node4")
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    with running_lab(tmp_path_factory.mktemp("lab"), "--nodes", "3", "--rails", "2") as lab:
-        yield lab
+@pytest.fixture
+def lab(netns_lab: RunningLab) -> RunningLab:
+    return netns_lab
 
 
 @pytest.fixture
 def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults and with every node up after the test."""
     yield lab
-    assert lab.fault("heal").code == 0
-    assert lab.status()["faults"] == []
-    assert set(lab.status()["states"].values()) == {"up"}
+    lab.heal()
 
 
 def left_behind(cache: Path) -> set[str]:
-    """Return namespaces and interfaces of labs that no lab's record tells of, and processes of this cache's labs."""
+    """Return namespaces and interfaces that belong to no lab, and processes of the labs of this cache."""
     assert not list(cache.glob("labs/*"))
     deadline = time.monotonic() + 20
     while True:
-        found = {
+        present = {
             path.name for path in [*Path("/run/netns").glob("railbed-*"), *Path("/sys/class/net").glob("railbed-*")]
         }
         # Other tests have labs of their own, which come and go meanwhile.
         known = {lab.id for lab in load_labs()}
-        left = {name for name in found if name.split("-")[1] not in known}
+        left = {name for name in present if name.split("-")[1] not in known}
         left.update(processes_with(f"{cache}/labs/"))
         if not left or time.monotonic() > deadline:
             return left
@@ -65,10 +63,10 @@ def test_a_lab_is_a_cluster_like_any_other(lab: RunningLab) -> None:
 
 
 def test_nodes_have_homes_and_a_plain_login_shell_of_their_own(lab: RunningLab) -> None:
-    """What the user's start-up files do, and what they lock, has no part in a lab."""
-    said = {node: lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out for node in ("node1", "node2")}
+    """The user's start-up files, and what they lock, play no part in a lab."""
+    outputs = {node: lab.shell(node, "echo $HOME $SHELL; touch ~/$(hostname); ls ~").out for node in ("node1", "node2")}
     homes = lab.cluster.parent / "homes"
-    assert said == {node: f"{homes / node} /bin/sh\n{node}\n" for node in said}
+    assert outputs == {node: f"{homes / node} /bin/sh\n{node}\n" for node in outputs}
 
 
 def test_discover_writes_the_cluster_file_of_the_lab(lab: RunningLab, tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ def discovered(lab: RunningLab, folder: Path, *options: str) -> Result:
 
 @pytest.mark.parametrize(
     ("without_rails", "mtus"),
-    [((), {9000}), ((3,), {1500, 9000}), ((1, 2, 3), {1500})],
+    [((), {9000}), ((4,), {1500, 9000}), ((1, 2, 3, 4), {1500})],
     ids=["a management network", "one node on it alone", "one network for all"],
 )
 def test_a_healthy_lab_passes_its_check_as_soon_as_it_is_discovered(
@@ -109,7 +107,7 @@ def test_a_healthy_lab_passes_its_check_as_soon_as_it_is_discovered(
         cluster = clusterfile.load(tmp_path / "cluster.yaml")
         assert {cluster.mtu_of(name) for name in cluster.rails} == mtus
         checked = railbed(tmp_path, "check", "--json", HOME=str(tmp_path))
-        assert [one for one in checked.findings if one["verdict"] == "fail"] == []
+        assert [finding for finding in checked.findings if finding["verdict"] == "fail"] == []
         assert checked.code == 0
     finally:
         for number, rail, address in ports:
@@ -124,14 +122,16 @@ def test_nodes_have_their_own_name_processes_and_network(lab: RunningLab) -> Non
 
 def test_who_is_about_to_enter_a_node_belongs_to_it(lab: RunningLab) -> None:
     """A node that is being started is not in its namespace yet; a lab that is taken down meanwhile must find it."""
-    made = next(one for one in load_labs() if one.spec.name == lab.name)
-    entering = f"--net={namespace_file(node_namespace(made, made.nodes[0]))}"
+    stored = next(stored for stored in load_labs() if stored.spec.name == lab.name)
+    entering = f"--net={namespace_file(node_namespace(stored, stored.nodes[0]))}"
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", entering]) as starting:
         try:
             deadline = time.monotonic() + 10
-            while starting.pid not in processes(made, made.nodes[:1]):  # the kernel shows its arguments a moment later
+            while starting.pid not in processes(
+                stored, stored.nodes[:1]
+            ):  # the kernel shows its arguments a moment later
                 assert time.monotonic() < deadline
-            assert starting.pid not in processes(made, made.nodes[1:])
+            assert starting.pid not in processes(stored, stored.nodes[1:])
         finally:
             starting.kill()
 
@@ -143,9 +143,7 @@ def test_words_of_a_command_arrive_as_they_were_given(lab: RunningLab) -> None:
 @pytest.mark.parametrize("target", ["node2", "rail0"])
 def test_a_cut_is_found_where_it_is(healed: RunningLab, target: str) -> None:
     assert healed.fault("cut", target).code == 0
-    cut = (
-        {f"node2/{rail}" for rail in ("rail0", "rail1")} if target == "node2" else {f"node{n}/rail0" for n in (1, 2, 3)}
-    )
+    cut = {f"node2/{rail}" for rail in ("rail0", "rail1")} if target == "node2" else {f"{node}/rail0" for node in NODES}
     assert healed.failing("link_up") == {("link_up", subject) for subject in cut}
     assert [fault["text"] for fault in healed.status()["faults"]] == ["cut"]
     assert healed.fault("heal", target).code == 0
@@ -162,7 +160,7 @@ def test_a_wrong_mtu_is_found_where_it_is(healed: RunningLab) -> None:
 @pytest.mark.parametrize(("fault", "state"), [("freeze", "frozen"), ("kill", "off")])
 def test_a_node_that_does_not_answer_is_one_finding(healed: RunningLab, fault: str, state: str) -> None:
     assert healed.fault(fault, "node3").code == 0
-    assert healed.status()["states"] == {"node1": "up", "node2": "up", "node3": state}
+    assert healed.status()["states"] == {**dict.fromkeys(NODES, "up"), "node3": state}
     assert healed.failing("reachable", "kernel_equal", seconds=8) == {("reachable", "node3")}
     assert healed.fault("heal", "node3").code == 0
     assert healed.failing("reachable") == set()
@@ -207,12 +205,11 @@ def test_marks_are_seen_by_the_receiver(healed: RunningLab, faults: list[list[st
     """ECT(0) goes out, and what comes faster than the rate arrives as CE."""
     for fault in faults:
         assert healed.fault(*fault).code == 0
-    command = ["lab", "shell", "node1", "--name", healed.name, "--", f"python3 -c {shlex.quote(RECEIVE)}"]
-    with subprocess.Popen([RAILBED, *command], env=environment(**kept()), stdout=subprocess.PIPE) as receiver:
+    with healed.start_shell("node1", f"python3 -c {shlex.quote(RECEIVE)}") as receiver:
         assert receiver.stdout is not None
-        assert receiver.stdout.readline() == b"ready\n"
+        assert receiver.stdout.readline() == "ready\n"
         assert healed.shell("node2", f"python3 -c {shlex.quote(SEND)}").code == 0
-        assert receiver.stdout.read().decode().strip() == seen
+        assert receiver.stdout.read().strip() == seen
 
 
 def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
@@ -242,7 +239,7 @@ def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
         (["freeze", "rail0"], "'rail0' is no node"),
     ],
 )
-def test_wrong_faults_are_told_in_a_sentence(lab: RunningLab, arguments: list[str], sentence: str) -> None:
+def test_wrong_faults_are_refused_in_a_sentence(lab: RunningLab, arguments: list[str], sentence: str) -> None:
     result = lab.fault(*arguments)
     assert (result.code, sentence in result.err) == (2, True), result
     assert lab.status()["faults"] == []
@@ -281,25 +278,45 @@ def _rail_address(lab: RunningLab, node: str = "node1", rail: str = "rail0") -> 
     return next(str(port.address) for port in ports if port.rail == rail)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_an_up_that_is_ended_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+ENDS = [
+    (signal.SIGKILL, "progress"),
+    (signal.SIGKILL, "lab_cabled"),
+    (signal.SIGKILL, "lab_node_up"),
+    (signal.SIGINT, "lab_cabled"),
+    (signal.SIGTERM, "lab_node_up"),
+]
+
+
+def down_leaves_nothing(folder: Path, name: str, number: signal.Signals) -> None:
+    """Take down what was killed, or had come up before the signal; nothing of it is left."""
+    cache = folder / "cache"
+    came_up = any('"up"' in path.read_text() for path in cache.glob("labs/*/lab.json"))
+    if number == signal.SIGKILL or came_up:
+        railbed(folder, "lab", "down", "--name", name, RAILBED_CACHE=str(cache))
+    assert left_behind(cache) == set()
+
+
+@pytest.mark.parametrize(("number", "event"), ENDS)
+def test_an_up_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signals, event: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("labs need root")
-    cache = tmp_path / "cache"
-    for tenths in (4, 6, 7, 8, 9, 11, 13):
-        name = f"ended-{number}-{tenths}"
-        process = subprocess.Popen(
-            [RAILBED, "lab", "up", "--nodes", "6", "--name", name],
-            cwd=tmp_path,
-            env=environment(RAILBED_CACHE=str(cache)),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-        )
-        time.sleep(tenths / 10)
-        process.send_signal(number)
-        process.wait(timeout=60)
-        came_up = any('"up"' in path.read_text() for path in cache.glob("labs/*/lab.json"))
-        if number == signal.SIGKILL or came_up:
-            railbed(tmp_path, "lab", "down", "--name", name, RAILBED_CACHE=str(cache))
-        assert left_behind(cache) == set(), (tenths, process.returncode)
+    end_up_at(event, number, tmp_path, "--nodes", "4", "--name", "ended", RAILBED_CACHE=str(tmp_path / "cache"))
+    down_leaves_nothing(tmp_path, "ended", number)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("tenths", [4, 6, 7, 8, 9, 11, 13])
+def test_an_up_that_is_ended_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals, tenths: int) -> None:
+    process = subprocess.Popen(
+        [RAILBED, "lab", "up", "--nodes", "6", "--name", "ended"],
+        cwd=tmp_path,
+        env=environment(RAILBED_CACHE=str(tmp_path / "cache")),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
+    )
+    time.sleep(tenths / 10)
+    process.send_signal(number)
+    process.wait(timeout=60)
+    down_leaves_nothing(tmp_path, "ended", number)

@@ -1,4 +1,4 @@
-"""A lab of virtual machines: real RoCEv2 between nodes, the verbs on it, its faults, and that nothing is left."""
+"""A lab of virtual machines: real RoCEv2 between nodes, verbs on it, its faults, and that nothing is left of it."""
 
 from __future__ import annotations
 
@@ -14,50 +14,39 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, call, kept, running_lab
+from tests.support.labs import RunningLab, cache_variables, call, end_up_at, running_lab
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 ON_RAIL = "-d rxe0 -x 1 -F -u 20"
 """Options of perftest: Soft-RoCE, RoCEv2 over IPv4, whatever the processor's clock does, and answers may be late."""
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    folder = tmp_path_factory.mktemp("lab")
-    with running_lab(folder, "--kind", "vm", "--nodes", "2", "--rails", "2") as lab:
-        yield lab
+@pytest.fixture
+def lab(vm_lab: RunningLab) -> RunningLab:
+    return vm_lab
 
 
 @pytest.fixture
 def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults and with every node up after the test."""
     yield lab
-    assert lab.fault("heal").code == 0
-    assert lab.status()["faults"] == []
-    assert set(lab.status()["states"].values()) == {"up"}
+    lab.heal()
 
 
 @contextmanager
 def in_background(lab: RunningLab, node: str, command: str, ready: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a command on a node, and go on when a look there says that it is ready."""
+    """Run a command on a node, and go on when another command there succeeds."""
     wait = f"while kill -0 $! && ! {ready}; do sleep 0.1; done 2>/dev/null"
     script = f"timeout 90 {command} & {wait}; echo started; wait $!"
-    process = subprocess.Popen(
-        [RAILBED, "lab", "shell", node, "--name", lab.name, "--", script],
-        env=environment(**kept()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with process:
+    with lab.start_shell(node, script) as process:
         assert process.stdout is not None
-        said = list(takewhile(lambda line: line != "started\n", process.stdout))
-        assert process.poll() is None, said
+        output = list(takewhile(lambda line: line != "started\n", process.stdout))
+        assert process.poll() is None, output
         yield process
 
 
 def between(lab: RunningLab, server: str, client: str) -> str:
-    """Run a client on node2 against a server on node1; returns what the client said."""
+    """Run a client on node2 against a server on node1; return the output of the client."""
     port = 5201 if server.startswith("iperf3") else 18515
     with in_background(lab, "node1", server, f"ss -Hltn | grep -q ':{port} '"):
         result = lab.shell("node2", f"timeout 90 {client}")
@@ -72,21 +61,21 @@ def counters(lab: RunningLab, node: str) -> dict[str, int]:
 
 def processes(text: str) -> set[str]:
     """Return the command lines of machines and hubs whose arguments hold a text."""
-    found = set()
+    matching = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             arguments = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
         if arguments[0].startswith("qemu-system") or "railbed.lab.vm.qemu.hub" in arguments:
-            found |= {" ".join(arguments)} if any(text in argument for argument in arguments) else set()
-    return found
+            matching |= {" ".join(arguments)} if any(text in argument for argument in arguments) else set()
+    return matching
 
 
-def test_check_finds_rdma_and_says_what_soft_roce_cannot_do(lab: RunningLab) -> None:
+def test_check_finds_rdma_and_skips_what_soft_roce_lacks(lab: RunningLab) -> None:
     right = ("rdma_device", "rdma_port_active", "gid_rocev2", "mtu", "mtu_path", "rdma_mtu", "link_up")
     result = lab.railbed("check", *right, "pfc", "dcqcn", "hostname_unique", "--json", "--timeout", "60")
-    verdicts = {(one["check"], one["subject"]): one["verdict"] for one in result.findings}
+    verdicts = {(finding["check"], finding["subject"]): finding["verdict"] for finding in result.findings}
     assert {key for key, verdict in verdicts.items() if verdict == "fail"} == set()
     for rule in right:
         assert verdicts[rule, "node1/rail0"] == verdicts[rule, "node2/rail1"] == "ok", rule
@@ -108,6 +97,7 @@ def test_discover_finds_devices_and_rails(lab: RunningLab, tmp_path: Path) -> No
         assert word in added, result.out
 
 
+@pytest.mark.soak
 def test_rdma_runs_between_nodes_and_is_counted(lab: RunningLab) -> None:
     before = counters(lab, "node2")
     written = between(lab, f"ib_write_bw {ON_RAIL} -n 100", f"ib_write_bw {ON_RAIL} -n 100 node1")
@@ -120,25 +110,26 @@ def test_rdma_runs_between_nodes_and_is_counted(lab: RunningLab) -> None:
     assert re.search(r"^ 2 +100 ", sent, re.MULTILINE), sent
 
 
+@pytest.mark.soak
 def test_tcp_runs_between_nodes(lab: RunningLab) -> None:
     assert "receiver" in between(lab, "iperf3 -s -1", "iperf3 -c node1-rail1 -t 2 -f m")
 
 
 def test_nodes_are_themselves_and_reach_nothing_else(lab: RunningLab) -> None:
-    look = (
+    command = (
         "hostname; cat /etc/machine-id /proc/sys/kernel/random/uuid; ls /sys/class/net | xargs;"
         " systemctl --failed --no-legend | wc -l;"
         ' for a in 1.1.1.1 10.0.2.2; do timeout 5 bash -c "echo > /dev/tcp/$a/22" 2>/dev/null && echo out; done; true'
     )
-    said = [lab.shell(f"node{number}", look).out.splitlines() for number in (1, 2)]
-    assert [one[0] for one in said] == ["node1", "node2"]
-    assert said[0][1] != said[1][1]
-    assert said[0][2] != said[1][2]
-    assert [one[3:] for one in said] == [["lo mgmt0 rail0 rail1", "0"]] * 2
+    first, second = (lab.shell(f"node{number}", command).out.splitlines() for number in (1, 2))
+    assert (first[0], second[0]) == ("node1", "node2")
+    assert first[1] != second[1]
+    assert first[2] != second[2]
+    assert first[3:] == second[3:] == ["lo mgmt0 rail0 rail1", "0"]
 
 
 def clock_is_right(lab: RunningLab, node: str) -> bool:
-    """Compare a node's clock with this one before and after the look, which takes a while itself."""
+    """Compare a node's clock with this machine's, before and after reading it, which takes a while itself."""
     before = time.time()
     now = float(lab.shell(node, "date +%s.%N").out)
     return before - 0.5 < now < time.time() + 0.5
@@ -149,7 +140,7 @@ def test_clocks_are_right(lab: RunningLab) -> None:
     assert clock_is_right(lab, "node2")
 
 
-@pytest.mark.parametrize("target", ["node2", "rail0"])
+@pytest.mark.parametrize("target", ["node2", pytest.param("rail0", marks=pytest.mark.soak)])
 def test_a_cut_is_found_where_it_is(healed: RunningLab, target: str) -> None:
     assert healed.fault("cut", target).code == 0
     rails = [f"node2/{rail}" for rail in ("rail0", "rail1")]
@@ -171,8 +162,8 @@ def test_a_wrong_mtu_is_found_where_it_is(healed: RunningLab) -> None:
 def test_loss_loses_packets(healed: RunningLab) -> None:
     assert healed.fault("lose", "rail0", "100").code == 0
     ping = "ping -c 2 -i 0.2 -W 2"
-    look = healed.shell("node1", f"{ping} node2-rail0; {ping} node2-rail1; true").out
-    assert ("100% packet loss" in look, " 0% packet loss" in look) == (True, True), look
+    output = healed.shell("node1", f"{ping} node2-rail0; {ping} node2-rail1; true").out
+    assert ("100% packet loss" in output, " 0% packet loss" in output) == (True, True), output
 
 
 def test_marks_are_made_by_a_queue_and_seen_by_the_receiver(healed: RunningLab) -> None:
@@ -184,60 +175,34 @@ def test_marks_are_made_by_a_queue_and_seen_by_the_receiver(healed: RunningLab) 
         options = f"{ON_RAIL} --tclass=106 -n 60"
         between(healed, f"ib_write_bw {options}", f"ib_write_bw {options} node1")
         assert captured.stdout is not None
-        seen = captured.stdout.read()
-    assert "tos 0x6b" in seen, seen
+        classes = captured.stdout.read()
+    assert "tos 0x6b" in classes, classes
     queue = healed.shell("node2", "tc -s qdisc show dev rail0").out
     marked = re.search(r"marked (\d+)", queue)
     assert marked, queue
     assert int(marked[1]) > 0
 
 
-def test_a_frozen_node_goes_on_with_the_right_time(healed: RunningLab) -> None:
+def test_a_frozen_node_continues_with_the_right_time(healed: RunningLab) -> None:
     assert healed.fault("freeze", "node2").code == 0
     assert healed.status()["states"] == {"node1": "up", "node2": "frozen"}
     assert "100% packet loss" in healed.shell("node1", "ping -c 2 -i 0.2 -W 1 node2; true").out
     assert healed.fault("lose", "rail1", "1").code == 0
-    time.sleep(2)
     assert healed.fault("heal", "node2").code == 0
     assert clock_is_right(healed, "node2")
     assert "loss 1%" in healed.shell("node2", "tc qdisc show dev rail1").out
     assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
 
 
-def test_a_killed_node_and_one_that_reboots_come_back_as_they_were(healed: RunningLab) -> None:
-    """Both at once, since each takes a while; a fault that came meanwhile is in force on the one that was killed."""
-    configured = (
-        "hostname; cat /etc/machine-id; ip -br addr show rail0; ibv_devinfo -d rxe0 | grep -E 'guid|active_mtu'"
-    )
-    before = healed.shell("node1", configured).out
-    boot = healed.shell("node1", "cat /proc/sys/kernel/random/boot_id").out
-    assert healed.shell("node2", "touch /root/kept && sync").code == 0
-    assert healed.fault("kill", "node2").code == 0
-    assert healed.status()["states"] == {"node1": "up", "node2": "off"}
-    refused = healed.fault("freeze", "node2")
-    assert (refused.code, "node2 was killed" in refused.err) == (2, True)
-    assert healed.fault("cut", "rail1").code == 0
-    healed.shell("node1", "systemctl reboot")
-    assert healed.fault("heal", "node2").code == 0
-    look = healed.shell("node2", "ls /root/kept; rdma link").out
-    assert ["/root/kept" in look, "rxe0/1 state ACTIVE" in look, "rxe1/1 state DOWN" in look] == [True] * 3, look
-    deadline = time.monotonic() + 150
-    while (now := healed.shell("node1", "cat /proc/sys/kernel/random/boot_id")).code or now.out == boot:
-        assert time.monotonic() < deadline, now
-        time.sleep(1)
-    healed.shell("node1", "systemctl is-system-running --wait >/dev/null")
-    assert healed.shell("node1", configured).out == before
-    assert " 0% packet loss" in healed.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
-
-
-def test_three_nodes_share_a_rail_through_a_hub(tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_three_nodes_without_training_share_a_rail_through_a_hub(tmp_path: Path) -> None:
     with running_lab(tmp_path, "--kind", "vm", "--nodes", "3", "--rate", "1G", "--delay", "1ms") as lab:
-        said = lab.shell(
+        output = lab.shell(
             "node3",
             "for n in node1 node2; do ping -c 3 -i 0.2 -W 2 -M do -s 8000 $n; done; tc qdisc; ls /sys/class/net",
-        )
-        assert said.out.count(" 0% packet loss") == 2, said
-        assert ("delay 1ms" in said.out, "rate 1Gbit" in said.out, "rail1" in said.out) == (True, True, False), said
+        ).out
+        assert output.count(" 0% packet loss") == 2, output
+        assert ("delay 1ms" in output, "rate 1Gbit" in output, "rail1" in output) == (True, True, False), output
         between(lab, f"ib_send_bw {ON_RAIL} -n 50", f"ib_send_bw {ON_RAIL} -n 50 node1")
         assert lab.fault("cut", "node3").code == 0
         assert lab.failing("link_up") == {("link_up", "node3/rail0")}
@@ -253,7 +218,7 @@ def test_three_nodes_share_a_rail_through_a_hub(tmp_path: Path) -> None:
         (["--memory", "8"], 2, "at least 256 MB"),
     ],
 )
-def test_what_does_not_fit_is_told_in_a_sentence(
+def test_what_does_not_fit_is_refused_in_a_sentence(
     lab: RunningLab, tmp_path: Path, options: list[str], code: int, sentence: str
 ) -> None:
     result = call(tmp_path, "lab", "up", "--kind", "vm", "--name", "toomuch", *options)
@@ -262,32 +227,32 @@ def test_what_does_not_fit_is_told_in_a_sentence(
     assert lab.status()["faults"] == []
 
 
-@pytest.mark.parametrize(("number", "moments"), [(signal.SIGKILL, (0.9, 1.5, 4.0)), (signal.SIGINT, (1.2, 3.0))])
-def test_an_up_that_is_ended_at_any_moment_leaves_nothing(
-    lab: RunningLab, tmp_path: Path, number: signal.Signals, moments: tuple[float, ...]
+@pytest.mark.parametrize(
+    ("number", "event"),
+    [
+        (signal.SIGKILL, "progress"),
+        (signal.SIGINT, "lab_node_booted"),
+        pytest.param(signal.SIGKILL, "lab_node_booted", marks=pytest.mark.soak),
+        pytest.param(signal.SIGKILL, "lab_node_up", marks=pytest.mark.soak),
+        pytest.param(signal.SIGINT, "lab_node_up", marks=pytest.mark.soak),
+    ],
+)
+def test_an_up_that_is_ended_leaves_nothing(
+    lab: RunningLab, tmp_path: Path, number: signal.Signals, event: str
 ) -> None:
     before = processes("railbed-")
     assert len(before) >= 2, lab
-    for seconds in moments:
-        name = f"ended-{number}-{int(seconds * 10)}"
-        process = subprocess.Popen(
-            [RAILBED, "lab", "up", "--kind", "vm", "--nodes", "3", "--name", name],
-            cwd=tmp_path,
-            env=environment(**kept()),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-        )
-        time.sleep(seconds)
-        process.send_signal(number)
-        process.wait(timeout=60)
-        if number == signal.SIGKILL:
-            call(tmp_path, "lab", "down", "--name", name)
-        assert processes("railbed-") - before == set(), seconds
-        assert name not in call(tmp_path, "lab", "status").out
+    name = f"ended-{number}-{event}"
+    options = ("--kind", "vm", "--nodes", "2", "--with", "training", "--name", name)
+    end_up_at(event, number, tmp_path, *options, **cache_variables())
+    if number == signal.SIGKILL:
+        call(tmp_path, "lab", "down", "--name", name)
+    assert processes("railbed-") - before == set()
+    assert name not in call(tmp_path, "lab", "status").out
 
 
-def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
+def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Path, number: signal.Signals) -> None:
     """A login that is not root, a root probe that hangs, and a railbed that is killed: nothing is left on the node."""
     prepare = (
         "id ops >/dev/null 2>&1 || useradd -m -s /bin/bash ops; usermod -p '*' ops; install -d -o ops ~ops/.ssh; "
@@ -298,14 +263,15 @@ def test_what_runs_through_sudo_ends_with_railbed(lab: RunningLab, tmp_path: Pat
     cluster = tmp_path / "ops.yaml"
     cluster.write_text(lab.cluster.read_text().replace("user: root", "user: ops"))
     command = [RAILBED, "check", "firewall", "--cluster", str(cluster), "--json", "--timeout", "600"]
-    # Waited for on the node: seen from here, where a look takes seconds, the probe's time could be over meanwhile.
+    # Waited for on the node: from here, where each command takes seconds, the probe's time could run out meanwhile.
     hangs = "timeout 150 sh -c 'until [ -e /run/hangs ]; do sleep 0.2; done' && rm /run/hangs"
     ended = "timeout 30 sh -c \"while pgrep -fx 'sleep 300'; do sleep 0.5; done\""
     try:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with subprocess.Popen(command, cwd=tmp_path, env=environment(**kept()), stdout=subprocess.DEVNULL) as check:
-                assert lab.shell("node1", hangs).code == 0
-                check.send_signal(number)
-            assert lab.shell("node1", ended).code == 0, number
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment(**cache_variables()), stdout=subprocess.DEVNULL
+        ) as check:
+            assert lab.shell("node1", hangs).code == 0
+            check.send_signal(number)
+        assert lab.shell("node1", ended).code == 0
     finally:
         lab.shell("node1", "rm /usr/local/sbin/nft")

@@ -22,22 +22,22 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.reach import live_reach
-from tests.support.labs import RunningLab, running_lab
+from tests.support.labs import RunningLab
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("launch")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 RANK = Path(__file__).parent / "support" / "counting_rank.py"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    with running_lab(tmp_path_factory.mktemp("lab"), "--nodes", "3") as lab:
-        yield lab
+def lab(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return netns_lab.seen_from(tmp_path_factory.mktemp("launch"), nodes=3)
 
 
 @pytest.fixture
 def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults and with every node up after the test."""
     yield lab
-    assert lab.fault("heal").code == 0
+    lab.heal()
 
 
 class Counting:

@@ -14,34 +14,41 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from railbed import clusterfile
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, call, kept
-from tests.support.training import Records, events, losses, trained, training, training_lab
+from tests.support.labs import RunningLab, cache_variables, call
+from tests.support.training import (
+    Records,
+    assert_files_agree,
+    events,
+    losses,
+    trained,
+    training,
+    training_site,
+)
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("train")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 REPOSITORY = Path(__file__).parent.parent
 EVERYWHERE = ("0.0.0.0", "*", "[::]")  # noqa: S104
 NODES = ["node1", "node2", "node3", "node4"]
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    # A slow rail makes steps long enough for a fault to come in the middle.
-    with training_lab(tmp_path_factory.mktemp("lab"), "--rate", "50M") as lab:
-        yield lab
+def site(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return training_site(netns_lab, tmp_path_factory.mktemp("train"))
 
 
 @pytest.fixture
-def healed(lab: RunningLab) -> Iterator[RunningLab]:
-    yield lab
-    assert lab.fault("heal").code == 0
+def lab(site: RunningLab) -> Iterator[RunningLab]:
+    """The lab with a slow rail, which makes steps long enough for a fault to come in the middle."""
+    assert site.fault("slow", "rail0", "50M").code == 0
+    yield site
+    site.heal()
 
 
 def train(lab: RunningLab, *options: str, faults: Mapping[int, Sequence[str]]) -> Records:
-    """Train to the end, and put faults in force when their step is reached."""
+    """Train to the end, with faults that come when their step is reached."""
     with training(lab, *options) as run:
         for at, fault in faults.items():
             run.until(lambda record, at=at: record.get("labels", {}).get("step", 0) >= at)  # type: ignore[misc]
@@ -53,11 +60,12 @@ def train(lab: RunningLab, *options: str, faults: Mapping[int, Sequence[str]]) -
 
 
 @pytest.fixture(scope="module")
-def undisturbed(lab: RunningLab) -> dict[int, float]:
+def undisturbed(site: RunningLab) -> dict[int, float]:
     """The same training on one rank of this machine, without faults."""
-    return losses(trained(lab, "small.yaml", "--ranks", "1", "--cluster", "local"))
+    return losses(trained(site, "small.yaml", "--ranks", "1", "--cluster", "local"))
 
 
+@pytest.mark.soak  # `make test` has one fault of each kind in one run: test_train_faults.py
 @pytest.mark.parametrize(
     ("fault", "noticed"),
     [
@@ -67,9 +75,9 @@ def undisturbed(lab: RunningLab) -> dict[int, float]:
     ],
 )
 def test_training_survives_a_node_and_loses_nothing(
-    healed: RunningLab, undisturbed: dict[int, float], fault: list[str], noticed: str
+    lab: RunningLab, undisturbed: dict[int, float], fault: list[str], noticed: str
 ) -> None:
-    records = train(healed, "small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", faults={40: fault})
+    records = train(lab, "small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", faults={20: fault})
     (restart, *_) = events(records, "restart")
     assert noticed in restart["message"] or "lost the others" in restart["message"]
     generations = [one["data"]["nodes"] for one in events(records, "generation")]
@@ -78,18 +86,8 @@ def test_training_survives_a_node_and_loses_nothing(
     told = losses(records)
     assert told == pytest.approx({step: undisturbed[step] for step in told}, rel=2e-4)
     assert len(told) >= len(undisturbed) - 1  # a fault may swallow the last words of a node, of a step that was saved
-    _files_tell_one_history(max(Path(healed.folder, "runs").glob("*-train*")), records)
+    assert_files_agree(max(Path(lab.folder, "runs").glob("*-train*")), records)
     assert proof(records)["observed"].startswith("gradients went over TCP")
-
-
-def _files_tell_one_history(run: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Of steps that were done again, metrics and curves have the last."""
-    metrics = json.loads((run / "training_metrics.json").read_text())
-    assert {row["step"]: row["loss"] for row in metrics["steps"]} == losses(records)
-    assert [one["why"] for one in metrics["restarts"]] == [one["message"] for one in events(records, "restart")]
-    curves = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
-    shown = [(point.step, point.value) for point in curves.Scalars("loss")]
-    assert shown == [(step, pytest.approx(loss)) for step, loss in sorted(losses(records).items())]
 
 
 def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -105,9 +103,9 @@ def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
     command = [RAILBED, "lab", "shell", "node4", "--name", lab.name, "--", attack]
     with (
         subprocess.Popen(
-            command, env=environment(**kept()), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, env=environment(**cache_variables()), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as intruder,
-        training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=60") as run,
+        training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=30") as run,
     ):
         assert intruder.stdout is not None
         assert intruder.stdout.readline() == b"begins\n"
@@ -119,7 +117,7 @@ def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
     assert f"{address}:29500" in listening
     assert [one for one in listening if one.startswith(EVERYWHERE) and not one.endswith(":22")] == []
     assert [one["data"]["nodes"] for one in events(run.records, "generation")] == [NODES]
-    assert len(losses(run.records)) == 60
+    assert len(losses(run.records)) == 30
     intruder_address = str(clusterfile.load(lab.cluster).nodes["node4"].ports[0].address)
     assert {one["data"]["address"] for one in events(run.records, "intrusion")} == {intruder_address}
     (ending,) = events(run.records, "ending")
@@ -158,7 +156,7 @@ def copying(lab: RunningLab) -> Iterator[Callable[[], None]]:
         command = f"exec python3 -c {shlex.quote(text)} {shlex.join(arguments)}"
         with subprocess.Popen(
             [RAILBED, "lab", "shell", node, "--name", lab.name, "--", command],
-            env=environment(**kept()),
+            env=environment(**cache_variables()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -184,7 +182,7 @@ def copying(lab: RunningLab) -> Iterator[Callable[[], None]]:
 
 def test_gloo_is_proven_to_be_tcp_to_the_byte(lab: RunningLab) -> None:
     """Another program copies meanwhile, over the rail and elsewhere: what it sent is told apart."""
-    options = ["small.yaml", "-c", "cluster.yaml", "--transport", "gloo", "--set", "steps=60", "--set", "wire=bf16"]
+    options = ["small.yaml", "-c", "cluster.yaml", "--transport", "gloo", "--set", "steps=40", "--set", "wire=bf16"]
     with copying(lab) as send, training(lab, *options) as run:
         run.until(lambda record: record.get("labels", {}).get("step", 0) >= 2)
         send()
@@ -209,7 +207,7 @@ def test_gloo_is_proven_to_be_tcp_to_the_byte(lab: RunningLab) -> None:
         assert most < 1.1 * least  # the megabytes on the other network are not taken for what it may have been
     # The weights are on the node of rank 0, and the run knows where that is.
     fetched = call(lab.folder, "export", "newest", lab.folder / "weights")
-    assert (fetched.code, "weights of step 60, as written at its end, from node1" in fetched.out) == (0, True), fetched
+    assert (fetched.code, "weights of step 40, as written at its end, from node1" in fetched.out) == (0, True), fetched
 
 
 def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
@@ -232,13 +230,14 @@ def test_the_environment_is_shown_with_its_reasons(lab: RunningLab) -> None:
     assert "no RDMA: no RDMA device in the cluster file" in lab.railbed("train", "--show-env").out
 
 
-def test_a_node_that_comes_back_is_taken_back(healed: RunningLab, undisturbed: dict[int, float]) -> None:
+@pytest.mark.soak  # so does a run with one fault of each kind: test_train_faults.py
+def test_a_node_that_comes_back_is_taken_back(lab: RunningLab, undisturbed: dict[int, float]) -> None:
     options = ["small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--set", "steps=100000"]
-    with training(healed, *options) as run:
+    with training(lab, *options) as run:
         run.until(lambda _: run.steps >= 20)
-        assert healed.fault("kill", "node3").code == 0
+        assert lab.fault("kill", "node3").code == 0
         run.until(lambda _: run.steps >= 5 and run.nodes == ["node1", "node2", "node4"])
-        assert healed.fault("heal", "node3").code == 0
+        assert lab.fault("heal", "node3").code == 0
         run.until(lambda record: "node3 came back" in record.get("message", ""))
         run.until(lambda _: run.steps >= 5 and run.nodes == NODES)
         run.process.send_signal(signal.SIGINT)
@@ -258,19 +257,19 @@ def test_a_control_that_is_killed_leaves_no_rank(lab: RunningLab) -> None:
 
 def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
     """The newest checkpoint is damaged on every node, so the one before it is used."""
-    options = ["--set", "steps=60", "--set", "shares=equal"]
+    options = ["--set", "steps=30", "--set", "shares=equal"]
     records = trained(lab, "small.yaml", "-c", "cluster.yaml", *options)
     (begun,) = events(records, "training")
-    for newest in Path(lab.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000060"):
+    for newest in Path(lab.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000030"):
         weights = newest / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-7])
     run = max(Path(lab.folder, "runs").glob("*-train*")).name
     again = trained(lab, "--resume", run)  # on its own cluster
     (resuming,) = events(again, "resuming")
-    assert resuming["message"].startswith("continues after step 50 of 60; the state is on node1, node2")
-    assert any("step-00000060" in one["message"] for one in events(again, "checkpoint_failed"))
-    assert min(losses(again)) == 51
-    assert losses(again)[60] == pytest.approx(losses(records)[60], rel=1e-6)
+    assert resuming["message"].startswith("continues after step 20 of 30; the state is on node1, node2")
+    assert any("step-00000030" in one["message"] for one in events(again, "checkpoint_failed"))
+    assert min(losses(again)) == 21
+    assert losses(again)[30] == pytest.approx(losses(records)[30], rel=1e-6)
 
 
 def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
@@ -278,7 +277,7 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
         done = subprocess.run(
             [RAILBED, "train", *arguments, "--json"],
             cwd=lab.folder,
-            env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+            env=environment(**cache_variables(), RAILBED_RUNS=str(lab.folder / "runs")),
             capture_output=True,
             timeout=120,
             check=True,
@@ -298,9 +297,9 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
     assert [lab.shell(node, look).code for node in NODES] == [1] * 4
 
 
-def test_mpi_without_rdma_is_tcp_says_so_and_survives_a_node(healed: RunningLab, undisturbed: dict[int, float]) -> None:
+def test_mpi_without_rdma_is_tcp_says_so_and_survives_a_node(lab: RunningLab, undisturbed: dict[int, float]) -> None:
     options = ["small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--transport", "mpi"]
-    records = train(healed, *options, faults={40: ["kill", "node2"]})
+    records = train(lab, *options, faults={20: ["kill", "node2"]})
     generations = [one["data"]["nodes"] for one in events(records, "generation")]
     assert generations == [NODES, ["node1", "node3", "node4"]]
     chosen = events(records, "transport")

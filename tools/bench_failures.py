@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.labs import RunningLab
-from tests.support.training import Training, training, training_lab
+from tests.support.labs import RunningLab, running_lab
+from tests.support.training import Training, training, training_site
 
 from railbed.lab.fault import heal, inflict
 from railbed.lab.folder import load_lab
@@ -57,8 +57,9 @@ def main() -> None:
     print(f"{'':>14}{'notices':>10}{'goes on':>10}{'notices':>12}{'goes on':>18}")
     with (
         tempfile.TemporaryDirectory(prefix="railbed-bench-failures-") as name,
-        training_lab(Path(name)) as lab,
+        running_lab(Path(name), "--nodes", "4") as running,
     ):
+        lab = training_site(running, Path(name))
         for title, fault in FAULTS.items():
             ours = rounds(lambda fault=fault: railbed_round(lab, fault))  # type: ignore[misc]
             theirs = rounds(lambda fault=fault: torchrun_round(lab, fault))  # type: ignore[misc]

@@ -1,25 +1,33 @@
-"""Labs for tests: brought up by the command line, and taken down whatever happens."""
+"""Labs for tests: brought up by the command line, and taken down whatever happens.
+
+Bringing one up is slow, so all tests of a kind share one lab: the fixtures `netns_lab` and `vm_lab` in conftest.py. A
+test leaves it as it was, with every node up and no fault in force.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from collections.abc import Iterator
+import signal
+import subprocess
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import Result, railbed
+from railbed import clusterfile
+from tests.support.cli import RAILBED, Result, environment, railbed
 
 UP_SECONDS = 840.0
 
 
 @dataclass(frozen=True)
 class RunningLab:
-    """A lab that answers."""
+    """A lab that is up."""
 
     name: str
     cluster: Path
@@ -37,36 +45,77 @@ class RunningLab:
         """Run a command on a node as a person does."""
         return call(self.folder, "lab", "shell", node, "--name", self.name, "--", *command)
 
+    def start_shell(self, node: str, *command: str) -> subprocess.Popen[str]:
+        """Start a command on a node, and go on while it runs; its standard input and output are pipes."""
+        return subprocess.Popen(
+            [RAILBED, "lab", "shell", node, "--name", self.name, "--", *command],
+            env=environment(**cache_variables()),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def seen_from(
+        self,
+        folder: Path,
+        *,
+        nodes: int | None = None,
+        rails: Collection[str] = ("rail0",),
+        workdir: Path | None = None,
+    ) -> RunningLab:
+        """Return the lab with another working folder, whose cluster.yaml has only some of its nodes and rails."""
+        cluster = clusterfile.load(self.cluster)
+        changed = cluster.model_copy(
+            update={
+                "rails": {name: rail for name, rail in cluster.rails.items() if name in rails},
+                "nodes": {
+                    name: node.model_copy(update={"ports": tuple(port for port in node.ports if port.rail in rails)})
+                    for name, node in list(cluster.nodes.items())[:nodes]
+                },
+                "training": cluster.training.model_copy(update={"workdir": str(workdir)} if workdir else {}),
+            }
+        )
+        (folder / "cluster.yaml").write_text(clusterfile.dumps(changed))
+        return replace(self, cluster=folder / "cluster.yaml", folder=folder)
+
+    def heal(self) -> None:
+        """End all faults; every node is up afterwards."""
+        assert self.fault("heal").code == 0
+        status = self.status()
+        assert status["faults"] == []
+        assert set(status["states"].values()) == {"up"}
+
     def verdicts(self, *rules: str, seconds: int = 60) -> dict[tuple[str, str], str]:
-        """Return the verdicts of rules, by rule and subject; a node that does not answer costs the seconds given."""
+        """Return the verdicts of rules, by rule and subject, after waiting at most so long for a node."""
         findings = self.railbed("check", *rules, "--json", "--timeout", str(seconds)).findings
-        return {(one["check"], one["subject"]): one["verdict"] for one in findings}
+        return {(finding["check"], finding["subject"]): finding["verdict"] for finding in findings}
 
     def failing(self, *rules: str, seconds: int = 60) -> set[tuple[str, str]]:
         """Return the rules that fail, with their subjects."""
         return {key for key, verdict in self.verdicts(*rules, seconds=seconds).items() if verdict == "fail"}
 
     def status(self) -> dict[str, Any]:
-        """Return what `lab status` says of it."""
+        """Return the status that `lab status` reports."""
         records = call(self.folder, "lab", "status", "--json").records
         (data,) = [record["data"] for record in records if record["subject"] == self.name]
         assert isinstance(data, dict)
         return data
 
 
-def kept() -> dict[str, str]:
-    """Return what of the environment says where labs and images lie."""
+def cache_variables() -> dict[str, str]:
+    """Return the variables that say where labs and images are stored."""
     return {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
 
 
 def call(folder: Path, *arguments: str | Path) -> Result:
     """Run `railbed` with the cache of whoever runs the tests: labs share a machine, and images are made once."""
-    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **kept())
+    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **cache_variables())
 
 
 @contextmanager
 def running_lab(folder: Path, *options: str) -> Iterator[RunningLab]:
-    """Bring up a lab of a name of its own, and take it down."""
+    """Bring up a lab with a new name, and take it down."""
     if os.geteuid() != 0:
         pytest.skip("labs need root")
     name = f"test-{secrets.token_hex(3)}"
@@ -79,3 +128,19 @@ def running_lab(folder: Path, *options: str) -> Iterator[RunningLab]:
     finally:
         down = call(folder, "lab", "down", "--name", name)
         assert down.code == 0, down
+
+
+def end_up_at(event: str, number: signal.Signals, folder: Path, *options: str, **variables: str) -> None:
+    """Bring up a lab, and end that with a signal as soon as an event is reported."""
+    with subprocess.Popen(
+        [RAILBED, "lab", "up", *options, "--json"],
+        cwd=folder,
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
+    ) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if json.loads(line)["name"] == event)
+        process.send_signal(number)
+        process.wait(timeout=UP_SECONDS)

@@ -168,6 +168,8 @@ def main() -> None:
     threads = list(Path("/proc/self/task").iterdir())
     assert len(threads) == 1, f"loading started {len(threads) - 1} threads, which a fork would lose"
     gc.freeze()
+    # Ctrl-C goes to all processes of a terminal; this one is needed until the tests have taken down their labs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve(client)
 
 

@@ -1,4 +1,4 @@
-"""A `railbed train` that runs: its records as they come, and what became of the run."""
+"""A `railbed train` that runs: its records as they come, and how the run ended."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
 from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, kept, running_lab
+from tests.support.labs import RunningLab, cache_variables
 
 Records = list[dict[str, Any]]
 SMALL = """
 extends: tiny
-steps: 120
+steps: 60
 model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 512}
 batch: {sequences: 12}
 checkpoint: {steps: 10}
 evaluation: {every: 0}
 """
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 300.0
+"""Far more than anything takes: what is not there by then never comes."""
 
 
 class Training:
@@ -40,7 +44,7 @@ class Training:
         self.steps = 0
         """Steps that this generation has made."""
         self.step = 0
-        """The last step that was told."""
+        """The last step that was reported."""
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -59,10 +63,10 @@ class Training:
                 line = self._lines.get(timeout=left)
             except queue.Empty:
                 break
-            assert line, f"the run ended: {self._words()}"
+            assert line, f"the run ended: {self._last_events()}"
             if met(self._note(json.loads(line))):
                 return self.records[-1]
-        raise AssertionError(f"nothing of the kind within {seconds:g} s; the last words were: {self._words()}")
+        raise AssertionError(f"no such record within {seconds:g} s; the last events: {self._last_events()}")
 
     def end(self, seconds: float = WAIT_SECONDS) -> int:
         """Read the rest, and return how it ended."""
@@ -79,29 +83,24 @@ class Training:
             self.steps, self.step = self.steps + 1, record["labels"]["step"]
         return record
 
-    def _words(self) -> str:
-        told = [one for one in self.records if one["kind"] == "event" and one["name"] not in ("chosen", "training")]
-        return "\n".join(f"{one['name']} {one['subject']}: {one['message']}" for one in told[-12:])
+    def _last_events(self) -> str:
+        reported = [record for record in self.records if record["kind"] == "event" and record["name"] != "training"]
+        return "\n".join(f"{event['name']} {event['subject']}: {event['message']}" for event in reported[-12:])
 
 
-@contextmanager
-def training_lab(folder: Path, *options: str) -> Iterator[RunningLab]:
-    """Bring up four nodes; in the folder are a recipe, `small.yaml`, and `cluster.yaml` with its work folder there."""
-    with running_lab(folder, "--nodes", "4", *options) as lab:
-        (folder / "small.yaml").write_text(SMALL)
-        # All nodes see one disk; what they put on it is below the given folder.
-        text = lab.cluster.read_text().replace("training:", f"training:\n  workdir: {folder}")
-        (folder / "cluster.yaml").write_text(text)
-        yield lab
+def training_site(lab: RunningLab, folder: Path) -> RunningLab:
+    """Return a lab as seen from a folder with a recipe, `small.yaml`; nodes work below the folder, on one disk."""
+    (folder / "small.yaml").write_text(SMALL)
+    return lab.seen_from(folder, workdir=folder)
 
 
 @contextmanager
 def training(lab: RunningLab, *options: str) -> Iterator[Training]:
-    """Start a run in the lab's folder; what is left of it in the end is killed."""
+    """Start a run in the lab's folder; it is killed in the end if it still runs."""
     with subprocess.Popen(
         [RAILBED, "train", *options, "--json"],
         cwd=lab.folder,
-        env=environment(**kept(), RAILBED_RUNS=str(lab.folder / "runs")),
+        env=environment(**cache_variables(), RAILBED_RUNS=str(lab.folder / "runs")),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads yet)
@@ -120,9 +119,20 @@ def trained(lab: RunningLab, *options: str) -> Records:
 
 
 def losses(records: Sequence[dict[str, Any]]) -> dict[int, float]:
-    """Return the last loss told of each step: that of the history which went on."""
-    return {one["labels"]["step"]: one["value"] for one in records if one.get("name") == "loss"}
+    """Return the last loss of each step: that of the history which went on."""
+    return {record["labels"]["step"]: record["value"] for record in records if record.get("name") == "loss"}
 
 
 def events(records: Sequence[dict[str, Any]], name: str) -> Records:
-    return [one for one in records if one["kind"] == "event" and one["name"] == name]
+    return [record for record in records if record["kind"] == "event" and record["name"] == name]
+
+
+def assert_files_agree(run: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Of steps that were done again, the metrics and curves of a run have the last."""
+    metrics = json.loads((run / "training_metrics.json").read_text())
+    assert {row["step"]: row["loss"] for row in metrics["steps"]} == losses(records)
+    reasons = [restart["why"] for restart in metrics["restarts"]]
+    assert reasons == [event["message"] for event in events(records, "restart")]
+    curves = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    shown = [(point.step, point.value) for point in curves.Scalars("loss")]
+    assert shown == [(step, pytest.approx(loss)) for step, loss in sorted(losses(records).items())]
