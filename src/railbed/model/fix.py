@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -75,6 +75,11 @@ class Fix:
     """What has to hold before it may be applied, which no device can tell: a person decides."""
     note: str = ""
     """What remains to be done or known."""
+
+    @property
+    def inverse(self) -> Fix:
+        """The fix that undoes it."""
+        return replace(self, apply=self.undo, undo=self.apply, after=(), alternative="", condition="", note="")
 
     @property
     def needs_decision(self) -> bool:

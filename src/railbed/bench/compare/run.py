@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from railbed.bench.change import NotUndone, changed
 from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, arm_value, labelled, unanswered
+from railbed.bench.compare.change import fixes_of
 from railbed.bench.compare.experiment import Arm, Comparison, Experiment
 from railbed.bench.compare.visits import FirstVisit, first_visit_event, time_since
 from railbed.bench.measure.results import (
@@ -22,6 +22,7 @@ from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Step, Suite
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
+from railbed.fleet.change import NotUndone, temporarily
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record
@@ -72,7 +73,7 @@ async def compare_arms(
     progress.pace.expect(_expected_trials(experiment, contests))
     ongoing.unanswered += contests if experiment.visits == 1 or first is not None else ()
     for contest in contests:
-        async with aclosing(_measure(fleet, cluster, experiment, contest, progress, first)) as records:
+        async with aclosing(_measure(fleet, facts, experiment, contest, progress, first)) as records:
             async for record in records:
                 yield record
         ongoing.unanswered = [open_contest for open_contest in ongoing.unanswered if open_contest is not contest]
@@ -118,7 +119,7 @@ def _expected_trials(experiment: Experiment, contests: Sequence[Contest]) -> Ite
 
 async def _measure(  # noqa: PLR0917  (everything that a turn needs)
     fleet: Fleet,
-    cluster: Cluster,
+    facts: Mapping[str, DeviceFacts],
     experiment: Experiment,
     contest: Contest,
     progress: Progress,
@@ -137,7 +138,7 @@ async def _measure(  # noqa: PLR0917  (everything that a turn needs)
     if not all(side.trials for side in contest.now):
         yield unanswered(contest, _unmeasurable_reason(contest))
         return
-    async with aclosing(_in_turns(fleet, cluster, experiment, contest, progress)) as records:
+    async with aclosing(_in_turns(fleet, facts, experiment, contest, progress)) as records:
         async for record in records:
             yield record
     if experiment.visits == 1 or first is not None:
@@ -154,7 +155,11 @@ def _unmeasurable_reason(contest: Contest) -> str:
 
 
 async def _in_turns(
-    fleet: Fleet, cluster: Cluster, experiment: Experiment, contest: Contest, progress: Progress
+    fleet: Fleet,
+    facts: Mapping[str, DeviceFacts],
+    experiment: Experiment,
+    contest: Contest,
+    progress: Progress,
 ) -> AsyncGenerator[Record, None]:
     """Measure the arms in turns, and swap the order each time so that neither always comes first."""
     for repeat in range(1, experiment.repeats + 1):
@@ -164,7 +169,7 @@ async def _in_turns(
             start = len(progress.measured)
             try:
                 async with (
-                    changed(fleet, cluster, nodes, side.arm.change),
+                    temporarily(fleet, fixes_of(side.arm.change, progress.site.cluster, facts, nodes)),
                     aclosing(run_trials(fleet, trials, progress)) as records,
                 ):
                     async for record in records:

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from railbed.bench.change import NotUndone
 from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, run_together
 from railbed.bench.measure.pace import Pace
 from railbed.bench.measure.results import measurements, not_measured_finding, subject_of, unreachable_finding
 from railbed.bench.measure.schedule import Flow, Trial, free_ports
 from railbed.bench.site import BenchSite
 from railbed.fleet import Fleet
+from railbed.fleet.change import NotUndone
 from railbed.model.record import Event, Measurement, Record
 
 STRIKES = 2

@@ -13,6 +13,7 @@ from railbed.lab.model import HOST_MTU, Lab, LabNode
 from railbed.lab.vm.qemu import machine, qmp
 from railbed.lab.vm.qemu.hardware import MONITOR, card_name
 from railbed.model.cluster import Login
+from railbed.model.fix import mtu_command
 from railbed.transport.base import Command, Target
 from railbed.transport.reach import live_reach
 
@@ -82,7 +83,7 @@ def _lines(lab: Lab, node: LabNode, rails: Iterable[str], *, clock: bool) -> Ite
         yield "python3 -S -E /usr/lib/railbed/node.py clock"
     fault = lab.of("mtu", node.name)
     for name in rails:
-        yield f"ip link set dev {name} mtu {int(fault.value or HOST_MTU) if fault else HOST_MTU}"
+        yield mtu_command(name, int(fault.value or HOST_MTU) if fault else HOST_MTU)
         yield f"tc qdisc del dev {name} root 2>/dev/null || :"
         yield from queues(lab, node, name)
 

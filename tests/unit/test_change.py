@@ -1,0 +1,209 @@
+"""Changes of devices: whatever ends the shell that started a guard, the guard undoes, unless it was confirmed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railbed.bench.compare.change import fixes_of
+from railbed.bench.compare.experiment import Change
+from railbed.clusterfile import loads
+from railbed.fleet import Fleet
+from railbed.fleet.change import (
+    DAY,
+    NotChanged,
+    NotUndone,
+    apply_script,
+    commit,
+    guard_script,
+    temporarily,
+    undone_script,
+)
+from railbed.model.fix import FileStep, Fix, Persistence, run
+from railbed.model.output import Output
+from railbed.model.reading import DeviceFacts, Known
+from railbed.probes.ip_link import Link, Links
+from railbed.store.undo import read_undo, save_undo
+from railbed.transport.base import Command, Target
+from railbed.transport.reach import live_reach
+from tests.support.ranks import wait_for
+
+CLUSTER = """
+name: c
+rails: {r: {subnet: 10.0.0.0/24}}
+nodes:
+  n1: {host: n1, ports: [{netdev: eth1, rail: r, address: 10.0.0.1}]}
+"""
+
+
+class OwnFleet(Fleet):
+    """This machine, with our own rights."""
+
+    async def ask(self, device: str, command: Command) -> Output:
+        return await super().ask(device, replace(command, as_root=False))
+
+
+def on_this_machine(work: Callable[[Fleet], Coroutine[Any, Any, None]]) -> None:
+    async def body() -> None:
+        async with live_reach() as reach, OwnFleet([Target(name="n1", host="local")], reach) as fleet:
+            await work(fleet)
+
+    asyncio.run(body())
+
+
+def fix(*apply: str, undo: str = ":", files: tuple[FileStep, ...] = ()) -> Fix:
+    return Fix(device="n1", apply=(*run(*apply), *files), undo=run(undo), persistence=Persistence.BOOT)
+
+
+def end_by_input(shell: subprocess.Popen[bytes]) -> None:
+    os.killpg(shell.pid, signal.SIGTERM)
+
+
+def end_at_once(shell: subprocess.Popen[bytes]) -> None:
+    os.killpg(shell.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("end", [end_by_input, end_at_once])
+@pytest.mark.parametrize("works", [True, False])
+def test_it_undoes_however_the_shell_ends(
+    tmp_path: Path, end: Callable[[subprocess.Popen[bytes]], None], works: bool
+) -> None:
+    mark, made = tmp_path / "mark", tmp_path / "made"
+    undo = run(f"rm {made}" if works else "echo no >&2; exit 1", f"touch {tmp_path}/second")
+    with subprocess.Popen(["sh", "-c", guard_script(undo, str(mark), DAY)], start_new_session=True) as shell:
+        subprocess.run(["sh", "-c", apply_script(run(f"touch {made}"), str(mark))], check=True, timeout=30)
+        assert mark.exists()
+        end(shell)
+    seen = subprocess.run(["sh", "-c", undone_script(str(mark))], capture_output=True, timeout=30, check=False)
+    assert made.exists() is not works
+    assert (tmp_path / "second").exists(), "a step that fails must not keep the next from undoing"
+    assert (seen.returncode, seen.stderr) == ((0, b"") if works else (1, b"no\n"))
+    assert not list(tmp_path.glob("mark*"))
+
+
+def test_a_temporary_change_is_there_in_its_block_and_files_are_restored_as_they_were(tmp_path: Path) -> None:
+    made, old, new = (tmp_path / name for name in ("made", "old", "it's new"))
+    old.write_text("as it\nwas, without a line end")
+    old.chmod(0o640)
+    files = (FileStep(path=str(old), content="other\n"), FileStep(path=str(new), content="quote ' and $HOME\n"))
+
+    async def work(fleet: Fleet) -> None:
+        async with temporarily(fleet, [fix(f"touch {made}", undo=f"rm {made}", files=files)]):
+            assert made.exists()
+            assert (old.read_text(), new.read_text()) == ("other\n", "quote ' and $HOME\n")
+        assert (made.exists(), new.exists()) == (False, False)
+
+    on_this_machine(work)
+    assert old.read_text() == "as it\nwas, without a line end"
+    assert old.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_change_that_fails_half_way_is_undone_and_an_undo_that_fails_is_told(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    async def work(fleet: Fleet) -> None:
+        with pytest.raises(NotChanged, match="n1 cannot be changed: no such luck"):
+            async with temporarily(fleet, [fix(f"touch {made}", "echo no such luck >&2; exit 1", undo=f"rm {made}")]):
+                pytest.fail("it was not applied")
+        assert not made.exists()
+        with pytest.raises(NotUndone, match="a change may still be in effect: n1: not today") as raised:
+            async with temporarily(fleet, [fix(f"touch {made}", undo="echo not today >&2; exit 1")]):
+                pass
+        assert raised.value.hint == "check there, and undo it by hand: echo not today >&2; exit 1"
+
+    on_this_machine(work)
+
+
+def test_a_change_for_good_stays_and_the_run_can_undo_it(tmp_path: Path) -> None:
+    file = tmp_path / "setting"
+    file.write_text("before\n")
+
+    async def work(fleet: Fleet) -> None:
+        def save(undo: Fix) -> None:
+            assert file.read_text() == "before\n", "the way back is saved first"
+            save_undo(tmp_path, undo)
+
+        await commit(fleet, fix("true", files=(FileStep(path=str(file), content="after\n"),)), save=save)
+        assert file.read_text() == "after\n"
+        (undo,) = read_undo(tmp_path)
+        await commit(fleet, undo, save=lambda _: None)
+        assert file.read_text() == "before\n"
+
+    on_this_machine(work)
+
+
+def test_a_change_that_is_not_good_or_not_confirmed_in_time_is_undone(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    change = fix(f"touch {made}", undo=f"rm {made}")
+
+    async def unreachable() -> str:
+        assert made.exists()
+        return "the node no longer answers on rail0"
+
+    async def too_late() -> str:
+        async with asyncio.timeout(30):
+            while made.exists():
+                await asyncio.sleep(0.05)
+        return ""
+
+    async def work(fleet: Fleet) -> None:
+        with pytest.raises(NotChanged, match="n1 was changed back: the node no longer answers on rail0"):
+            await commit(fleet, change, save=lambda _: None, verify=unreachable)
+        assert not made.exists()
+        with pytest.raises(NotChanged, match="not confirmed in time"):
+            await commit(fleet, change, save=lambda _: None, verify=too_late, seconds=1)
+        assert not made.exists()
+
+    on_this_machine(work)
+
+
+def test_a_change_for_good_is_undone_when_it_is_cut_short(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    async def work(fleet: Fleet) -> None:
+        async def never() -> str:
+            await asyncio.Event().wait()
+            return ""
+
+        change = commit(fleet, fix(f"touch {made}", undo=f"rm {made}"), save=lambda _: None, verify=never)
+        task = asyncio.create_task(change)
+        async with asyncio.timeout(30):
+            while not made.exists():
+                await asyncio.sleep(0.02)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    on_this_machine(work)
+    wait_for(lambda: not made.exists())
+
+
+def test_the_undo_of_a_run_is_read_last_change_first_and_without_a_torn_line(tmp_path: Path) -> None:
+    assert read_undo(tmp_path) == []
+    first, second = fix("a", undo="b"), fix("c", undo="d", files=(FileStep(path="/x", content=None),))
+    for change in (first, second):
+        save_undo(tmp_path, change.inverse)
+    with (tmp_path / "undo.jsonl").open("ab") as file:
+        file.write(b'{"device":"n1","app')
+    assert [undo.inverse for undo in read_undo(tmp_path)] == [second, first]
+
+
+def test_the_mtu_of_an_arm_is_undone_to_what_was_read() -> None:
+    cluster = loads(CLUSTER, name="c.yaml")
+    output = Output(device="n1", key="ip_link", command="", stdout=b"", exit=0, sent=0, received=0)
+    links = Known(facts=Links(links={"eth1": Link(name="eth1", mtu=1500, flags=(), state="UP")}), output=output)
+    facts = {"n1": DeviceFacts(device="n1", readings={"ip_link": (links,)})}
+    (mtu,) = fixes_of(Change(mtu=9000), cluster, facts, ["n1"])
+    assert list(map(str, mtu.apply)) == ["ip link set dev eth1 mtu 9000"]
+    assert list(map(str, mtu.undo)) == ["ip link set dev eth1 mtu 1500"]
+    with pytest.raises(NotChanged, match="the MTU of eth1 is not known"):
+        fixes_of(Change(mtu=9000), cluster, {"n1": DeviceFacts(device="n1")}, ["n1"])
