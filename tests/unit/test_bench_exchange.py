@@ -11,8 +11,7 @@ import pytest
 
 from railbed.bench.measure import exchange
 from railbed.bench.measure.exchange import Assignment, Measured, NotMeasured, run_together
-from railbed.bench.tool import Call, End, Reading, Settings, Tool, Value
-from railbed.bench.tool import Test as ToolTest
+from railbed.bench.tool import End, Tool, ToolCall, ToolResult, ToolSettings, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.fleet import Fleet
 from railbed.transport.base import Target
@@ -37,14 +36,14 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 ASK = "import socket, sys; print(socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9).decode())"
 
 
-def python(script: str) -> Callable[[Call], str]:
+def python(script: str) -> Callable[[ToolCall], str]:
     return lambda call: f"exec {sys.executable} -c {shlex.quote(script)} {call.port}"
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     if not text.strip().isdigit():
         raise ParseError("no number", line=text.strip())
-    return Reading(values=(Value(name="answer", value=float(text), unit="1"),))
+    return ToolResult(values=(ToolValue(name="answer", value=float(text), unit="1"),))
 
 
 def tool(**changes: object) -> Tool:
@@ -66,7 +65,7 @@ async def run(made: Tool, *ports: int) -> list[Measured | NotMeasured]:
         jobs = [
             Assignment(
                 tool=made,
-                call=Call(test="toy", client=End(node="one"), server=End(node="two"), port=port),
+                call=ToolCall(test="toy", client=End(node="one"), server=End(node="two"), port=port),
                 key=f"toy.{number}",
             )
             for number, port in enumerate(ports)
@@ -123,7 +122,7 @@ async def test_a_clock_that_cannot_be_measured_is_said_in_words_and_tried_again(
 
 
 async def test_what_moved_nothing_in_its_time_is_tried_again() -> None:
-    def moved_nothing(text: str) -> Reading:
+    def moved_nothing(text: str) -> ToolResult:
         raise ParseError("perftest measured nothing", line=text.strip())
 
     (outcome,) = await run(tool(parse=moved_nothing), free_port())
@@ -151,7 +150,7 @@ def test_a_latency_of_many_samples_may_take_longer_than_one_of_few() -> None:
 
     def longest(samples: int) -> float:
         end = End(node="one")
-        call = Call(test="toy", client=end, server=end, settings=Settings(samples=samples))
+        call = ToolCall(test="toy", client=end, server=end, settings=ToolSettings(samples=samples))
         return Assignment(tool=tool(tests=tests), call=call, key="toy").seconds
 
     assert longest(5000) - longest(1000) == pytest.approx(40.0)

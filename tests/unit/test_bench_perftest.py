@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railbed.bench.tool import Call, End, Settings
+from railbed.bench.tool import End, ToolCall, ToolSettings
 from railbed.bench.tools.perftest import TOOL
 
 CARD = End(node="a", address="10.0.0.1", rdma="mlx5_0", gid_index=3)
@@ -12,7 +12,9 @@ SOFT = End(node="c", address="10.0.0.3", rdma="rxe0", gid_index=1, soft=True)
 
 def command(client: End, server: End) -> tuple[str, str]:
     assert TOOL.server is not None
-    call = Call(test="ib_write_bw", client=client, server=server, port=20500, settings=Settings(traffic_class=106))
+    call = ToolCall(
+        test="ib_write_bw", client=client, server=server, port=20500, settings=ToolSettings(traffic_class=106)
+    )
     return TOOL.client(call), TOOL.server(call)
 
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
-from railbed.bench.measure.schedule import Schedule, make_schedule
+from railbed.bench.measure.schedule import BenchSchedule, make_schedule
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
 from railbed.bench.tool import End
@@ -27,14 +27,14 @@ CLUSTER = loads(
 WAYS = tuple(permutations(NODES, 2))
 
 
-def plan(repeats: int = 1) -> Schedule:
+def plan(repeats: int = 1) -> BenchSchedule:
     ports = tuple(PortSite(end=End(node=name, rail="r0", netdev="e0")) for name in NODES)
     site = BenchSite(cluster=CLUSTER, ports=ports, failed={}, used={}, gpus={})
     step = Step.model_validate({"test": "iperf3", "pattern": "matrix", "direction": "each", "repeats": repeats})
     return make_schedule(Suite(steps=(step,)), site)
 
 
-def measured(plan: Schedule, slow: Mapping[tuple[str, str], float]) -> list[Measurement]:
+def measured(plan: BenchSchedule, slow: Mapping[tuple[str, str], float]) -> list[Measurement]:
     found = []
     for trial in plan.trials:
         (flow,) = trial.flows

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from railbed.bench.collective.spec import CollectiveSpec, Operation, bus_factor
 from railbed.bench.compare.arms import describe
 from railbed.bench.judge import baseline
-from railbed.bench.judge.limits import Limit, judge_bandwidth, latency_limit, slowest
+from railbed.bench.judge.limits import PathLimit, judge_bandwidth, latency_limit, slowest
 from railbed.bench.judge.outliers import Outlier, Sample, find_outliers
 from railbed.bench.measure.script import unwrap
 from railbed.errors import UsageError
@@ -153,7 +153,7 @@ def test_what_is_alike_is_rarely_taken_for_slow_and_what_is_slow_nearly_always_f
 
 
 def test_the_slowest_part_bounds_and_is_named() -> None:
-    parts = [Limit(part="link", gbps=100), Limit(part="PCIe", gbps=63), Limit(part="other link", gbps=100)]
+    parts = [PathLimit(part="link", gbps=100), PathLimit(part="PCIe", gbps=63), PathLimit(part="other link", gbps=100)]
     found = slowest(parts)
     assert found == parts[1]
     assert [judge_bandwidth(value, parts[1]) for value in (63, 60.5, 60.4, 56.8, 56.6)] == [
@@ -234,12 +234,12 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
     ],
 )
 def test_worse_than_before_is_told_in_the_direction_that_is_bad(name: str, now: float, verdict: Verdict) -> None:
-    kept = baseline.Saved(middle=10.0, spread=0.0, count=1, unit="")
+    kept = baseline.BaselineEntry(middle=10.0, spread=0.0, count=1, unit="")
     assert baseline.compare([measured(now, name)], kept)[0] is verdict
 
 
 def test_what_lies_in_the_noise_of_the_baseline_is_as_before() -> None:
-    kept = baseline.Saved(middle=10.0, spread=1.0, count=5, unit="")
+    kept = baseline.BaselineEntry(middle=10.0, spread=1.0, count=5, unit="")
     assert baseline.compare([measured(8.0)], kept)[0] is Verdict.OK
     assert baseline.compare([measured(6.5)], kept)[0] is Verdict.FAIL
 

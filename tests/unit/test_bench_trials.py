@@ -13,7 +13,7 @@ from railbed.bench.measure.script import WrappedOutput
 from railbed.bench.measure.trials import Progress, run_trials
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
-from railbed.bench.tool import Call, End, Reading, Value
+from railbed.bench.tool import End, ToolCall, ToolResult, ToolValue
 from railbed.bench.toolset import tool_of
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet
@@ -30,8 +30,8 @@ async def run(
 
     async def measured_together(_: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:
         asked.append([job.call.client.node for job in jobs])
-        value = Value(name="bandwidth", value=float(len(asked)), unit="Gb/s")
-        done = Measured(reading=Reading(values=(value,)), client=WrappedOutput(output=""))
+        value = ToolValue(name="bandwidth", value=float(len(asked)), unit="Gb/s")
+        done = Measured(reading=ToolResult(values=(value,)), client=WrappedOutput(output=""))
         fails = NotMeasured(reason="its clock", node="b", tries=tries)
         return [fails if job.call.client.node == "b" and len(asked) < works_from else done for job in jobs]
 
@@ -47,7 +47,7 @@ async def run(
 
 def _flow(source: str, target: str) -> Flow:
     first, second = End(node=source, rail="r"), End(node=target, rail="r")
-    return Flow(source=first, target=second, call=Call(test="iperf3", client=first, server=second))
+    return Flow(source=first, target=second, call=ToolCall(test="iperf3", client=first, server=second))
 
 
 @pytest.mark.parametrize("tries", [1, TRIES, CLOCK_TRIES])

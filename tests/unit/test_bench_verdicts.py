@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import pytest
 
 from railbed.bench.judge.baseline import make_baseline
-from railbed.bench.judge.limits import Limit
+from railbed.bench.judge.limits import PathLimit
 from railbed.bench.judge.verdicts.hardware import against_hardware
 from railbed.bench.judge.verdicts.history import against_baseline
 from railbed.bench.judge.verdicts.latency import against_latency
@@ -46,7 +46,10 @@ OUTPUT = Output(device="", key="", command="", stdout=b"", exit=0, sent=0.0, rec
 
 def port(node: str, *, gbps: float = 100, pci: float = 126, driver: str = "mlx5_core", rail: str = "r0") -> PortSite:
     netdev = "e0" if rail == "r0" else "e1"
-    limits = (Limit(part=f"the link of {node}/{netdev}", gbps=gbps), Limit(part=f"PCIe of {node}/{netdev}", gbps=pci))
+    limits = (
+        PathLimit(part=f"the link of {node}/{netdev}", gbps=gbps),
+        PathLimit(part=f"PCIe of {node}/{netdev}", gbps=pci),
+    )
     cable = "leaf1 Ethernet1/3" if node == "c" else ""
     return PortSite(end=End(node=node, rail=rail, netdev=netdev), limits=limits, driver=driver, cable=cable)
 

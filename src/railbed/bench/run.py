@@ -11,7 +11,7 @@ from railbed.bench.judge.baseline import Baseline
 from railbed.bench.judge.verdicts import all_verdicts
 from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
 from railbed.bench.measure.results import measured_findings, omitted_finding, unreachable_finding
-from railbed.bench.measure.schedule import Schedule, collective_seconds, make_schedule
+from railbed.bench.measure.schedule import BenchSchedule, collective_seconds, make_schedule
 from railbed.bench.measure.trials import Progress, run_trials
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
@@ -66,7 +66,7 @@ async def bench(cluster: Cluster, fleet: Fleet, request: BenchRequest) -> AsyncG
         yield finding
 
 
-def _start_progress(request: BenchRequest, site: BenchSite, schedule: Schedule) -> Progress:
+def _start_progress(request: BenchRequest, site: BenchSite, schedule: BenchSchedule) -> Progress:
     progress = Progress(site=site, first_port=request.suite.first_port)
     progress.pace.expect((trial.step.test, trial.seconds) for trial in schedule.trials)
     progress.pace.expect((step.test, collective_seconds(step)) for step in schedule.collectives)
@@ -74,7 +74,7 @@ def _start_progress(request: BenchRequest, site: BenchSite, schedule: Schedule) 
     return progress
 
 
-async def _measure(fleet: Fleet, schedule: Schedule, progress: Progress) -> AsyncGenerator[Record, None]:
+async def _measure(fleet: Fleet, schedule: BenchSchedule, progress: Progress) -> AsyncGenerator[Record, None]:
     """Run the schedule, then repeat the paths that look slow without an explanation."""
     async with aclosing(run_trials(fleet, schedule.trials, progress)) as records:
         async for record in records:
@@ -90,7 +90,7 @@ async def _measure(fleet: Fleet, schedule: Schedule, progress: Progress) -> Asyn
             yield record
 
 
-def _announcement(request: BenchRequest, schedule: Schedule) -> Event:
+def _announcement(request: BenchRequest, schedule: BenchSchedule) -> Event:
     trials = len(schedule.trials) + len(schedule.collectives)
     data = {"suite": request.name, "trials": trials, "seconds": round(schedule.seconds, 1)}
     message = f"{request.name}: {trials} {'trial' if trials == 1 else 'trials'}, about {schedule.seconds:.0f} s"

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from railbed.bench.judge.limits import Limit
+from railbed.bench.judge.limits import PathLimit
 from railbed.bench.tool import End
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster, Port
@@ -37,7 +37,7 @@ class PortSite:
     """A port and what is known of it."""
 
     end: End
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[PathLimit, ...] = ()
     """What of it bounds a transfer; empty where nothing tells."""
     no_limit: str = ""
     """Why nothing tells."""
@@ -149,18 +149,21 @@ def _no_rdma(port: Port, device: RdmaDevice | None, own: RdmaPort | None, gid: i
 
 def _limits(
     cluster: Cluster, node: str, port: Port, told: DeviceFacts | None, device: RdmaDevice | None
-) -> tuple[tuple[Limit, ...], str]:
+) -> tuple[tuple[PathLimit, ...], str]:
     speed, why = _link_speed(cluster, port, told, device)
     if speed is None:
         return (), why
-    link = Limit(part=f"the link of {node}/{port.netdev}", gbps=speed)
+    link = PathLimit(part=f"the link of {node}/{port.netdev}", gbps=speed)
     reading = told.read(pcie.PROBE) if told else None
     cards = reading.facts.cards.values() if isinstance(reading, Known) else ()
     card = next((one for one in cards if port.netdev in one.netdevs or (port.rdma and port.rdma in one.rdma)), None)
     if card is None or card.speed_gts is None or card.width is None or card.virtual_function:
         return (link,), ""
     carried = pcie.carried_gbps(card.speed_gts, card.width)
-    return (link, Limit(part=f"PCIe {card.speed_gts:g} GT/s x{card.width} of {node}/{port.netdev}", gbps=carried)), ""
+    return (
+        link,
+        PathLimit(part=f"PCIe {card.speed_gts:g} GT/s x{card.width} of {node}/{port.netdev}", gbps=carried),
+    ), ""
 
 
 def _link_speed(

@@ -38,7 +38,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ToolSettings:
     """How a step of a suite wants its test run."""
 
     size: int | None = None
@@ -59,7 +59,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ToolCall:
     """One use of a tool: a client, the server it connects to, and the settings."""
 
     test: str
@@ -67,11 +67,11 @@ class Call:
     server: End
     port: int = 0
     """TCP or UDP port on which the server listens."""
-    settings: Settings = Settings()
+    settings: ToolSettings = ToolSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class ToolValue:
     """A number that a tool printed, converted to the unit of its name."""
 
     name: str
@@ -81,17 +81,17 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ToolResult:
     """The parsed output of a tool."""
 
-    values: tuple[Value, ...]
+    values: tuple[ToolValue, ...]
     version: str | None = None
     samples: tuple[float, ...] = ()
     """Individual latencies in microseconds, if the tool printed them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class ToolTest:
     """One kind of measurement that a tool offers."""
 
     title: str
@@ -114,12 +114,12 @@ class Tool:
     title: str
     package: str
     """Its Debian package."""
-    tests: Mapping[str, Test]
-    client: Callable[[Call], str]
+    tests: Mapping[str, ToolTest]
+    client: Callable[[ToolCall], str]
     """Build the command of the side that measures and prints the result."""
-    parse: Callable[[str], Reading]
+    parse: Callable[[str], ToolResult]
     """Turn text into values; raise ParseError for unknown text, and nothing else."""
-    server: Callable[[Call], str] | None = None
+    server: Callable[[ToolCall], str] | None = None
     """Build the command of the side that waits; None if the tool needs no server."""
     listens: Callable[[str], Listens] = lambda _: "tcp"
     """The protocol that a test's server listens on."""
@@ -131,6 +131,6 @@ class Tool:
     overhead: float = 1.0
     """Seconds that a call takes on top of measuring, for the estimate of the time left."""
 
-    def expected_seconds(self, test: str, settings: Settings) -> float:
+    def expected_seconds(self, test: str, settings: ToolSettings) -> float:
         """Return roughly how many seconds a call takes."""
         return self.overhead + (0.5 if self.tests[test].latency else settings.seconds)

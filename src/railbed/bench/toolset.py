@@ -7,7 +7,7 @@ from functools import cache
 
 from railbed import catalog
 from railbed.bench import tools
-from railbed.bench.tool import Test, Tool
+from railbed.bench.tool import Tool, ToolTest
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
 """Tests that railbed runs itself, with all nodes in one job."""
@@ -31,7 +31,7 @@ def tool_of() -> Mapping[str, Tool]:
     return owners
 
 
-def test_of(name: str) -> Test:
+def test_of(name: str) -> ToolTest:
     """Return a test by name."""
     return tool_of()[name].tests[name]
 

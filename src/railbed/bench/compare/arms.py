@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from railbed.bench.compare.experiment import Arm, Comparison
 from railbed.bench.judge.baseline import higher_is_better
-from railbed.bench.measure.schedule import Omitted, Schedule, Trial
+from railbed.bench.measure.schedule import BenchSchedule, Omitted, Trial
 from railbed.bench.suite import Step
 from railbed.model.amount import number
 from railbed.model.record import Finding, Measurement, Record, Verdict
@@ -29,7 +29,7 @@ class Side:
 
     arm: Arm
     step: Step
-    schedule: Schedule | None = None
+    schedule: BenchSchedule | None = None
     """None if it is measured in the other visit."""
     values: dict[int, Measurement] = field(default_factory=dict)
     """Its value by repeat."""

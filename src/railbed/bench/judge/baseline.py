@@ -25,7 +25,7 @@ JUDGED_STATS = (None, "p50")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class BaselineEntry:
     """One measurement in the baseline."""
 
     middle: float
@@ -41,7 +41,7 @@ class Baseline:
     cluster: str
     run: str
     saved: float
-    measures: Mapping[str, Saved]
+    measures: Mapping[str, BaselineEntry]
 
 
 _FILE = TypeAdapter(Baseline)
@@ -77,11 +77,13 @@ def make_baseline(measurements: Iterable[Measurement], *, cluster: str, run: str
     measures = {}
     for key, group in group_repeats(measurements).items():
         values = [measurement.value for measurement in group]
-        measures[key] = Saved(middle=median(values), spread=spread(values), count=len(values), unit=group[0].unit)
+        measures[key] = BaselineEntry(
+            middle=median(values), spread=spread(values), count=len(values), unit=group[0].unit
+        )
     return Baseline(cluster=cluster, run=run, saved=saved, measures=measures)
 
 
-def compare(group: list[Measurement], saved: Saved) -> tuple[Verdict, float]:
+def compare(group: list[Measurement], saved: BaselineEntry) -> tuple[Verdict, float]:
     """Judge repeats by the baseline; return the verdict and the relative change, positive for an improvement."""
     values = [measurement.value for measurement in group]
     now = median(values)

@@ -19,19 +19,19 @@ PUBLISHED_DRIVER = "mlx5_core"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class PathLimit:
     """A part of a path, and its bandwidth."""
 
     part: str
     gbps: float
 
 
-def slowest(limits: Iterable[Limit]) -> Limit | None:
+def slowest(limits: Iterable[PathLimit]) -> PathLimit | None:
     """Return the slowest part; the first of several equally slow ones."""
     return min(limits, key=lambda limit: limit.gbps, default=None)
 
 
-def judge_bandwidth(gbps: float, limit: Limit) -> Verdict:
+def judge_bandwidth(gbps: float, limit: PathLimit) -> Verdict:
     """Judge a bandwidth by the slowest part of its path."""
     share = gbps / limit.gbps
     return Verdict.FAIL if share < FAIL_BELOW else Verdict.WARN if share < WARN_BELOW else Verdict.OK

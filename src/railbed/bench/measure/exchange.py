@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from railbed.bench.measure.script import WrappedOutput, unwrap, wrap
-from railbed.bench.tool import Call, End, Reading, Tool
+from railbed.bench.tool import End, Tool, ToolCall, ToolResult
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet import Fleet
-from railbed.fleet.worker import Call as WorkerCall
-from railbed.fleet.worker import Failed, Worker
+from railbed.fleet.worker import Call, Failed, Worker
 from railbed.model.output import Output
 from railbed.transport.base import Command
 
@@ -41,7 +40,7 @@ class Assignment:
     """One call, the tool that makes it, and the key under which its outputs are stored."""
 
     tool: Tool
-    call: Call
+    call: ToolCall
     key: str
 
     @property
@@ -63,7 +62,7 @@ class Assignment:
 class Measured:
     """The result of a successful assignment."""
 
-    reading: Reading
+    reading: ToolResult
     client: WrappedOutput
     server: WrappedOutput | None = None
 
@@ -215,23 +214,21 @@ class _Exchange:
         return unwrap(self._server.result().text)
 
 
-async def _read_with_timeout(assignment: Assignment, output: Output) -> tuple[Reading, WrappedOutput] | NotMeasured:
+async def _read_with_timeout(assignment: Assignment, output: Output) -> tuple[ToolResult, WrappedOutput] | NotMeasured:
     """Parse a client's output in a process of its own, for no longer than the measurement itself may take.
 
     A parser that hangs on unforeseen output would otherwise block the event loop, and with it every other node.
     """
     async with Worker({assignment.tool.name: partial(read_output, assignment)}) as worker:
-        (result,) = await worker.run(
-            [WorkerCall(name=assignment.tool.name, argument=output, seconds=assignment.seconds)]
-        )
+        (result,) = await worker.run([Call(name=assignment.tool.name, argument=output, seconds=assignment.seconds)])
     if isinstance(result, Failed):
         reason = f"railbed's parser for {assignment.program} {result.reason}"
         return NotMeasured(reason=reason, remedy="please report it", node=assignment.call.client.node)
-    outcome: tuple[Reading, WrappedOutput] | NotMeasured = result.value
+    outcome: tuple[ToolResult, WrappedOutput] | NotMeasured = result.value
     return outcome
 
 
-def read_output(assignment: Assignment, output: Output) -> tuple[Reading, WrappedOutput] | NotMeasured:
+def read_output(assignment: Assignment, output: Output) -> tuple[ToolResult, WrappedOutput] | NotMeasured:
     """Return the values that a client printed, or why there are none."""
     client = assignment.call.client
     if output.exit is None or output.exit == NOT_FOUND:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from railbed.bench.judge.outliers import Outlier, Sample
 from railbed.bench.judge.verdicts.peers import comparable_paths
-from railbed.bench.measure.schedule import Schedule, Trial
+from railbed.bench.measure.schedule import BenchSchedule, Trial
 from railbed.model.record import Event, Measurement
 
 ENOUGH = 3
@@ -33,7 +33,7 @@ def _is_doubtful(outlier: Outlier) -> bool:
     return len({trial for sample in outlier.samples for trial in sample.trials}) < MANY
 
 
-def extra_trials(schedule: Schedule, doubtful: Sequence[Sample]) -> list[Trial]:
+def extra_trials(schedule: BenchSchedule, doubtful: Sequence[Sample]) -> list[Trial]:
     """Return as many repeats as are missing to be sure, with those of one path spread out rather than in a row."""
     numbers = {number for sample in doubtful for number in sample.trials}
     repeats = [

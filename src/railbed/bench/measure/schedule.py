@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from railbed.bench.measure.pattern import Pair, rounds_of
 from railbed.bench.site import BenchSite, PortSite
 from railbed.bench.suite import Step, Suite
-from railbed.bench.tool import Call, End, Settings, Tool
+from railbed.bench.tool import End, Tool, ToolCall, ToolSettings
 from railbed.bench.toolset import test_of, tool_of
 from railbed.model.record import Verdict
 
@@ -22,7 +22,7 @@ class Flow:
 
     source: End
     target: End
-    call: Call
+    call: ToolCall
     forward: bool = True
     """Whether the source comes before the target in the cluster file."""
 
@@ -59,7 +59,7 @@ class Omitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class BenchSchedule:
     """Everything that will be measured."""
 
     trials: tuple[Trial, ...]
@@ -77,7 +77,7 @@ def collective_seconds(step: Step) -> float:
     return COLLECTIVE_SECONDS + step.seconds * max(1, len(step.sizes))
 
 
-def make_schedule(suite: Suite, site: BenchSite) -> Schedule:
+def make_schedule(suite: Suite, site: BenchSite) -> BenchSchedule:
     """Apply a suite to a site."""
     omitted: list[Omitted] = []
     trials: list[Trial] = []
@@ -93,7 +93,7 @@ def make_schedule(suite: Suite, site: BenchSite) -> Schedule:
                 for repeat in range(1, step.repeats + 1)
             ]
     numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials, 1))
-    return Schedule(trials=numbered, collectives=collectives, omitted=tuple(dict.fromkeys(omitted)))
+    return BenchSchedule(trials=numbered, collectives=collectives, omitted=tuple(dict.fromkeys(omitted)))
 
 
 def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
@@ -108,7 +108,9 @@ def _on_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[l
         end = End(node=node)
         for size in step.sizes or (None,):
             settings = _settings(step, size, site)
-            yield [Flow(source=end, target=end, call=Call(test=step.test, client=end, server=end, settings=settings))]
+            yield [
+                Flow(source=end, target=end, call=ToolCall(test=step.test, client=end, server=end, settings=settings))
+            ]
 
 
 def _between_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Iterator[list[Flow]]:
@@ -156,14 +158,14 @@ def _flow(step: Step, size: int | None, site: BenchSite, ports: dict[str, PortSi
     source, target = ports[pair[0]], ports[pair[1]]
     client, server = (target, source) if test_of(step.test).pulls else (source, target)
     order = list(site.cluster.nodes)
-    call = Call(test=step.test, client=client.end, server=server.end, settings=_settings(step, size, site))
+    call = ToolCall(test=step.test, client=client.end, server=server.end, settings=_settings(step, size, site))
     forward = order.index(pair[0]) < order.index(pair[1])
     return Flow(source=source.end, target=target.end, call=call, forward=forward)
 
 
-def _settings(step: Step, size: int | None, site: BenchSite) -> Settings:
+def _settings(step: Step, size: int | None, site: BenchSite) -> ToolSettings:
     test = test_of(step.test)
-    return Settings(
+    return ToolSettings(
         size=size or test.size,
         seconds=step.seconds,
         samples=step.samples,

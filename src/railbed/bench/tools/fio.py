@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.bench.tool import Call, Reading, Test, Tool, Value
+from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.parsing.fields import Fields
 from railbed.parsing.shell import quote_path
@@ -20,16 +20,16 @@ SEQUENTIAL, RANDOM = 2**20, 4096
 STATS = {"50.000000": "p50", "99.000000": "p99", "99.900000": "p99.9"}
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     """Parse `--output-format=json`; skip anything that fio prints before the JSON."""
     report = Fields(json_value(text[text.find("{") :] if "{" in text else text))
     values = [value for job in report.subs("jobs") for value in _job(job)]
     if not values:
         raise ParseError("fio measured nothing", line=text.strip()[:80])
-    return Reading(values=tuple(values), version=report.optional_text("fio version"))
+    return ToolResult(values=tuple(values), version=report.optional_text("fio version"))
 
 
-def _job(job: Fields) -> Iterator[Value]:
+def _job(job: Fields) -> Iterator[ToolValue]:
     if job.optional_integer("error"):
         raise ParseError(f"fio: error {job.integer('error')} in {job.optional_text('jobname') or 'its job'}")
     options = job.sub("job options")
@@ -41,13 +41,13 @@ def _job(job: Fields) -> Iterator[Value]:
         labels = {"operation": direction, "direct": direct}
         # Old versions report kibibytes and microseconds.
         rate = _number(side, "bw_bytes") if "bw_bytes" in side else _number(side, "bw") * 1024
-        yield Value(name="disk_bandwidth", value=rate * 1e-9, unit="GB/s", labels=labels)
-        yield Value(name="disk_operations", value=_number(side, "iops"), unit="1/s", labels=labels)
+        yield ToolValue(name="disk_bandwidth", value=rate * 1e-9, unit="GB/s", labels=labels)
+        yield ToolValue(name="disk_operations", value=_number(side, "iops"), unit="1/s", labels=labels)
         nanoseconds = side.sub("clat_ns")
         yield from _latencies(nanoseconds or side.sub("clat"), 1e-3 if nanoseconds else 1.0, labels)
 
 
-def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) -> Iterator[Value]:
+def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) -> Iterator[ToolValue]:
     if clat is None:
         return
     values = {stat: _number(clat, stat) for stat in ("min", "mean", "max")}
@@ -55,7 +55,7 @@ def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) 
     if percentiles:
         values |= {stat: _number(percentiles, key) for key, stat in STATS.items() if key in percentiles}
     for stat, value in values.items():
-        yield Value(name="disk_latency", value=value * scale, unit="us", labels={**labels, "stat": stat})
+        yield ToolValue(name="disk_latency", value=value * scale, unit="us", labels={**labels, "stat": stat})
 
 
 def _number(fields: Fields, key: str) -> float:
@@ -65,7 +65,7 @@ def _number(fields: Fields, key: str) -> float:
     return number(repr(float(value)))
 
 
-def client(call: Call) -> str:
+def client(call: ToolCall) -> str:
     """Return a script that fills an unlinked file and runs fio on it, bypassing the cache if the disk supports it."""
     settings = call.settings
     size = settings.size or TESTS[call.test].size
@@ -92,8 +92,8 @@ printf '%s\\n' "$out"
 }}"""
 
 
-def _test(title: str, size: int) -> Test:
-    return Test(title=title, program="fio", size=size)
+def _test(title: str, size: int) -> ToolTest:
+    return ToolTest(title=title, program="fio", size=size)
 
 
 TESTS = {

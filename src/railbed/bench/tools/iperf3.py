@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from railbed.bench.tool import Call, Reading, Test, Tool, Value
+from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.parsing.fields import Fields
 from railbed.parsing.text import json_value, number
@@ -23,12 +23,12 @@ ERROR = re.compile(r"^iperf3: (?:error - )?(?P<message>.+)$", re.MULTILINE)
 PREFIXES = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     """Parse the output of the client."""
     return _json(text) if text.lstrip().startswith("{") else _text(text)
 
 
-def _json(text: str) -> Reading:
+def _json(text: str) -> ToolResult:
     report = Fields(json_value(text))
     if error := report.optional_text("error"):
         raise ParseError(f"iperf3: {error}")
@@ -39,10 +39,10 @@ def _json(text: str) -> Reading:
     if not values:
         raise ParseError("iperf3 reports no sum", line=str(dict(end.items()))[:80])
     values += _sums(end, "_bidir_reverse", "backward")
-    return Reading(values=tuple(values), version=start.optional_text("version"))
+    return ToolResult(values=tuple(values), version=start.optional_text("version"))
 
 
-def _sums(end: Fields, suffix: str, direction: str) -> Iterator[Value]:
+def _sums(end: Fields, suffix: str, direction: str) -> Iterator[ToolValue]:
     received, sent = end.sub(f"sum_received{suffix}"), end.sub(f"sum_sent{suffix}")
     if received is None or sent is None:
         return
@@ -50,9 +50,9 @@ def _sums(end: Fields, suffix: str, direction: str) -> Iterator[Value]:
     gigabits = _number(received, "bits_per_second") * 1e-9
     if gigabits <= 0:
         raise ParseError("iperf3 moved nothing")
-    yield Value(name="bandwidth", value=gigabits, unit="Gb/s", labels=labels)
+    yield ToolValue(name="bandwidth", value=gigabits, unit="Gb/s", labels=labels)
     if sent.optional_integer("retransmits") is not None:
-        yield Value(name="retransmits", value=sent.integer("retransmits"), unit="1", labels=labels)
+        yield ToolValue(name="retransmits", value=sent.integer("retransmits"), unit="1", labels=labels)
 
 
 def _number(fields: Fields, key: str) -> float:
@@ -62,7 +62,7 @@ def _number(fields: Fields, key: str) -> float:
     return float(value)
 
 
-def _text(text: str) -> Reading:
+def _text(text: str) -> ToolResult:
     lines = list(LINE.finditer(text))
     if not lines:
         if error := ERROR.search(text):
@@ -76,12 +76,12 @@ def _text(text: str) -> Reading:
         labels = {"direction": _direction(match)} if len(roles) > 1 else {}
         if match["side"] == "receiver":
             gigabits = number(match["rate"]) * PREFIXES[match["unit"]]
-            values.append(Value(name="bandwidth", value=gigabits, unit="Gb/s", labels=labels))
+            values.append(ToolValue(name="bandwidth", value=gigabits, unit="Gb/s", labels=labels))
         elif match["retries"]:
-            values.append(Value(name="retransmits", value=number(match["retries"]), unit="1", labels=labels))
+            values.append(ToolValue(name="retransmits", value=number(match["retries"]), unit="1", labels=labels))
     if not any(value.name == "bandwidth" for value in values):
         raise ParseError("iperf3 reports no receiver", line=lines[-1][0])
-    return Reading(values=tuple(values), version=version[0] if version else None)
+    return ToolResult(values=tuple(values), version=version[0] if version else None)
 
 
 def _direction(match: re.Match[str]) -> str:
@@ -90,12 +90,12 @@ def _direction(match: re.Match[str]) -> str:
     return "forward" if match["role"].startswith("T") else "backward"
 
 
-def server(call: Call) -> str:
+def server(call: ToolCall) -> str:
     """Return the server command; it exits after one client."""
     return f"iperf3 -s -1 -p {call.port} -B {call.server.address} --forceflush"
 
 
-def client(call: Call) -> str:
+def client(call: ToolCall) -> str:
     """Return the client command; its source address keeps the traffic on its rail."""
     settings = call.settings
     parts = [f"iperf3 -c {call.server.address} -B {call.client.address} -p {call.port} -J"]
@@ -113,7 +113,7 @@ TOOL = Tool(
     name="iperf3",
     title="TCP bandwidth",
     package="iperf3",
-    tests={"iperf3": Test(title="TCP, bandwidth", program="iperf3")},
+    tests={"iperf3": ToolTest(title="TCP, bandwidth", program="iperf3")},
     client=client,
     server=server,
     parse=parse,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.bench.tool import Call, Reading, Test, Tool, Value
+from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.parsing.fields import Fields
 from railbed.parsing.text import integer, json_value, number
@@ -18,14 +18,14 @@ SMALLEST = 8
 LARGEST = 128 * 2**20
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     """Parse the output of rank 0; a wrong result is not a measurement."""
     return _json(text) if text.lstrip().startswith("{") else _table(text)
 
 
-def _json(text: str) -> Reading:
+def _json(text: str) -> ToolResult:
     report = Fields(json_value(text))
-    values: list[Value] = []
+    values: list[ToolValue] = []
     for result in report.subs("results"):
         side = result.sub("out_of_place")
         if side is None:
@@ -38,11 +38,11 @@ def _json(text: str) -> Reading:
     if not values:
         raise ParseError("nccl-tests measured nothing", line=text.strip()[:80])
     version = dict(report.items()).get("nccl_version")
-    return Reading(values=tuple(values), version=f"NCCL {version}" if isinstance(version, str | int) else None)
+    return ToolResult(values=tuple(values), version=f"NCCL {version}" if isinstance(version, str | int) else None)
 
 
-def _table(text: str) -> Reading:
-    values: list[Value] = []
+def _table(text: str) -> ToolResult:
+    values: list[ToolValue] = []
     in_table = False
     for line in text.splitlines():
         cells = line.lstrip("#").split()
@@ -55,19 +55,19 @@ def _table(text: str) -> Reading:
             values += _values(integer(row["size"]), row, cells[len(HEADING)])
     if not values:
         raise ParseError("no nccl-tests table", line=text.strip()[-80:])
-    return Reading(values=tuple(values))
+    return ToolResult(values=tuple(values))
 
 
-def _values(size: int, row: dict[str, str], wrong: str) -> Iterator[Value]:
+def _values(size: int, row: dict[str, str], wrong: str) -> Iterator[ToolValue]:
     if wrong not in ("0", "N/A", "None"):
         raise ParseError(f"NCCL computed {wrong} wrong values at {size} bytes")
     labels = {"size": size}
-    yield Value(name="collective_time", value=number(row["time"]), unit="us", labels=labels)
-    yield Value(name="algorithm_bandwidth", value=number(row["algbw"]), unit="GB/s", labels=labels)
-    yield Value(name="bus_bandwidth", value=number(row["busbw"]), unit="GB/s", labels=labels)
+    yield ToolValue(name="collective_time", value=number(row["time"]), unit="us", labels=labels)
+    yield ToolValue(name="algorithm_bandwidth", value=number(row["algbw"]), unit="GB/s", labels=labels)
+    yield ToolValue(name="bus_bandwidth", value=number(row["busbw"]), unit="GB/s", labels=labels)
 
 
-def client(call: Call) -> str:
+def client(call: ToolCall) -> str:
     """Return the command that uses all GPUs of the node."""
     smallest, largest = (call.settings.size,) * 2 if call.settings.size else (SMALLEST, LARGEST)
     gpus = "$(nvidia-smi -L 2>/dev/null | grep -c ^GPU)"
@@ -75,7 +75,7 @@ def client(call: Call) -> str:
 
 
 TESTS = {
-    f"nccl_{name}": Test(title=f"NCCL {title} inside a node", program=f"{name}_perf")
+    f"nccl_{name}": ToolTest(title=f"NCCL {title} inside a node", program=f"{name}_perf")
     for name, title in (
         ("all_reduce", "all-reduce"),
         ("all_gather", "all-gather"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from railbed.bench.tool import Call, End, Reading, Test, Tool, Value
+from railbed.bench.tool import End, Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.model.statistics import distribution
 from railbed.parsing.text import number
@@ -40,7 +40,7 @@ STATS = {
 }
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     """Parse the tables and samples of one test, or its JSON, which some versions write incorrectly."""
     test = _test(text).lower()
     full = "read" in test or "atomic" in test
@@ -53,7 +53,7 @@ def parse(text: str) -> Reading:
     if samples:
         size = int(number(rows[-1]["#bytes"]))
         values = [_latency(latency, stat, value, size) for stat, value in distribution(samples).items()]
-    return Reading(values=tuple(values), samples=samples)
+    return ToolResult(values=tuple(values), samples=samples)
 
 
 def _test(text: str) -> str:
@@ -93,7 +93,7 @@ def _json_rows(text: str) -> Iterator[dict[str, str]]:
     }
 
 
-def _values(row: Mapping[str, str], latency: str, text: str) -> Iterator[Value]:
+def _values(row: Mapping[str, str], latency: str, text: str) -> Iterator[ToolValue]:
     size = int(number(row["#bytes"]))
     for column, cell in row.items():
         name, _, unit = column.partition("[")
@@ -103,11 +103,13 @@ def _values(row: Mapping[str, str], latency: str, text: str) -> Iterator[Value]:
                 if value <= 0:
                     reason = "perftest could not measure its clock" if CLOCK in text else "perftest measured nothing"
                     raise ParseError(reason, line=" ".join(row.values()))
-                yield Value(name="bandwidth", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
+                yield ToolValue(name="bandwidth", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
             case "BW peak" if value > 0:
-                yield Value(name="bandwidth_peak", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size})
+                yield ToolValue(
+                    name="bandwidth_peak", value=value * _gigabits(unit), unit="Gb/s", labels={"size": size}
+                )
             case "MsgRate":
-                yield Value(name="message_rate", value=value * 1e6, unit="1/s", labels={"size": size})
+                yield ToolValue(name="message_rate", value=value * 1e6, unit="1/s", labels={"size": size})
             case stat if stat in STATS:
                 yield _latency(latency, STATS[stat], value, size)
 
@@ -119,21 +121,21 @@ def _gigabits(unit: str) -> float:
     return GIGABITS[unit]
 
 
-def _latency(name: str, stat: str, value: float, size: int) -> Value:
-    return Value(name=name, value=value, unit="us", labels={"stat": stat, "size": size})
+def _latency(name: str, stat: str, value: float, size: int) -> ToolValue:
+    return ToolValue(name=name, value=value, unit="us", labels={"stat": stat, "size": size})
 
 
-def server(call: Call) -> str:
+def server(call: ToolCall) -> str:
     """Return the server command; it exits after one client."""
     return " ".join([call.test, *_options(call, call.server)])
 
 
-def client(call: Call) -> str:
+def client(call: ToolCall) -> str:
     """Return the client command."""
     return " ".join([call.test, *_options(call, call.client), call.server.address])
 
 
-def _options(call: Call, end: End) -> Iterator[str]:
+def _options(call: ToolCall, end: End) -> Iterator[str]:
     """Yield the options of one side; except for the device they must be the same on both."""
     settings = call.settings
     test = TESTS[call.test]
@@ -156,14 +158,14 @@ def _options(call: Call, end: End) -> Iterator[str]:
         yield f"--use_cuda={end.gpu}"
 
 
-def _bandwidth(verb: str, *, pulls: bool = False) -> Test:
+def _bandwidth(verb: str, *, pulls: bool = False) -> ToolTest:
     program = f"ib_{verb}_bw"
-    return Test(title=f"RDMA {verb}, bandwidth", program=program, size=BANDWIDTH_SIZE, rdma=True, pulls=pulls)
+    return ToolTest(title=f"RDMA {verb}, bandwidth", program=program, size=BANDWIDTH_SIZE, rdma=True, pulls=pulls)
 
 
-def _latency_test(verb: str, trip: str) -> Test:
+def _latency_test(verb: str, trip: str) -> ToolTest:
     program = f"ib_{verb}_lat"
-    return Test(title=f"RDMA {verb}, {trip}", program=program, size=LATENCY_SIZE, rdma=True, latency=True)
+    return ToolTest(title=f"RDMA {verb}, {trip}", program=program, size=LATENCY_SIZE, rdma=True, latency=True)
 
 
 TESTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from railbed.bench.tool import Call, Reading, Test, Tool, Value
+from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.model.statistics import distribution
 from railbed.parsing.text import number
@@ -18,7 +18,7 @@ MAX_PACKETS = 200
 """Packets per test: one second, at 5 ms each."""
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     """Parse the individual replies, or else the summary of `ping -q`."""
     counts = COUNTS.search(text)
     if not counts:
@@ -31,9 +31,11 @@ def parse(text: str) -> Reading:
     version = VERSION.search(text)
     samples = tuple(number(ms) * 1e3 for ms in REPLY.findall(text))
     stats = dict(distribution(samples)) if samples else _summary(text)
-    values = [Value(name="round_trip", value=value, unit="us", labels={"stat": stat}) for stat, value in stats.items()]
-    values.append(Value(name="lost_messages", value=max(0, sent - received), unit="1"))
-    return Reading(values=tuple(values), version=version[1] if version else None, samples=samples)
+    values = [
+        ToolValue(name="round_trip", value=value, unit="us", labels={"stat": stat}) for stat, value in stats.items()
+    ]
+    values.append(ToolValue(name="lost_messages", value=max(0, sent - received), unit="1"))
+    return ToolResult(values=tuple(values), version=version[1] if version else None, samples=samples)
 
 
 def _summary(text: str) -> dict[str, float]:
@@ -43,7 +45,7 @@ def _summary(text: str) -> dict[str, float]:
     return {stat: number(value) * 1e3 for stat, value in zip(("min", "mean", "max"), summary.groups(), strict=True)}
 
 
-def client(call: Call) -> str:
+def client(call: ToolCall) -> str:
     """Return the command; one packet goes ahead, so that address resolution does not count as latency."""
     end = f"-I {call.client.address} {call.server.address}"
     size = f" -s {call.settings.size}" if call.settings.size else ""
@@ -56,7 +58,7 @@ TOOL = Tool(
     name="ping",
     title="ICMP round trip",
     package="iputils-ping",
-    tests={"ping": Test(title="ICMP, a full round trip", program="ping", latency=True)},
+    tests={"ping": ToolTest(title="ICMP, a full round trip", program="ping", latency=True)},
     client=client,
     parse=parse,
     version=lambda _: "ping -V",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from railbed.bench.tool import Call, Listens, Reading, Test, Tool, Value
+from railbed.bench.tool import Listens, Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.parsing.text import number
 
@@ -19,7 +19,7 @@ SIZE = re.compile(r"--msg-size=(\d{1,9})")
 LOST = re.compile(r"# dropped messages = (\d{1,12})")
 
 
-def parse(text: str) -> Reading:
+def parse(text: str) -> ToolResult:
     """Parse the summary and the percentiles; ignore colours."""
     text = COLOUR.sub("", text)
     mean = MEAN.search(text)
@@ -30,20 +30,20 @@ def parse(text: str) -> Reading:
     name = "round_trip" if ROUND_TRIP.search(text) else "half_round_trip"
     version, lost = VERSION.search(text), LOST.search(text)
     values = [
-        Value(name=name, value=number(mean["value"]), unit="us", labels={"stat": "mean"}),
+        ToolValue(name=name, value=number(mean["value"]), unit="us", labels={"stat": "mean"}),
         *_observations(text, name),
     ]
     if len(values) == 1:
         raise ParseError("sockperf's percentiles are missing", line=mean[0])
     if lost:
-        values.append(Value(name="lost_messages", value=number(lost[1]), unit="1"))
-    return Reading(values=tuple(values), version=f"sockperf {version[1]}" if version else None)
+        values.append(ToolValue(name="lost_messages", value=number(lost[1]), unit="1"))
+    return ToolResult(values=tuple(values), version=f"sockperf {version[1]}" if version else None)
 
 
-def _observations(text: str, name: str) -> Iterator[Value]:
+def _observations(text: str, name: str) -> Iterator[ToolValue]:
     for match in OBSERVATION.finditer(text):
         stat = match["end"].lower() if match["end"] else f"p{number(match['percent']):g}"
-        yield Value(name=name, value=number(match["value"]), unit="us", labels={"stat": stat})
+        yield ToolValue(name=name, value=number(match["value"]), unit="us", labels={"stat": stat})
 
 
 def listens(test: str) -> Listens:
@@ -51,12 +51,12 @@ def listens(test: str) -> Listens:
     return "tcp" if test == "sockperf_tcp" else "udp"
 
 
-def server(call: Call) -> str:
+def server(call: ToolCall) -> str:
     """Return the server command; it runs until it is killed."""
     return f"sockperf sr{_tcp(call)} -i {call.server.address} -p {call.port}"
 
 
-def client(call: Call) -> str:
+def client(call: ToolCall) -> str:
     """Return the client command."""
     settings = call.settings
     size = max(14, settings.size or TESTS[call.test].size or 0)  # its own header takes 14 bytes
@@ -64,13 +64,13 @@ def client(call: Call) -> str:
     return f"sockperf pp{_tcp(call)} {where} -t {max(1, round(settings.seconds))} -m {size}"
 
 
-def _tcp(call: Call) -> str:
+def _tcp(call: ToolCall) -> str:
     return " --tcp" if listens(call.test) == "tcp" else ""
 
 
 TESTS = {
-    "sockperf_tcp": Test(title="TCP, half a round trip", program="sockperf", size=14),
-    "sockperf_udp": Test(title="UDP, half a round trip", program="sockperf", size=14),
+    "sockperf_tcp": ToolTest(title="TCP, half a round trip", program="sockperf", size=14),
+    "sockperf_udp": ToolTest(title="UDP, half a round trip", program="sockperf", size=14),
 }
 
 TOOL = Tool(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from railbed.bench.judge.limits import Limit, judge_bandwidth, slowest
+from railbed.bench.judge.limits import PathLimit, judge_bandwidth, slowest
 from railbed.bench.judge.verdicts.finding import finding
 from railbed.bench.judge.verdicts.paths import is_bidirectional, merge_directions, method_of
 from railbed.bench.site import BenchSite
@@ -62,7 +62,7 @@ def _line_rate(site: BenchSite, subject: str, method: str, total: float, group: 
         reason = next(port.no_limit for port in ports if not port.limits)
         return finding(CHECK, subject, Verdict.SKIPPED, "", reason, WHY)
     if is_bidirectional(labels):
-        limit = Limit(part=f"{limit.part}, both ways", gbps=2 * limit.gbps)
+        limit = PathLimit(part=f"{limit.part}, both ways", gbps=2 * limit.gbps)
     return finding(
         CHECK,
         subject,
