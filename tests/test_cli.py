@@ -50,7 +50,7 @@ def test_version(tmp_path: Path) -> None:
         (["check", "-c", "missing.yaml"], ["missing.yaml", "railbed discover"]),
         (["check", "-c", "."], ["."]),
         (["check", "--replay", "missing"], ["missing", "is no folder"]),
-        (["check", "--replay", "."], ["holds no recording"]),
+        (["check", "--replay", "."], ["does not hold a recording"]),
         (["parse", "ip_link"], ["give a probe and a file"]),
         (["parse", "ip_lnik", "x"], ["did you mean ip_link?"]),
         (["parse", "ip_link", "missing.txt"], ["missing.txt cannot be read"]),

@@ -21,7 +21,7 @@ from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 from tests.support.labs import RunningLab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
@@ -91,7 +91,7 @@ async def launch(
     """Run a job, put faults in force when their step is reached, and leave it where something is said."""
     told: list[Event] = []
     pending = dict(faults)
-    async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=20.0) as fleet:
+    async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:
         code = own_code()
         own = f"runs/{time.monotonic_ns()}"
         shipped = await ship(fleet, cluster.nodes, str(lab.folder), [code], folder=own)

@@ -79,7 +79,9 @@ def test_without_readings_a_rule_is_unknown(name: str) -> None:
     for path in FILES:
         if path.parent.name == name:
             cluster = site_of(load_yaml(path)).cluster
-            devices = {node: DeviceFacts(device=node, readings=readings) for node in cluster.nodes}
+            devices = {
+                name: DeviceFacts(device=name, readings=readings) for name in (*cluster.nodes, *cluster.switches)
+            }
             verdicts |= {finding.verdict for finding in judge_site([check], Site(cluster, devices))}
     assert Verdict.UNKNOWN in verdicts
     assert Verdict.OK not in verdicts

@@ -15,7 +15,7 @@ from railbed.fleet import Fleet
 from railbed.launch.files.ship import Parcel, Shipped, module_command, own_code, parcel, ship
 from railbed.model.cluster import Cluster, Node
 from railbed.transport.base import targets_of
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 from tests.support.cli import railbed
 from tests.support.disks import small_disk
 from tests.support.strangers import as_stranger, open_folder
@@ -44,7 +44,7 @@ def put(workdir: Path | str, *parcels: Parcel, python: str = sys.executable) -> 
     cluster = Cluster(name="here", nodes={"here": Node(host="local", python=python)})
 
     async def shipping() -> Shipped:
-        async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=20.0) as fleet:
+        async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:
             return await ship(fleet, cluster.nodes, str(workdir), parcels, folder=RUN)
 
     return asyncio.run(asyncio.wait_for(shipping(), 60))

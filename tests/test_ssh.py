@@ -16,10 +16,10 @@ import asyncssh
 import pytest
 
 from railbed.errors import DeviceError, HostKeyUnknown, LoginRefused, Unreachable
-from railbed.fleet import Answer, Fleet
+from railbed.fleet import DeviceAnswer, Fleet
 from railbed.model.cluster import Login, Secret
 from railbed.transport.base import Command, Target
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 from railbed.transport.ssh import PROGRAMS
 from tests.support.benchsite import processes_with
 from tests.support.sshd import SSHD, Server, Servers, descendants, running_servers
@@ -58,23 +58,23 @@ def targets(servers: Servers) -> list[Target]:
     ]
 
 
-async def ask(targets: list[Target], commands: list[Command], timeout: float = 20.0) -> dict[str, Answer]:
-    async with live_reach() as reach, Fleet(targets, reach, timeout=timeout) as fleet:
+async def ask(targets: list[Target], commands: list[Command], timeout: float = 20.0) -> dict[str, DeviceAnswer]:
+    async with live_connector() as connect, Fleet(targets, connect, timeout=timeout) as fleet:
         return await collect(fleet, commands)
 
 
-async def collect(fleet: Fleet, commands: list[Command]) -> dict[str, Answer]:
+async def collect(fleet: Fleet, commands: list[Command]) -> dict[str, DeviceAnswer]:
     async with aclosing(fleet.run({target.name: commands for target in fleet.targets})) as answers:
         return {answer.device: answer async for answer in answers}
 
 
 async def log_in(target: Target) -> None:
-    async with live_reach() as reach, reach(target):
+    async with live_connector() as connect, connect(target):
         pass
 
 
 async def test_every_machine_answers_over_one_connection(three: Servers) -> None:
-    async with live_reach() as reach, Fleet(targets(three), reach) as fleet:
+    async with live_connector() as connect, Fleet(targets(three), connect) as fleet:
         for _ in range(3):
             answers = await collect(fleet, HELLO * 5)
             assert sorted(answers) == ["n1", "n2", "n3"]
@@ -87,7 +87,7 @@ async def test_every_machine_answers_over_one_connection(three: Servers) -> None
 async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(one: Servers, tmp_path: Path) -> None:
     """A server allows ten programs a connection; one that nobody waited for would count, and run, until its end."""
     (target,) = targets(one)
-    async with live_reach() as reach, reach(target) as transport:
+    async with live_connector() as connect, connect(target) as transport:
 
         async def start(command: str) -> None:
             async with transport.open(command) as program:

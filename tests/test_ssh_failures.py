@@ -16,7 +16,7 @@ import pytest
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, Unreachable
 from railbed.model.cluster import Login, Secret
 from railbed.transport.base import Target
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 from tests.support.ports import free_port
 from tests.support.sshd import SSHD, Server, Servers, running_servers
 
@@ -51,7 +51,7 @@ def login(servers: Servers, **changes: object) -> Login:
 
 
 async def log_in(host: str, login: Login) -> None:
-    async with live_reach() as reach, reach(Target(name="n1", host=host, login=login)):
+    async with live_connector() as connect, connect(Target(name="n1", host=host, login=login)):
         pass
 
 

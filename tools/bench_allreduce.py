@@ -28,7 +28,7 @@ from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 
 RANK = Path(__file__).with_name("bench_allreduce_rank.py")
 
@@ -100,7 +100,7 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
         for name, node in cluster.nodes.items()
     ]
     code, script = own_code(), parcel("code", {RANK.name: RANK})
-    async with live_reach() as reach, Fleet(targets_of(cluster), reach) as fleet:
+    async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
         shipped = await ship(fleet, cluster.nodes, cluster.training.workdir, [code, script], folder="bench/allreduce")
         fabric = fabric_of(cluster, await read_facts(cluster, fleet))
         jobs, agents = {}, {}

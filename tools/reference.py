@@ -19,7 +19,15 @@ from tools.cluster_reference import cluster_file_page, cluster_schema
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 WIDTH = 100
-SCOPES = {"node": "each node", "port": "each port", "rail": "each rail", "cluster": "the cluster"}
+SCOPES = {
+    "node": "each node",
+    "port": "each port",
+    "rail": "each rail",
+    "switch": "each switch",
+    "switch port": "each switch port",
+    "cable": "each cable",
+    "cluster": "the cluster",
+}
 GENERATED = "<!-- Written by `make docs`; edit the source, not this page. -->\n\n"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from railbed.model.cabling import Neighbour
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.parsing.gids import Gid
@@ -42,7 +43,7 @@ RDMA_LINKS = [
 ]
 GPUS = [gpu.Gpu(index=0, name=name, memory_bytes=size) for name, size in product(["V100", "H200"], [None, 1, 2**34])]
 NEIGHBOURS = [
-    lldp.Neighbour(system=system, system_description=description, port=port, addresses=addresses)
+    Neighbour(system=system, system_description=description, port=port, addresses=addresses)
     for system, description, port, addresses in product(
         [None, "leaf1", "leaf2.lab", "LEAF1", ""],
         ["Cisco NX-OS", "Cisco NX-OS", "SONiC"],

@@ -40,7 +40,7 @@ from railbed.train.state import checkpoints
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
 from railbed.train.worker.io.tokenfile import Tokens
 from railbed.transport.base import Command, Target
-from railbed.transport.replay import replay_from
+from railbed.transport.replay import replay_connector
 from tests.support.mutate import mutated
 
 TESTS = Path(__file__).parent.parent
@@ -296,7 +296,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
     error = {"error": "LoginRefused", "message": "no", "hint": "x"}
 
     async def replay() -> None:
-        async with replay_from(recording)(Target(name="a", host="a")) as transport:
+        async with replay_connector(recording)(Target(name="a", host="a")) as transport:
             async for _ in transport.run([Command(key="ip_link", script="")]):
                 pass
 

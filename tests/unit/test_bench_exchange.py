@@ -15,7 +15,7 @@ from railbed.bench.tool import End, Tool, ToolCall, ToolResult, ToolSettings, To
 from railbed.errors import ParseError
 from railbed.fleet import Fleet
 from railbed.transport.base import Target
-from railbed.transport.local import reach_local
+from railbed.transport.local import connect_local
 from tests.support.benchsite import processes_with
 from tests.support.ports import free_port
 
@@ -61,7 +61,7 @@ def tool(**changes: object) -> Tool:
 
 async def run(made: Tool, *ports: int) -> list[Measured | NotMeasured]:
     targets = [Target(name=name, host="local") for name in ("one", "two")]
-    async with Fleet(targets, reach_local) as fleet:
+    async with Fleet(targets, connect_local) as fleet:
         jobs = [
             Assignment(
                 tool=made,

@@ -34,7 +34,7 @@ from railbed.model.reading import DeviceFacts, Known
 from railbed.probes.ip_link import Link, Links
 from railbed.store.undo import read_undo, save_undo
 from railbed.transport.base import Command, Target
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 from tests.support.ranks import wait_for
 
 CLUSTER = """
@@ -54,7 +54,7 @@ class OwnFleet(Fleet):
 
 def on_this_machine(work: Callable[[Fleet], Coroutine[Any, Any, None]]) -> None:
     async def body() -> None:
-        async with live_reach() as reach, OwnFleet([Target(name="n1", host="local")], reach) as fleet:
+        async with live_connector() as connect, OwnFleet([Target(name="n1", host="local")], connect) as fleet:
             await work(fleet)
 
     asyncio.run(body())

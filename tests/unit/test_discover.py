@@ -1,4 +1,4 @@
-"""From sightings of machines to a cluster: rails by subnet, names, what an existing file keeps."""
+"""From observations of machines to a cluster: rails by subnet, names, what an existing file keeps."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import pytest
 from railbed import clusterfile
 from railbed.discover.build import build, notices
 from railbed.discover.names import free_name
-from railbed.discover.sighting import GPUS, PORTS, RDMA, SeenNeighbour, SeenPort, Sighting, sighting_of
+from railbed.discover.observation import GPUS, PORTS, RDMA, Observation, ObservedPort, observe
+from railbed.model.cabling import Neighbour
 from railbed.model.cluster import Cluster, Gpu, Login
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import gpu, hostname, infiniband, ip_addr, ip_link, lldp, rdma_link
 
 
-def port(netdev: str, address: str, rdma: str | None = None, **more: object) -> SeenPort:
+def port(netdev: str, address: str, rdma: str | None = None, **more: object) -> ObservedPort:
     fields: dict[str, object] = {"mtu": 1500, **more}
-    return SeenPort(netdev=netdev, interface=IPv4Interface(address), rdma=rdma, **fields)  # type: ignore[arg-type]
+    return ObservedPort(netdev=netdev, interface=IPv4Interface(address), rdma=rdma, **fields)  # type: ignore[arg-type]
 
 
-def machine(number: int, *ports: SeenPort, **more: object) -> Sighting:
+def machine(number: int, *ports: ObservedPort, **more: object) -> Observation:
     fields: dict[str, object] = {
         "host": f"192.0.2.{number}",
         "login": Login(user="ann"),
@@ -34,10 +35,10 @@ def machine(number: int, *ports: SeenPort, **more: object) -> Sighting:
         "addresses": {one.netdev: (one.interface,) for one in ports},
         **more,
     }
-    return Sighting(**fields)  # type: ignore[arg-type]
+    return Observation(**fields)  # type: ignore[arg-type]
 
 
-def pair(*, speed: float | None = 40.0) -> list[Sighting]:
+def pair(*, speed: float | None = 40.0) -> list[Observation]:
     return [
         machine(
             number,
@@ -141,22 +142,21 @@ def test_rdma_without_an_address_is_told() -> None:
 
 
 def test_lldp_gives_the_switch_and_its_ports() -> None:
-    nexus = SeenNeighbour(
-        netdev="ens2", system="leaf1.lab", description="Cisco NX-OS", port="Ethernet1/1", addresses=("192.0.2.9",)
+    nexus = Neighbour(
+        system="leaf1.lab", system_description="Cisco NX-OS", port="Ethernet1/1", addresses=("192.0.2.9",)
     )
-    other = SeenNeighbour(netdev="ens2d1", system="sonic", description="SONiC", port="Ethernet0", addresses=())
-    one = machine(1, *pair()[0].ports, neighbours=(nexus, other))
+    other = Neighbour(system="sonic", system_description="SONiC", port="Ethernet0")
+    one = machine(1, *pair()[0].ports, neighbours={"ens2": (nexus,), "ens2d1": (other,)})
     cluster = build("lab", [one, pair()[1]])
     assert list(cluster.switches) == ["leaf1"]
     assert cluster.switches["leaf1"].host == "192.0.2.9"
     assert [(p.name, p.node, p.netdev) for p in cluster.switches["leaf1"].ports] == [("Ethernet1/1", "gpu1", "ens2")]
 
 
-def cabled(*sockets: tuple[str, str] | None) -> list[Sighting]:
+def cabled(*sockets: tuple[str, str] | None) -> list[Observation]:
     """Return machines whose ens2 hear a Nexus and its port, or nothing."""
     heard = [
-        (SeenNeighbour(netdev="ens2", system=one[0], description="NX-OS", port=one[1], addresses=()),) if one else ()
-        for one in sockets
+        {"ens2": (Neighbour(system=one[0], system_description="NX-OS", port=one[1]),)} if one else {} for one in sockets
     ]
     return [replace(machine, neighbours=told) for machine, told in zip(pair(), heard, strict=True)]
 
@@ -329,7 +329,7 @@ nodes:
 """
 
 
-def by_hand(**more: object) -> Sighting:
+def by_hand(**more: object) -> Observation:
     ports = (
         port("z0", "172.16.0.1/24", "mlx5_1"),
         port("c0", "10.5.0.1/24", "mlx5_2"),
@@ -363,8 +363,8 @@ def test_a_cable_without_a_subnet_keeps_both_ends() -> None:
 
 
 def test_a_lost_end_of_a_cable_with_a_switch_port_still_gives_a_file_that_loads() -> None:
-    nexus = SeenNeighbour(netdev="ens2d1", system="leaf", description="NX-OS", port="Ethernet1/1", addresses=())
-    existing = build("lab", [replace(pair()[0], neighbours=(nexus,)), pair()[1]])
+    nexus = Neighbour(system="leaf", system_description="NX-OS", port="Ethernet1/1")
+    existing = build("lab", [replace(pair()[0], neighbours={"ens2d1": (nexus,)}), pair()[1]])
     assert existing.switches["leaf"].ports
     found = loaded(build("lab", [machine(1, *pair()[0].ports[:2])], existing=existing))
     assert not found.rails["rail1"].point_to_point
@@ -415,8 +415,8 @@ def test_long_names_get_their_number_within_the_length() -> None:
     ],
 )
 def test_odd_system_names(system: str, addresses: tuple[str, ...], switches: dict[str, str]) -> None:
-    odd = SeenNeighbour(netdev="ens2", system=system, description="NX-OS", port="Eth1/1", addresses=addresses)
-    cluster = loaded(build("lab", [replace(one, neighbours=(odd,)) for one in pair()]))
+    odd = Neighbour(system=system, system_description="NX-OS", port="Eth1/1", addresses=addresses)
+    cluster = loaded(build("lab", [replace(one, neighbours={"ens2": (odd,)}) for one in pair()]))
     assert {name: switch.host for name, switch in cluster.switches.items()} == switches
 
 
@@ -447,8 +447,8 @@ def addresses_of(netdev: str, address: str = "10.1.0.1") -> ip_addr.Addresses:
     return ip_addr.Addresses(interfaces={netdev: (found,)})
 
 
-def sighted(**changes: Any) -> Sighting:
-    return sighting_of("192.0.2.1", Login(), facts_of(**changes))
+def observed(**changes: Any) -> Observation:
+    return observe("192.0.2.1", Login(), facts_of(**changes))
 
 
 NOT_READ = Unknown(reason="it timed out")
@@ -468,9 +468,9 @@ NOT_READ = Unknown(reason="it timed out")
     ],
 )
 def test_a_sighting_says_what_was_not_read(changes: dict[str, Any], parts: set[str]) -> None:
-    sighting = sighted(**changes)
-    assert sighting.unknown == dict.fromkeys(parts, "it timed out")
-    assert sighting.bare_rdma == ()
+    observation = observed(**changes)
+    assert observation.unknown == dict.fromkeys(parts, "it timed out")
+    assert observation.bare_rdma == ()
 
 
 @pytest.mark.parametrize(
@@ -482,9 +482,9 @@ def test_a_sighting_says_what_was_not_read(changes: dict[str, Any], parts: set[s
     ],
 )
 def test_a_port_that_the_file_would_refuse_is_left_out(changes: dict[str, Any]) -> None:
-    sighting = sighted(**changes)
-    assert sighting.ports == ()
-    (told,) = notices([sighting])
+    observation = observed(**changes)
+    assert observation.ports == ()
+    (told,) = notices([observation])
     assert "ens2" in told
     assert "left out" in told
     assert told.isprintable()
@@ -492,9 +492,9 @@ def test_a_port_that_the_file_would_refuse_is_left_out(changes: dict[str, Any]) 
 
 def test_an_interface_with_an_odd_name_is_left_out() -> None:
     link = ip_link.Link(name="a:b", mtu=9000, state="UP", flags=())
-    sighting = sighted(ip_link=ip_link.Links(links={"a:b": link}), ip_addr=addresses_of("a:b"))
-    assert sighting.ports == ()
-    assert any("a:b" in told for told in notices([sighting]))
+    observation = observed(ip_link=ip_link.Links(links={"a:b": link}), ip_addr=addresses_of("a:b"))
+    assert observation.ports == ()
+    assert any("a:b" in told for told in notices([observation]))
 
 
 @pytest.mark.parametrize(
@@ -506,13 +506,13 @@ def test_an_interface_with_an_odd_name_is_left_out() -> None:
     ],
 )
 def test_a_port_of_a_switch_goes_by_its_name(told: dict[str, str], name: str) -> None:
-    heard = lldp.Neighbours(interfaces={"ens2": (lldp.Neighbour(system="leaf", **told),)})  # type: ignore[arg-type]
-    assert [neighbour.port for neighbour in sighted(lldp=heard).neighbours] == [name]
+    heard = lldp.Neighbours(interfaces={"ens2": (Neighbour(system="leaf", **told),)})  # type: ignore[arg-type]
+    assert [neighbour.port_name for neighbour in observed(lldp=heard).neighbours["ens2"]] == [name]
 
 
 @pytest.mark.parametrize("port_id", ["", "Eth\x001/1", "a\nb"])
 def test_an_odd_lldp_port_is_left_out(port_id: str) -> None:
-    heard = lldp.Neighbours(interfaces={"ens2": (lldp.Neighbour(system="leaf", port=port_id),)})
-    sighting = sighted(lldp=heard)
-    assert sighting.neighbours == ()
-    assert any("LLDP" in told and told.isprintable() for told in notices([sighting]))
+    heard = lldp.Neighbours(interfaces={"ens2": (Neighbour(system="leaf", port=port_id),)})
+    observation = observed(lldp=heard)
+    assert observation.neighbours == {}
+    assert any("LLDP" in told and told.isprintable() for told in notices([observation]))

@@ -13,8 +13,8 @@ from railbed.check.site import Site as CheckedSite
 from railbed.clusterfile import difference, dumps, loads, rewrite
 from railbed.discover.build import build, notices
 from railbed.discover.machine import machines_of
+from railbed.discover.observation import Observation, observe
 from railbed.discover.rails import choose
-from railbed.discover.sighting import Sighting, sighting_of
 from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
 from tests.support.examples import examples
@@ -47,12 +47,12 @@ switches:
 """
 
 
-def seen(site: Site, existing: Cluster | None = None) -> list[Sighting]:
+def seen(site: Site, existing: Cluster | None = None) -> list[Observation]:
     """Return the machines as the file reaches them, or as hosts on the command line."""
     if existing is None:
-        return [sighting_of(host, Login(user="ann"), facts) for host, facts in site.items()]
+        return [observe(host, Login(user="ann"), facts) for host, facts in site.items()]
     return [
-        sighting_of(node.host, node.login, site[node.host], common_login=existing.login)
+        observe(node.host, node.login, site[node.host], common_login=existing.login)
         for node in existing.nodes.values()
         if node.host in site
     ]
@@ -63,8 +63,8 @@ def read(text: str) -> Cluster:
 
 
 def assert_says_the_same(file: Cluster, site: Site) -> None:
-    for sightings in (seen(site, file), seen(site)):
-        assert difference(file, build("x", sightings, existing=file)) == []
+    for observations in (seen(site, file), seen(site)):
+        assert difference(file, build("x", observations, existing=file)) == []
 
 
 @SETTINGS
@@ -119,9 +119,9 @@ def test_machines_that_share_a_network_share_a_rail(site: Site) -> None:
 @given(sites(min_size=2))
 def test_a_new_file_never_asks_for_another_mtu_where_a_rail_agrees(site: Site) -> None:
     """A fresh file passes the rule of the MTU on every rail whose ports agree, unless RDMA runs below the policy's."""
-    sightings = seen(site)
-    cluster = build("x", sightings)
-    seen_ports = [port for sighting in sightings for port in sighting.ports]
+    observations = seen(site)
+    cluster = build("x", observations)
+    seen_ports = [port for observation in observations for port in observation.ports]
     facts = {name: site[node.host] for name, node in cluster.nodes.items()}
     rails = {f"{node}/{port.netdev}": port.rail for node, port in cluster.ports()}
     for finding in judge_site([mtu.CHECK], CheckedSite(cluster, facts)):

@@ -9,7 +9,7 @@ import pytest
 
 from railbed import clusterfile
 from railbed.discover.build import build, notices
-from railbed.discover.sighting import SeenPort, Sighting, sighting_of
+from railbed.discover.observation import Observation, ObservedPort, observe
 from railbed.model.cluster import Cluster, Login
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
@@ -18,15 +18,15 @@ from railbed.probes import ip_addr, ip_link, ssh_session
 OFFICE, FAST, THIRD = "192.168.1", "10.1.0", "10.2.0"
 
 
-def port(network: str, number: int, **more: object) -> SeenPort:
+def port(network: str, number: int, **more: object) -> ObservedPort:
     """Return a port of a machine on a network; SSH comes in over the office's."""
     fields: dict[str, object] = {"mtu": 1500 if network == OFFICE else 9000, "carries_ssh": network == OFFICE, **more}
     name = {OFFICE: "eno1", FAST: "ens2", THIRD: "ens3"}[network]
-    return SeenPort(netdev=name, interface=IPv4Interface(f"{network}.{number}/24"), **fields)  # type: ignore[arg-type]
+    return ObservedPort(netdev=name, interface=IPv4Interface(f"{network}.{number}/24"), **fields)  # type: ignore[arg-type]
 
 
-def machine(number: int, *ports: SeenPort) -> Sighting:
-    return Sighting(
+def machine(number: int, *ports: ObservedPort) -> Observation:
+    return Observation(
         host=f"gpu{number}",
         login=Login(user="ann"),
         hostname=f"gpu{number}",
@@ -41,7 +41,7 @@ def subnets(cluster: Cluster) -> list[str]:
     return [str(rail.subnet) for rail in cluster.rails.values()]
 
 
-def lab(count: int = 3) -> list[Sighting]:
+def lab(count: int = 3) -> list[Observation]:
     """Return machines as the netns lab has them: an office network for SSH, and a rail with large frames."""
     return [machine(n, port(OFFICE, n, speed_gbps=1.0), port(FAST, n, speed_gbps=10.0)) for n in range(1, count + 1)]
 
@@ -87,7 +87,9 @@ def test_a_machine_with_another_way_for_each_peer_can_do_without() -> None:
     machines = []
     for number in (1, 2, 3):
         ends = [
-            SeenPort(netdev=f"ens{index}", interface=IPv4Interface(f"{net[:-1]}{1 + pair.index(number)}/30"), mtu=9000)
+            ObservedPort(
+                netdev=f"ens{index}", interface=IPv4Interface(f"{net[:-1]}{1 + pair.index(number)}/30"), mtu=9000
+            )
             for index, (pair, net) in enumerate(cables.items())
             if number in pair
         ]
@@ -230,8 +232,8 @@ def test_the_machine_says_which_interface_carries_ssh(
     readings = {
         key: (fact if isinstance(fact, Unknown) else Known(facts=fact, output=output),) for key, fact in known.items()
     }
-    sighting = sighting_of(host, Login(), DeviceFacts(device="a", readings=readings))
-    assert {port.netdev for port in sighting.ports if port.carries_ssh} == netdevs
+    observation = observe(host, Login(), DeviceFacts(device="a", readings=readings))
+    assert {port.netdev for port in observation.ports if port.carries_ssh} == netdevs
 
 
 @pytest.mark.parametrize("better", [{"mtu": 9000}, {"speed_gbps": 100.0}])

@@ -17,7 +17,7 @@ from railbed.errors import LoginRefused, Unreachable, UsageError
 from railbed.model.output import Output
 from railbed.transport.base import Command, Target
 from railbed.transport.record import INDEX, Recorder
-from railbed.transport.replay import replay_from
+from railbed.transport.replay import replay_connector
 
 ODD_TIMES: list[Any] = ["soon", None, True, [], 10**400]
 ODD_EXITS: list[Any] = ["0", 0.5, True, {}]
@@ -51,7 +51,7 @@ def recording(folder: Path, *lines: bytes | dict[str, Any], end: bytes = b"\n") 
 
 async def replay(folder: Path, *keys: str) -> list[Output]:
     commands = [Command(key=key, script="") for key in keys or ("ip_link",)]
-    async with replay_from(folder)(Target(name="a", host="a")) as transport:
+    async with replay_connector(folder)(Target(name="a", host="a")) as transport:
         return [output async for output in transport.run(commands)]
 
 
@@ -116,7 +116,7 @@ async def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     recording(tmp_path / "rec", LINE)
     (tmp_path / "rec" / "a" / "ip_link.1.out").unlink()
     (tmp_path / "rec" / "a" / "ip_link.1.out").symlink_to(tmp_path / "secret")
-    with pytest.raises(UsageError, match="no file of its folder"):
+    with pytest.raises(UsageError, match="not a file of its folder"):
         await replay(tmp_path / "rec")
 
 

@@ -21,7 +21,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.transport.base import targets_of
-from railbed.transport.local import reach_local
+from railbed.transport.local import connect_local
 
 SLOW = re.compile(r"(a+)+b")
 
@@ -137,7 +137,7 @@ def test_killed_we_leave_no_process() -> None:
 
 async def survey_of(*probes: Probe[str]) -> DeviceFacts:
     cluster = Cluster.model_validate({"name": "x", "nodes": {"a": {"host": "local"}}})
-    async with Fleet(targets_of(cluster), reach_local, timeout=20) as fleet:
+    async with Fleet(targets_of(cluster), connect_local, timeout=20) as fleet:
         (facts,) = [facts async for facts in survey(fleet, cluster, probes)]
     return facts
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from railbed.bench.judge.limits import PathLimit
 from railbed.bench.tool import End
-from railbed.fleet import Fleet, survey
+from railbed.fleet import Fleet, survey, surveyed
+from railbed.model.cabling import far_end
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
@@ -80,7 +81,7 @@ class BenchSite:
 
 async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
     """Read what is to be known of the ports into `facts`."""
-    names = [target.name for target in fleet.targets]
+    names = [target.name for target in surveyed(fleet, PROBES)]
     yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
     async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
         async for told in answers:
@@ -126,7 +127,7 @@ def _port(cluster: Cluster, node: str, port: Port, told: DeviceFacts | None) -> 
         no_limit=no_limit,
         no_rdma=_no_rdma(port, device, own, gid),
         driver=device.driver if device else None,
-        cable=cable_of(cluster, node, port),
+        cable=far_end(cluster, node, port),
     )
 
 
@@ -202,14 +203,3 @@ def _gpus(told: DeviceFacts) -> int:
 def _used(told: DeviceFacts) -> frozenset[int]:
     reading = told.read(listening.PROBE)
     return frozenset(one.port for one in reading.facts.listeners) if isinstance(reading, Known) else frozenset()
-
-
-def cable_of(cluster: Cluster, node: str, port: Port) -> str:
-    """Return where the cable of a port ends: a switch's port, or the other node of a cable between two."""
-    for name, switch in cluster.switches.items():
-        for one in switch.ports:
-            if (one.node, one.netdev) == (node, port.netdev):
-                return f"{name} {one.name}"
-    if cluster.rails[port.rail].point_to_point:
-        return next((f"{other}/{peer.netdev}" for other, peer in cluster.peers(node, port)), "")
-    return ""

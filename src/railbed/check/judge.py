@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 from railbed import catalog
 from railbed.check import rules
 from railbed.check.rule import Check, Judgement
-from railbed.check.site import NodeView, PortView, RailView, Site, Unread
+from railbed.check.site import CableView, NodeView, PortView, RailView, Site, SwitchPortView, SwitchView, Unread
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.model.record import Finding, Verdict
 
 F = TypeVar("F")
-Subject = NodeView | PortView | RailView | Site
+Subject = NodeView | PortView | RailView | SwitchView | SwitchPortView | CableView | Site
 
 
 @cache
@@ -31,19 +31,19 @@ def essential_checks() -> list[Check[Any]]:
 
 
 class _WouldRead(Exception):
-    """Raised where a rule asks for facts before anything was read."""
+    """Raised where a rule reads facts before there are any."""
 
 
-class _NothingYet(DeviceFacts):
-    """Stands for a node that was not asked anything yet."""
+class _NotReadYet(DeviceFacts):
+    """A device before anything was read from it."""
 
     def _reading(self, probe: Probe[F], index: int) -> Known[F] | Unknown:
         raise _WouldRead(f"reading {index} of {probe.name}")
 
 
 def probes_needed(checks: Iterable[Check[Any]], cluster: Cluster) -> Iterator[Probe[Any]]:
-    """Yield what the rules read on this cluster: one that the file alone decides (no port, no RDMA) reads nothing."""
-    before = Site(cluster, {name: _NothingYet(device=name) for name in cluster.nodes})
+    """Yield what the rules read on this cluster; one that the file alone decides (no port, no RDMA) reads nothing."""
+    before = Site(cluster, {name: _NotReadYet(device=name) for name in (*cluster.nodes, *cluster.switches)})
     for check in checks:
         try:
             for subject in _subjects(check, before):
@@ -67,6 +67,12 @@ def _subjects(check: Check[Any], site: Site) -> Iterator[Subject]:
             yield from (port for node in site.nodes for port in node.ports)
         case "rail":
             yield from site.rails
+        case "switch":
+            yield from site.switches
+        case "switch port":
+            yield from (port for switch in site.switches for port in switch.ports)
+        case "cable":
+            yield from site.cables
         case "cluster":
             yield site
 
@@ -99,7 +105,7 @@ def _finding(check: Check[Any], subject: Subject, judgement: Judgement) -> Findi
 def _unread_finding(check: Check[Any], subject: Subject, unread: Unread) -> Finding:
     return Finding(
         check=check.name,
-        subject=subject.subject if isinstance(subject, NodeView | PortView) else unread.node,
+        subject=unread.device if isinstance(subject, RailView | Site) else subject.subject,
         verdict=Verdict.UNKNOWN,
         expected=check.title,
         observed=unread.unknown.reason,

@@ -1,9 +1,9 @@
 """The form of a rule: a pure function of facts, with its own page of documentation.
 
 A rule's file has a docstring with four headings (What, Why, Fix, Source), a `judge` generator, and one `CHECK`. The
-scope says what `judge` is called for: each node, each port on a rail, each rail, or the cluster once. Facts are taken
-with `read`; where they are unknown, `read` ends the judgement of this subject and the finding is `unknown` with the
-probe's reason.
+scope names what `judge` is called for: each node, each of its ports on a rail, each rail, each switch, each of its
+ports, each cable between a node and a switch, or the cluster once. Facts are taken with `read`; where they are unknown,
+`read` ends the judgement of this subject and the finding is `unknown` with the probe's reason.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from functools import cache
 from inspect import cleandoc
 from typing import Generic, Literal, TypeVar
 
-from railbed.check.site import NodeView, PortView, RailView, Site
+from railbed.check.site import CableView, NodeView, PortView, RailView, Site, SwitchPortView, SwitchView
 from railbed.model.fix import Fix
 from railbed.model.probe import Probe
 from railbed.model.record import Verdict
 
-S = TypeVar("S", NodeView, PortView, RailView, Site)
+S = TypeVar("S", NodeView, PortView, RailView, SwitchView, SwitchPortView, CableView, Site)
+Scope = Literal["node", "port", "rail", "switch", "switch port", "cable", "cluster"]
 HEADINGS = ("What", "Why", "Fix", "Source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a rule says of a subject; the loop around it makes the finding."""
+    """What a rule concludes about a subject; the loop around it makes the finding."""
 
     verdict: Verdict
     expected: str
@@ -45,13 +46,13 @@ class Check(Generic[S]):
 
     name: str
     title: str
-    scope: Literal["node", "port", "rail", "cluster"]
+    scope: Scope
     needs: tuple[Probe[object], ...]
     judge: Callable[[S], Iterator[Judgement]]
     doc: str
     """The module's docstring: pass `__doc__`."""
     essential: bool = False
-    """Training depends on it: `train` looks at it first, and `check` is not all well while it is unknown."""
+    """Training depends on it: `train` judges it first, and `check` does not pass while it is unknown."""
 
     def section(self, heading: str) -> str:
         """Return the text under one of the four headings."""

@@ -1,4 +1,4 @@
-"""The verb: read what the rules need from every node, then judge."""
+"""The verb: read what the rules need from every device, then judge."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from railbed.check.judge import judge_site, probes_needed
 from railbed.check.rule import Check
 from railbed.check.rules import reachable
 from railbed.check.site import Site
-from railbed.fleet import Fleet, survey
+from railbed.fleet import Fleet, survey, surveyed
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.progress import progress
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record, Verdict
+from railbed.transport.base import Target
 
 
 async def check(
@@ -29,8 +30,9 @@ async def check(
     """Yield an event per device read, then the findings. Extra probes are read for the run's record alone."""
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
-    names = [target.name for target in fleet.targets]
-    yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
+    targets = surveyed(fleet, probes.values())
+    names = [target.name for target in targets]
+    yield Event(name="reading", message=f"reading {_count(targets)}", data={"devices": len(names), "names": names})
     async with aclosing(survey(fleet, cluster, probes.values(), every_pair=every_pair)) as answers:
         async for facts in answers:
             is_new = facts.device not in devices
@@ -43,10 +45,16 @@ async def check(
     for finding in judge_site(checks, site):
         yield finding
     if reachable.CHECK not in checks:
-        # A node that did not answer is told of, whatever was asked about it.
+        # A device that did not answer is reported, whichever rules were chosen.
         for finding in judge_site([reachable.CHECK], site):
             if finding.verdict is not Verdict.OK:
                 yield finding
+
+
+def _count(targets: Sequence[Target]) -> str:
+    switches = sum(target.kind == "switch" for target in targets)
+    nodes = f"{len(targets) - switches} nodes"
+    return f"{nodes} and {switches} {'switch' if switches == 1 else 'switches'}" if switches else nodes
 
 
 def device_read(facts: DeviceFacts) -> Event:

@@ -1,4 +1,4 @@
-"""What a rule sees: the cluster file and the facts side by side, as nodes, ports and rails."""
+"""What a rule sees: the cluster file and the facts side by side, as nodes, switches, their ports, cables and rails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from railbed.model.cluster import Cluster, Node, Policy, Port, Rail
+from railbed.model.cabling import cables
+from railbed.model.cluster import Cluster, Node, Policy, Port, Rail, Switch, SwitchPort
 from railbed.model.output import Output
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
@@ -18,35 +19,29 @@ F = TypeVar("F")
 class Unread(Exception):
     """Raised by `read` where facts are unknown; the loop around the rule makes it an `unknown` finding."""
 
-    def __init__(self, unknown: Unknown, node: str) -> None:
+    def __init__(self, unknown: Unknown, device: str) -> None:
         super().__init__(unknown.reason)
         self.unknown = unknown
-        self.node = node
+        self.device = device
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """One node that answered."""
+class DeviceView:
+    """One device that answered."""
 
     site: Site
     name: str
-    node: Node
     facts: DeviceFacts
 
     @property
     def subject(self) -> str:
-        """Name of the node."""
+        """Name of the device."""
         return self.name
 
     @property
     def policy(self) -> Policy:
         """The lossless policy of the cluster."""
         return self.site.cluster.policy
-
-    @property
-    def ports(self) -> Iterator[PortView]:
-        """Its ports on rails."""
-        return (PortView(self, port) for port in self.node.ports)
 
     def read(self, probe: Probe[F]) -> F:
         """Return the facts of a probe, or end this judgement as unknown."""
@@ -73,6 +68,18 @@ class NodeView:
         """Return the second reading of a probe, or None where a rule can do without."""
         reading = self.facts.again(probe)
         return reading.facts if isinstance(reading, Known) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView(DeviceView):
+    """One node that answered."""
+
+    node: Node
+
+    @property
+    def ports(self) -> Iterator[PortView]:
+        """Its ports on rails."""
+        return (PortView(self, port) for port in self.node.ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +111,64 @@ class PortView:
 
     @property
     def rail_ports(self) -> tuple[PortView, ...]:
-        """All ports of its rail on nodes that answered, this one among them."""
+        """All ports of its rail on nodes that answered, this one included."""
         return next(rail.ports for rail in self.node.site.rails if rail.name == self.port.rail)
 
     def read(self, probe: Probe[F]) -> F:
         """Return the facts of a probe on this port's node, or end this judgement as unknown."""
         return self.node.read(probe)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchView(DeviceView):
+    """One switch that answered."""
+
+    switch: Switch
+
+    @property
+    def ports(self) -> Iterator[SwitchPortView]:
+        """Its ports with nodes on them."""
+        return (SwitchPortView(self, port) for port in self.switch.ports)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPortView:
+    """One port of a switch that answered."""
+
+    switch: SwitchView
+    port: SwitchPort
+
+    @property
+    def subject(self) -> str:
+        """`switch/port`."""
+        return f"{self.switch.name}/{self.port.name}"
+
+    @property
+    def policy(self) -> Policy:
+        """The lossless policy of the cluster."""
+        return self.switch.policy
+
+    def read(self, probe: Probe[F]) -> F:
+        """Return the facts of a probe on this port's switch, or end this judgement as unknown."""
+        return self.switch.read(probe)
+
+
+@dataclass(frozen=True, slots=True)
+class CableView:
+    """The cable between a port of a node and a port of a switch, where both devices answered."""
+
+    port: PortView
+    switch_port: SwitchPortView
+
+    @property
+    def subject(self) -> str:
+        """`node/interface`: findings about a cable are shown with the node's port."""
+        return self.port.subject
+
+    @property
+    def policy(self) -> Policy:
+        """The lossless policy of the cluster."""
+        return self.port.policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +188,7 @@ class RailView:
 
 @dataclass(frozen=True)
 class Site:
-    """The cluster and everything read from it. Nodes that did not answer are told of once, by the rule `reachable`."""
+    """The cluster and everything read from it. Only the rule `reachable` reports devices that did not answer."""
 
     cluster: Cluster
     devices: Mapping[str, DeviceFacts]
@@ -143,9 +202,31 @@ class Site:
     def nodes(self) -> tuple[NodeView, ...]:
         """Nodes that answered, in the order of the file."""
         return tuple(
-            NodeView(self, name, node, self.devices[name])
+            NodeView(self, name, self.devices[name], node)
             for name, node in self.cluster.nodes.items()
-            if name in self.devices and not _never_answered(self.devices[name])
+            if self._answered(name)
+        )
+
+    @cached_property
+    def switches(self) -> tuple[SwitchView, ...]:
+        """Switches that answered, in the order of the file."""
+        return tuple(
+            SwitchView(self, name, self.devices[name], switch)
+            for name, switch in self.cluster.switches.items()
+            if self._answered(name)
+        )
+
+    @cached_property
+    def cables(self) -> tuple[CableView, ...]:
+        """Cables between nodes and switches that answered, in the order of the switches' ports."""
+        nodes = {node.name: node for node in self.nodes}
+        switches = {switch.name: switch for switch in self.switches}
+        return tuple(
+            CableView(
+                PortView(nodes[cable.node], cable.port), SwitchPortView(switches[cable.switch], cable.switch_port)
+            )
+            for cable in cables(self.cluster)
+            if cable.node in nodes and cable.switch in switches
         )
 
     @cached_property
@@ -157,12 +238,12 @@ class Site:
             for name, rail in self.cluster.rails.items()
         )
 
+    def _answered(self, device: str) -> bool:
+        facts = self.devices.get(device)
+        return facts is not None and (facts.failure is None or facts.failure.connected)
 
-def _never_answered(facts: DeviceFacts) -> bool:
-    return facts.failure is not None and not facts.failure.connected
 
-
-def _known(reading: Known[F] | Unknown, node: str) -> Known[F]:
+def _known(reading: Known[F] | Unknown, device: str) -> Known[F]:
     if isinstance(reading, Unknown):
-        raise Unread(reading, node)
+        raise Unread(reading, device)
     return reading

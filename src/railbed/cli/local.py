@@ -11,7 +11,7 @@ from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event
 from railbed.transport.base import targets_of
-from railbed.transport.local import reach_local
+from railbed.transport.local import connect_local
 
 
 def local_cluster(timeout: float) -> Cluster:
@@ -22,7 +22,7 @@ def local_cluster(timeout: float) -> Cluster:
 async def _discovered(timeout: float) -> Cluster | None:
     machine = built_in_local()
     async with (
-        Fleet(targets_of(machine), reach_local, timeout=timeout) as fleet,
+        Fleet(targets_of(machine), connect_local, timeout=timeout) as fleet,
         aclosing(discover(machine, fleet, name=LOCAL_NAME, existing=machine)) as records,
     ):
         async for record in records:

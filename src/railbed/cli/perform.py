@@ -22,10 +22,10 @@ from railbed.model.cluster import Cluster
 from railbed.model.private import for_us_alone
 from railbed.model.record import Event, Record
 from railbed.store import OpenRun, Status, open_run
-from railbed.transport.base import Reach, targets_of
-from railbed.transport.reach import live_reach
-from railbed.transport.record import Recorder, recorded
-from railbed.transport.replay import replay_from
+from railbed.transport.base import Connector, targets_of
+from railbed.transport.connect import live_connector
+from railbed.transport.record import Recorder, recording_connector
+from railbed.transport.replay import replay_connector
 
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 Take = Callable[[Record], None]
@@ -104,8 +104,8 @@ def _annotate(error: BaseException, notes: Iterable[str]) -> None:
 
 async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> None:
     async with (
-        _reach(options, run) as reach,
-        Fleet(targets_of(cluster), reach, timeout=options.timeout) as fleet,
+        _connector(options, run) as connect,
+        Fleet(targets_of(cluster), connect, timeout=options.timeout) as fleet,
         aclosing(work(fleet)) as records,
     ):
         async for plain in records:
@@ -115,15 +115,15 @@ async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, ta
 
 
 @asynccontextmanager
-async def _reach(options: Options, run: OpenRun) -> AsyncIterator[Reach]:
+async def _connector(options: Options, run: OpenRun) -> AsyncIterator[Connector]:
     with ExitStack() as stack:
         folders = [run.raw, *([options.record] if options.record else [])]
         recorders = [stack.enter_context(Recorder(folder)) for folder in folders]
         if options.replay:
-            yield recorded(replay_from(recording_folder(options.replay)), *recorders)
+            yield recording_connector(replay_connector(recording_folder(options.replay)), *recorders)
         else:
-            async with live_reach() as reach:
-                yield recorded(reach, *recorders)
+            async with live_connector() as connect:
+                yield recording_connector(connect, *recorders)
 
 
 def _keep_cluster(folder: Path, text: str) -> None:

@@ -32,6 +32,7 @@ class Draft:
     """Nodes as they stand, sound or not."""
     rail_names: list[str]
     """Names of the rails, sound or not."""
+    switch_names: list[str]
     rails: dict[str, Rail]
     ports: list[Placed[Port]]
     switch_ports: list[Placed[SwitchPort]]
@@ -55,6 +56,7 @@ def draft(values: Values) -> Draft:
     return Draft(
         nodes=nodes,
         rail_names=list(rails),
+        switch_names=list(switches),
         rails={name: rail for name, rail in rails.items() if rail is not None},
         ports=list(_listed("nodes", nodes, Port)),
         switch_ports=list(_listed("switches", switches, SwitchPort)),

@@ -21,12 +21,20 @@ SSH_PORT = 22
 def disagreements(values: Values) -> Told:
     """Yield the path and the sentence of every mistake between parts."""
     read = draft(values)
+    yield from _names(read)
     yield from _hosts(read)
     yield from _rails_of_ports(read)
     yield from _used_twice(read.ports)
     yield from _cables(read)
     yield from _ends_of_switch_ports(read)
     yield from _switch_ports_used_twice(read)
+
+
+def _names(read: Draft) -> Told:
+    """Nodes and switches share one set of names: facts, recordings and findings are kept by device."""
+    for name in read.switch_names:
+        if name in read.nodes:
+            yield ("switches", name), f"{key_text(name)} is the name of a node already"
 
 
 def _hosts(read: Draft) -> Told:

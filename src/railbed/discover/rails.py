@@ -12,9 +12,9 @@ from ipaddress import IPv4Network
 from itertools import combinations, count
 from typing import TypeVar
 
-from railbed.discover.claims import rail_of
+from railbed.discover.allocation import rail_of
 from railbed.discover.machine import Machine
-from railbed.discover.sighting import SeenPort
+from railbed.discover.observation import ObservedPort
 from railbed.model.cluster import Cluster, Policy, Rail
 
 POINT_TO_POINT_PREFIX = 30
@@ -22,7 +22,7 @@ MTU_RANGE = (1280, 65535)
 POLICY_MTU_RANGE = (1280, 9600)
 
 T = TypeVar("T")
-Networks = Mapping[IPv4Network, Sequence[tuple[str, SeenPort]]]
+Networks = Mapping[IPv4Network, Sequence[tuple[str, ObservedPort]]]
 """The ports on a network, each with the name of its machine."""
 
 
@@ -81,7 +81,7 @@ def _candidates(machines: Sequence[Machine], existing: Cluster | None) -> Networ
     But not in a file with rails and a lossless policy: there the RDMA went away.
     """
     rails = existing.rails if existing else {}
-    seats: dict[IPv4Network, list[tuple[str, SeenPort]]] = {}
+    seats: dict[IPv4Network, list[tuple[str, ObservedPort]]] = {}
     for machine in machines:
         for port in machine.ports:
             if rail_of(port, rails) is None:
@@ -102,7 +102,7 @@ def _on_rails(machine: Machine, existing: Cluster | None) -> bool:
     return existing is not None and bool(machine.kept or any(rail_of(port, existing.rails) for port in machine.ports))
 
 
-def _is_spare(seats: Sequence[tuple[str, SeenPort]], others: Networks) -> bool:
+def _is_spare(seats: Sequence[tuple[str, ObservedPort]], others: Networks) -> bool:
     """Say whether machines can do without a network: any two share another, and nothing better is lost.
 
     Of RDMA, nothing as good is lost either: a rail may carry SSH, too.
@@ -119,7 +119,7 @@ def _is_spare(seats: Sequence[tuple[str, SeenPort]], others: Networks) -> bool:
     return grade < 0 if any(port.rdma for port in own) else grade <= 0
 
 
-def _grade(ports: Sequence[SeenPort], others: Sequence[SeenPort]) -> int:
+def _grade(ports: Sequence[ObservedPort], others: Sequence[ObservedPort]) -> int:
     """Return 1 where all of some ports are better than all others, -1 where all are worse: by speed, then by MTU."""
     speeds = [port.speed_gbps for port in ports if port.speed_gbps]
     theirs = [port.speed_gbps for port in others if port.speed_gbps]
@@ -139,7 +139,7 @@ def _policy(machines: Sequence[Machine], new: Networks) -> Policy:
     return Policy(pfc=False, ecn=False, host_mtu=_within(mtu, POLICY_MTU_RANGE))
 
 
-def _rail(subnet: IPv4Network, seats: Sequence[tuple[str, SeenPort]], policy: Policy) -> Rail:
+def _rail(subnet: IPv4Network, seats: Sequence[tuple[str, ObservedPort]], policy: Policy) -> Rail:
     ports = [port for _, port in seats]
     return Rail(
         subnet=subnet,
@@ -149,7 +149,7 @@ def _rail(subnet: IPv4Network, seats: Sequence[tuple[str, SeenPort]], policy: Po
     )
 
 
-def _own_mtu(seats: Sequence[tuple[str, SeenPort]], policy: Policy) -> int | None:
+def _own_mtu(seats: Sequence[tuple[str, ObservedPort]], policy: Policy) -> int | None:
     """Return the MTU of a rail that the policy does not fit; RDMA below the policy's is a fault, not a wish."""
     mtu = _usual_mtu(seats)
     rdma = any(port.rdma for _, port in seats)
@@ -158,7 +158,7 @@ def _own_mtu(seats: Sequence[tuple[str, SeenPort]], policy: Policy) -> int | Non
     return mtu if wanted else None
 
 
-def _usual_mtu(seats: Sequence[tuple[str, SeenPort]]) -> int:
+def _usual_mtu(seats: Sequence[tuple[str, ObservedPort]]) -> int:
     return _most_common([_within(port.mtu, MTU_RANGE) for _, port in seats])
 
 

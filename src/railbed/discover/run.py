@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 from railbed import clusterfile
 from railbed.discover.build import build, notices
-from railbed.discover.sighting import PROBES, Sighting, sighting_of
-from railbed.fleet import Fleet, survey
+from railbed.discover.observation import PROBES, Observation, observe
+from railbed.fleet import Fleet, survey, surveyed
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record
@@ -27,8 +27,8 @@ async def discover(
 
     `before` is the file as it stands, where `existing` already has changes that the user asked for.
     """
-    seen: dict[str, Sighting] = {}
-    hosts = [machines.nodes[target.name].host for target in fleet.targets]
+    seen: dict[str, Observation] = {}
+    hosts = [machines.nodes[target.name].host for target in surveyed(fleet, PROBES)]
     yield Event(name="reading", message=f"reading {len(hosts)} machines", data={"devices": len(hosts), "names": hosts})
     async with aclosing(survey(fleet, machines, PROBES)) as answers:
         async for facts in answers:
@@ -39,13 +39,13 @@ async def discover(
                 yield Event(name="notice", subject=facts.device, message=_complaint(machines, facts))
             else:
                 node = machines.nodes[facts.device]
-                seen[facts.device] = sighting_of(node.host, node.login, facts, common_login=machines.login)
-    sightings = [seen[device] for device in machines.nodes if device in seen]
-    if not sightings:
+                seen[facts.device] = observe(node.host, node.login, facts, common_login=machines.login)
+    observations = [seen[device] for device in machines.nodes if device in seen]
+    if not observations:
         return
-    for notice in notices(sightings, existing):
+    for notice in notices(observations, existing):
         yield Event(name="notice", message=notice)
-    found = build(name, sightings, existing=existing, switches=switches)
+    found = build(name, observations, existing=existing, switches=switches)
     before = before or existing
     for change in clusterfile.difference(before, found) if before else ():
         yield change

@@ -1,6 +1,6 @@
-"""One thing on many devices at once: a dead or slow device costs its own time-out, and is a value in the result."""
+"""One task on many devices at once: a dead or slow device costs its own time-out, and is a value in the result."""
 
-from railbed.fleet.fleet import Answer, Fleet
-from railbed.fleet.survey import survey
+from railbed.fleet.fleet import DeviceAnswer, Fleet
+from railbed.fleet.survey import survey, surveyed
 
-__all__ = ["Answer", "Fleet", "survey"]
+__all__ = ["DeviceAnswer", "Fleet", "survey", "surveyed"]

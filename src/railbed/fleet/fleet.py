@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from railbed.errors import DeviceError, TimedOut
-from railbed.fleet.gate import Gate, Place
-from railbed.fleet.lateness import Lateness
+from railbed.fleet.concurrency import AdaptiveLimit, Slot
+from railbed.fleet.overload import OverloadMonitor
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFailure
-from railbed.transport.base import Command, Program, Reach, Target, Transport
+from railbed.transport.base import Command, Connector, Program, Target, Transport
 from railbed.transport.batch import slow_shell
 
 AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What one device said; with a failure, what it said until then."""
+class DeviceAnswer:
+    """The outputs of one device; with a failure, those that arrived before it."""
 
     device: str
     outputs: tuple[Output, ...]
@@ -36,37 +36,37 @@ class Fleet:
     """The devices of a cluster. Connections are opened when first needed and kept until the fleet is closed."""
 
     def __init__(
-        self, targets: Sequence[Target], reach: Reach, *, timeout: float = DEVICE_SECONDS, at_once: int = AT_ONCE
+        self, targets: Sequence[Target], connect: Connector, *, timeout: float = DEVICE_SECONDS, at_once: int = AT_ONCE
     ) -> None:
         self.targets = tuple(targets)
-        self._reach = reach
+        self._connect = connect
         self.timeout = timeout
         """Seconds that a device has to answer."""
-        self._gate = Gate(at_once)
-        self._lateness = Lateness()
+        self._limit = AdaptiveLimit(at_once)
+        self._overload = OverloadMonitor()
         self._open: dict[str, tuple[Transport, AsyncExitStack]] = {}
         self._opening = {target.name: asyncio.Lock() for target in self.targets}
 
     async def __aenter__(self) -> Self:
-        self._lateness.start()
+        self._overload.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._lateness.stop()
+        self._overload.stop()
         async with asyncio.TaskGroup() as group:
             for device in list(self._open):
                 group.create_task(self.hang_up(device))
 
     async def run(
         self, commands: Mapping[str, Sequence[Command]], *, at_once: int = AT_ONCE
-    ) -> AsyncGenerator[Answer, None]:
+    ) -> AsyncGenerator[DeviceAnswer, None]:
         """Run each device's commands and yield its answer when it is complete, the quickest device first.
 
         A device with no command is only connected to.
         """
         targets = [target for target in self.targets if target.name in commands]
-        places = asyncio.Semaphore(at_once)
-        tasks = [asyncio.create_task(self._ask(target, commands[target.name], places)) for target in targets]
+        semaphore = asyncio.Semaphore(at_once)
+        tasks = [asyncio.create_task(self._run_on(target, commands[target.name], semaphore)) for target in targets]
         try:
             for answer in asyncio.as_completed(tasks):
                 yield await answer
@@ -76,12 +76,12 @@ class Fleet:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ask(self, device: str, command: Command) -> Output:
-        """Run one command on a device, beside whatever else runs there, for as long as its own time-out says.
+        """Run one command on a device, beside whatever else runs there, limited by its own time-out.
 
-        Cancelled, it is ended on the device with all it started; so it is when we or the connection are gone.
+        When cancelled, or when this process or the connection is gone, it is ended on the device with all it started.
         """
         try:
-            transport = await self._gated_transport(device)
+            transport = await self._limited_transport(device)
             async with aclosing(transport.run([command])) as outputs:
                 return await anext(outputs)
         except DeviceError:
@@ -92,21 +92,21 @@ class Fleet:
     async def open(self, device: str, command: str) -> AsyncIterator[Program]:
         """Start a program on a device, over its one connection; a connection that broke before is made anew."""
         try:
-            transport = await self._gated_transport(device)
+            transport = await self._limited_transport(device)
             async with transport.open(command) as program:
                 yield program
         except DeviceError:
             await self.hang_up(device)
             raise
 
-    async def _ask(self, target: Target, commands: Sequence[Command], places: asyncio.Semaphore) -> Answer:
+    async def _run_on(self, target: Target, commands: Sequence[Command], semaphore: asyncio.Semaphore) -> DeviceAnswer:
         outputs: list[Output] = []
         failure: DeviceFailure | None = None
-        async with places, self._gate.place() as place:
+        async with semaphore, self._limit.slot() as slot:
             start = time.monotonic()
             try:
                 async with asyncio.timeout(self.timeout):
-                    await self._collect(target, self._in_time(commands), outputs, place)
+                    await self._collect(target, self._in_time(commands), outputs, slot)
             except TimeoutError:
                 failure = self._failure(target.name, outputs, commands, self._no_answer(target.name, outputs), start)
             except DeviceError as error:
@@ -114,37 +114,37 @@ class Fleet:
             if failure:
                 await self.hang_up(target.name)
         seconds = time.monotonic() - start
-        return Answer(device=target.name, outputs=tuple(outputs), failure=failure, seconds=seconds)
+        return DeviceAnswer(device=target.name, outputs=tuple(outputs), failure=failure, seconds=seconds)
 
-    async def _collect(self, target: Target, commands: Sequence[Command], outputs: list[Output], place: Place) -> None:
+    async def _collect(self, target: Target, commands: Sequence[Command], outputs: list[Output], slot: Slot) -> None:
         transport = await self._transport(target)
         async with aclosing(transport.run(commands)) as answers:
             async for output in answers:
-                place.logged_in()
+                slot.logged_in()
                 outputs.append(output)
 
     def _in_time(self, commands: Sequence[Command]) -> list[Command]:
-        """Let no command take more than half of the device's time: one that hangs must not cost what all others say."""
+        """Limit each command to half of the device's time: one that hangs must not cost the output of the others."""
         return [replace(command, timeout=min(command.timeout, self.timeout / 2)) for command in commands]
 
     def _target(self, device: str) -> Target:
         return next(target for target in self.targets if target.name == device)
 
-    async def _gated_transport(self, device: str) -> Transport:
-        """Return the connection to a device; where there is none, make it when it is its turn to log in."""
+    async def _limited_transport(self, device: str) -> Transport:
+        """Return the connection to a device; where there is none, wait for a slot and log in."""
         if device in self._open:
             return self._open[device][0]
-        async with self._gate.place() as place:
+        async with self._limit.slot() as slot:
             transport = await self._transport(self._target(device))
-            place.logged_in()
+            slot.logged_in()
             return transport
 
     async def _transport(self, target: Target) -> Transport:
-        # One at a time: two who need a device at once share its connection.
+        # Under a lock: two callers that need a device at the same time share its connection.
         async with self._opening[target.name]:
             if target.name not in self._open:
                 async with AsyncExitStack() as stack:
-                    transport = await stack.enter_async_context(self._reach(target))
+                    transport = await stack.enter_async_context(self._connect(target))
                     self._open[target.name] = (transport, stack.pop_all())
             return self._open[target.name][0]
 
@@ -161,13 +161,13 @@ class Fleet:
         if connected and outputs:
             last = commands[len(outputs)].key if len(outputs) < len(commands) else "the end"
             reason = f"stopped answering after {len(outputs)} of {len(commands)} commands, at {last}: {reason}"
-        excuse = self._lateness.excess(start) if timed_out else ""
+        excuse = self._overload.excuse(start) if timed_out else ""
         return DeviceFailure(reason=reason, remedy=error.hint, connected=connected, timed_out=timed_out, excuse=excuse)
 
     async def hang_up(self, device: str) -> None:
         """Close the connection to a device; the next use makes a new one."""
         _, stack = self._open.pop(device, (None, None))
         if stack:
-            # A connection that cannot be closed is gone all the same.
+            # A connection that cannot be closed properly is gone all the same.
             with contextlib.suppress(DeviceError, OSError, TimeoutError):
                 await stack.aclose()

@@ -1,7 +1,7 @@
-"""Reads probes from a whole cluster: each node by itself, then its tests of other nodes, then again what moves.
+"""Reads probes from a whole cluster: each device by itself, then nodes test other nodes, then counters are read again.
 
-Nodes test each other when all have been read, a few nodes at a time, and what timed out is tested again when that is
-over too: so that our own load is not taken for a fault of the fabric.
+Nodes test each other when all devices have been read, a few nodes at a time, and what timed out is tested again after
+that, so that our own load is not mistaken for a fault of the fabric.
 """
 
 from __future__ import annotations
@@ -14,28 +14,34 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from railbed.fleet.fleet import Answer, Fleet
+from railbed.fleet.fleet import DeviceAnswer, Fleet
 from railbed.fleet.worker import Call, Failed, Returned, Worker, called
-from railbed.model.cluster import Cluster
+from railbed.model.cluster import Cluster, DeviceKind
 from railbed.model.output import Output
 from railbed.model.pairs import Pair, pairs_of
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes.interpret import EVIDENCE_CHARS, interpret
-from railbed.transport.base import Command
+from railbed.transport.base import Command, Target
 
 SECONDS_BETWEEN_READINGS = 1.0
 SMALL_BYTES = 4096
-"""What is understood at once: even a parser that takes time by the square needs half a second for it. Most outputs are
-smaller, and to send them to another process takes longer than to understand them."""
+"""Up to this size an output is parsed in this process: even a parser of quadratic time needs half a second for it. Most
+outputs are smaller, and sending one to another process takes longer than parsing it."""
 TESTING_AT_ONCE = 8
 """Nodes that test others at the same time."""
 AGAIN_AT_ONCE = 4
-"""Nodes that are looked at again at the same time."""
+"""Devices that are read or tested again at the same time."""
 AGAIN_SECONDS = 40.0
 """How long it may take to test again all that timed out."""
 NOT_AGAIN = "timed out while many did, and there was no time to test it again"
 UNFINISHED = "timed out, and could not be tested again to the end"
+
+
+def surveyed(fleet: Fleet, probes: Iterable[Probe[Any]]) -> list[Target]:
+    """Return the devices that a survey reads: every node, and switches where a probe runs on them."""
+    kinds = {"node", *(probe.runs_on for probe in probes)}
+    return [target for target in fleet.targets if target.kind in kinds]
 
 
 async def survey(
@@ -46,19 +52,19 @@ async def survey(
     only: Collection[str] | None = None,
     every_pair: bool = False,
 ) -> AsyncGenerator[DeviceFacts, None]:
-    """Yield what is known of a device each time it has answered; the last is the most."""
+    """Yield the facts of a device each time it has answered, each time with all that is known so far."""
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
-    devices = [target.name for target in fleet.targets if only is None or target.name in only]
-    async with Worker({probe.name: partial(_understand, probe) for probe in ordered}) as worker:
+    targets = [target for target in surveyed(fleet, ordered) if only is None or target.name in only]
+    async with Worker({probe.name: partial(_parse, probe) for probe in ordered}) as worker:
         work = _Survey(fleet, cluster, ordered, worker, every_pair=every_pair)
-        for phase in (work.read_nodes(devices), work.test_pairs(), work.test_again(), work.read_counters()):
+        for phase in (work.read_devices(targets), work.test_pairs(), work.test_again(), work.read_counters()):
             async with aclosing(phase) as answers:
                 async for facts in answers:
                     yield facts
 
 
 class _Survey:
-    """What is known so far, and the phases that add to it."""
+    """The facts so far, and the phases that add to them."""
 
     def __init__(
         self, fleet: Fleet, cluster: Cluster, probes: Sequence[Probe[Any]], worker: Worker, *, every_pair: bool
@@ -68,15 +74,16 @@ class _Survey:
         self._cluster = cluster
         self._by_name = {probe.name: probe for probe in probes}
         self._single = [probe for probe in probes if not isinstance(probe.command, PairTest)]
+        self._kinds: dict[str, DeviceKind] = {target.name: target.kind for target in fleet.targets}
         self._tests = {probe.name: probe.command for probe in probes if isinstance(probe.command, PairTest)}
         self._every_pair = every_pair
         self._known: dict[str, DeviceFacts] = {}
         self._last_counted = 0.0
 
-    async def read_nodes(self, devices: Sequence[str]) -> AsyncGenerator[DeviceFacts, None]:
-        """Read what a node knows by itself; one that timed out is looked at again when the others are done."""
-        commands = {device: self._commands(device, self._single) for device in devices}
-        late: dict[str, Answer] = {}
+    async def read_devices(self, targets: Sequence[Target]) -> AsyncGenerator[DeviceFacts, None]:
+        """Read each device by itself; one that timed out is read again when the others are done."""
+        commands = {target.name: self._commands(target.name, self._single) for target in targets}
+        late: dict[str, DeviceAnswer] = {}
         async with aclosing(self._fleet.run(commands)) as answers:
             async for answer in answers:
                 if answer.failure and answer.failure.timed_out:
@@ -89,17 +96,18 @@ class _Survey:
                 yield await self._add(_fuller(late[answer.device], answer))
 
     async def test_pairs(self) -> AsyncGenerator[DeviceFacts, None]:
-        """Let nodes test others, a few nodes at a time."""
-        pairs = {device: list(pairs_of(self._cluster, device, every=self._every_pair)) for device in self._answering()}
+        """Have nodes test others, a few nodes at a time."""
+        nodes = [device for device in self._answering() if self._kinds[device] == "node"]
+        pairs = {node: list(pairs_of(self._cluster, node, every=self._every_pair)) for node in nodes}
         commands = {device: self._test_commands(dict.fromkeys(self._tests, pairs[device])) for device in pairs}
         async with aclosing(self._fleet.run(_nonempty(commands), at_once=TESTING_AT_ONCE)) as answers:
             async for answer in answers:
                 yield await self._add(answer)
 
     async def test_again(self) -> AsyncGenerator[DeviceFacts, None]:
-        """Test again what timed out, with more patience; what there is no time for, cannot be told.
+        """Test again what timed out, with a longer time-out; where time runs out, the result is unknown.
 
-        Where nothing that was tested again proved to be well, load is not the cause, and the first tests stand.
+        Where no second test passed, load is not the cause, and the first results stand.
         """
         suspects = {device: doubts for device in self._answering() if (doubts := self._doubts(device))}
         commands = {device: self._test_commands(doubts, patient=True) for device, doubts in suspects.items()}
@@ -115,17 +123,17 @@ class _Survey:
         for device, doubts in waiting.items() if cleared else ():
             yield self._doubt(device, doubts, NOT_AGAIN)
 
-    async def _settle(self, answer: Answer) -> DeviceFacts:
-        """Take in a second test; where it came to nothing, the first is in doubt. Old recordings have no second."""
+    async def _settle(self, answer: DeviceAnswer) -> DeviceFacts:
+        """Add a second test; where it has no result, the first is in doubt. Old recordings have no second test."""
         facts = await self._add(answer)
-        came_to_nothing = [
+        inconclusive = [
             output.key
             for output in answer.outputs
             if output.sent and isinstance(facts.readings[output.key][-1], Unknown)
         ]
         if answer.failure:
-            came_to_nothing = list(self._tests)
-        return self._doubt(answer.device, came_to_nothing, UNFINISHED) if came_to_nothing else facts
+            inconclusive = list(self._tests)
+        return self._doubt(answer.device, inconclusive, UNFINISHED) if inconclusive else facts
 
     def _doubt(self, device: str, probes: Iterable[str], reason: str) -> DeviceFacts:
         unknown = Unknown(reason=reason, remedy="run `railbed check` again")
@@ -135,12 +143,12 @@ class _Survey:
         return self._known[device]
 
     async def read_counters(self) -> AsyncGenerator[DeviceFacts, None]:
-        """Read again what is to be seen moving."""
+        """Read counters a second time, to see which of them increase."""
         counted = [probe for probe in self._single if probe.twice]
         commands = _nonempty({device: self._commands(device, counted) for device in self._answering()})
         if not commands:
             return
-        # A recording was heard long ago: it is not waited for.
+        # A recording was made long ago: there is nothing to wait for.
         waited = max(0.0, time.time() - self._last_counted)
         await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
         async with aclosing(self._fleet.run(commands)) as answers:
@@ -151,7 +159,8 @@ class _Survey:
         return [device for device, facts in self._known.items() if not facts.failure]
 
     def _commands(self, device: str, probes: Iterable[Probe[Any]]) -> list[Command]:
-        scripts = [(probe, probe.command_for(self._cluster, device)) for probe in probes]
+        suitable = [probe for probe in probes if probe.runs_on == self._kinds[device]]
+        scripts = [(probe, probe.command_for(self._cluster, device)) for probe in suitable]
         return [_command(probe, script) for probe, script in scripts if script]
 
     def _test_commands(self, pairs: Mapping[str, Sequence[Pair]], *, patient: bool = False) -> list[Command]:
@@ -160,7 +169,7 @@ class _Survey:
         return [_command(self._by_name[name], script) for name, script in scripts.items() if script]
 
     def _doubts(self, device: str) -> dict[str, list[Pair]]:
-        """Return the pairs of a node that last timed out, by probe; a peer that does not answer us is not doubted."""
+        """Return the pairs of a node that timed out last, by probe; without peers that do not answer us either."""
         doubts = {}
         for name, test in self._tests.items():
             readings = self._known[device].readings.get(name, ())
@@ -177,14 +186,14 @@ class _Survey:
     def _answers(self, device: str) -> bool:
         return device in self._known and not self._known[device].failure
 
-    async def _add(self, answer: Answer) -> DeviceFacts:
+    async def _add(self, answer: DeviceAnswer) -> DeviceFacts:
         counted = [output.received for output in answer.outputs if self._by_name[output.key].twice]
         self._last_counted = max([self._last_counted, *counted])
         readings = await self._readings(answer.outputs)
         return self._join(DeviceFacts(device=answer.device, readings=readings, failure=answer.failure))
 
     async def _readings(self, outputs: Sequence[Output]) -> dict[str, tuple[Known[object] | Unknown, ...]]:
-        """Return what is understood of a device's outputs, which takes no longer than it had to answer."""
+        """Parse a device's outputs, within the time that the device had to answer."""
         small = [output for output in outputs if len(output.stdout) <= SMALL_BYTES]
         large = [output for output in outputs if len(output.stdout) > SMALL_BYTES]
         seconds = self._fleet.timeout
@@ -194,19 +203,19 @@ class _Survey:
         ]
         apart = await self._worker.run(calls, seconds=seconds)
         results = dict(zip((output.key for output in large), apart, strict=True))
-        results |= {output.key: called(partial(_understand, self._by_name[output.key]), output) for output in small}
+        results |= {output.key: called(partial(_parse, self._by_name[output.key]), output) for output in small}
         return {output.key: (_reading(output, results[output.key]),) for output in outputs}
 
     def _join(self, new: DeviceFacts) -> DeviceFacts:
-        """Put new readings behind those that are known."""
+        """Append new readings to those that are known."""
         known = self._known.get(new.device, DeviceFacts(device=new.device)).readings
         readings = {name: known.get(name, ()) + new.readings.get(name, ()) for name in {**known, **new.readings}}
         self._known[new.device] = DeviceFacts(device=new.device, readings=readings, failure=new.failure)
         return self._known[new.device]
 
 
-def _understand(probe: Probe[Any], output: Output) -> object:
-    """Return the facts alone, or why there are none: the output need not travel back."""
+def _parse(probe: Probe[Any], output: Output) -> object:
+    """Return the facts, or why there are none, without the output, which need not be sent back."""
     reading = interpret(probe, output)
     return reading.facts if isinstance(reading, Known) else reading
 
@@ -228,8 +237,8 @@ def _command(probe: Probe[Any], script: str) -> Command:
     return Command(key=probe.name, script=script, timeout=probe.timeout, tool=probe.tool, as_root=probe.needs_root)
 
 
-def _fuller(first: Answer, second: Answer) -> Answer:
-    """Return the answer that tells more: a node that froze half-way may not even let us in again."""
+def _fuller(first: DeviceAnswer, second: DeviceAnswer) -> DeviceAnswer:
+    """Return the answer with more outputs: a device that froze half-way may not even let us in again."""
     return first if second.failure and len(second.outputs) <= len(first.outputs) else second
 
 

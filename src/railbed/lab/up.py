@@ -23,7 +23,7 @@ from railbed.model.cluster import Cluster, Login, Rail, Training
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 
 QUIET_SECONDS, ANSWER_SECONDS = 180.0, 3600.0
 """How long to wait for nodes after the last sign of progress, and at most."""
@@ -91,10 +91,10 @@ async def _until_all_answer(cluster: Cluster, signs: Signs) -> AsyncGenerator[Ev
     patience = Patience(lambda: (len(missing), signs()), quiet=QUIET_SECONDS, most=ANSWER_SECONDS)
     ask_seconds = ASK_SECONDS
     yield progress("waiting for the nodes to answer", subject=cluster.name, waiting=list(missing))
-    async with live_reach() as reach:
+    async with live_connector() as connect:
         while missing:
             asked = time.monotonic()
-            async with Fleet(targets_of(cluster), reach, timeout=ask_seconds) as fleet:
+            async with Fleet(targets_of(cluster), connect, timeout=ask_seconds) as fleet:
                 async for answer in fleet.run(dict.fromkeys(missing, ())):
                     if answer.failure is None:
                         del missing[answer.device]

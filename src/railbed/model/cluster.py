@@ -12,6 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 LOCAL_HOST = "local"
 """As a `host`: this machine, without SSH."""
 
+DeviceKind = Literal["node", "switch"]
+"""What can be reached, probed and judged."""
+
 
 def _address(value: object) -> object:
     """Read an address from text only: Python takes a number for one too."""
@@ -238,8 +241,8 @@ class SwitchPort(Part):
 class Switch(Part):
     """One switch."""
 
-    host: Host
-    """Address or name for SSH."""
+    host: Host | None = None
+    """Address or name for SSH; leave it out where nobody can log in to the switch."""
     os: Literal["nxos"] = "nxos"
     """Its operating system."""
     login: Login = Login()

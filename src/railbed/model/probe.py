@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from railbed.model.cluster import Cluster
+from railbed.model.cluster import Cluster, DeviceKind
 from railbed.model.pairs import Pair, pairs_of
 
 F_co = TypeVar("F_co", covariant=True)
-NodeCommand = Callable[[Cluster, str], str]
-"""Builds a command for one node from the cluster file; an empty command means nothing to ask there."""
+DeviceCommand = Callable[[Cluster, str], str]
+"""Builds a command for one device from the cluster file; an empty command means there is nothing to read there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +31,18 @@ class Probe(Generic[F_co]):
     name: str
     title: str
     """What it reads, in a few words, for `railbed parse --list` and the reference."""
-    command: str | NodeCommand | PairTest
-    """POSIX shell, run with LC_ALL=C and the sbin folders on PATH. One round trip, whatever it reads."""
+    command: str | DeviceCommand | PairTest
+    """On a node: POSIX shell, run with LC_ALL=C and the sbin folders on PATH, all of it in one round trip.
+
+    On a switch: one command of its command line per line. The lines are alternatives, the first that the switch
+    accepts is parsed: `show … | json` first, then the text form.
+    """
     parse: Callable[[str], F_co]
     """Text to facts; raises ParseError on text it does not know, and nothing else."""
     facts: type[F_co]
     """The type `parse` returns, so that facts can be read back from JSON."""
+    runs_on: DeviceKind = "node"
+    """The kind of device it reads."""
     tool: str = ""
     """The program it needs; where that is missing the facts are unknown and the finding says what to install."""
     package: str = ""
@@ -52,10 +58,10 @@ class Probe(Generic[F_co]):
     twice: bool = False
     """Read again at the end, to see what moves (counters)."""
 
-    def command_for(self, cluster: Cluster, node: str) -> str:
-        """Return the command for one node of a cluster."""
+    def command_for(self, cluster: Cluster, device: str) -> str:
+        """Return the command for one device of a cluster."""
         if isinstance(self.command, str):
             return self.command
         if isinstance(self.command, PairTest):
-            return self.command.command(cluster, list(pairs_of(cluster, node)), False)
-        return self.command(cluster, node)
+            return self.command.command(cluster, list(pairs_of(cluster, device)), False)
+        return self.command(cluster, device)

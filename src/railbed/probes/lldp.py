@@ -1,4 +1,4 @@
-"""Neighbours that told their name over LLDP: the switch and port at the other end of each cable (`lldpctl -f json`)."""
+"""LLDP neighbours: the switch and port at the other end of each cable (`lldpctl -f json`)."""
 
 from __future__ import annotations
 
@@ -6,33 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
+from railbed.model.cabling import Neighbour
 from railbed.model.probe import Probe
 from railbed.parsing.fields import Fields
 from railbed.parsing.text import json_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """What is at the other end of a cable."""
-
-    system: str | None = None
-    """Name of the switch or machine."""
-    system_description: str | None = None
-    chassis: str | None = None
-    """Id of the chassis, mostly a MAC address."""
-    port: str
-    """Id of its port: a name as `Ethernet1/1`, or a MAC address."""
-    port_type: str | None = None
-    """What the id is: `ifname`, `local`, `mac`, …"""
-    port_description: str | None = None
-    """Of a machine with lldpd, the name of the interface."""
-    addresses: tuple[str, ...] = ()
-    """Where it is managed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """Neighbours by our interface; an interface that heard none is not here."""
+    """Neighbours by interface; an interface without any is absent."""
 
     interfaces: dict[str, tuple[Neighbour, ...]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
-from railbed.model.cluster import Cluster, Login
+from railbed.model.cluster import LOCAL_HOST, Cluster, DeviceKind, Login
 from railbed.model.output import Output
 
 
@@ -21,23 +21,39 @@ class Command:
     tool: str = ""
     as_root: bool = False
     endless: bool = False
-    """It goes on until it is ended, as a server does: to end it is no failure."""
+    """Runs until it is ended, as a server does; ending it is not a failure."""
+
+
+Access = Literal["local", "ssh", "ssh-cli", "none"]
+"""How a device is reached: this machine's own shell, a shell over SSH, the command line of a switch over SSH, or not
+at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A device and how to log in to it."""
+    """A device, how it is reached and how to log in."""
 
     name: str
     host: str
+    """Address or name; empty where the cluster file gives none."""
     login: Login = field(default_factory=Login)
+    kind: DeviceKind = "node"
+
+    @property
+    def access(self) -> Access:
+        """How the device is reached. This is the only place that decides."""
+        if not self.host:
+            return "none"
+        if self.kind == "switch":
+            return "ssh-cli"
+        return "local" if self.host == LOCAL_HOST else "ssh"
 
 
 class Program(Protocol):
-    """A program that runs on a device, with its input open; it is ended by ending its input."""
+    """A program that runs on a device with its input open; closing the input ends it."""
 
     async def write(self, data: bytes) -> None:
-        """Give it input; nothing is said when it is gone, since reading tells."""
+        """Send input. Does not raise when the program has ended: reading shows that."""
         ...
 
     async def read(self, stream: int) -> bytes:
@@ -53,16 +69,21 @@ class Transport(Protocol):
         ...
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
-        """Start a program that goes on until its input ends, which it does with the context at the latest."""
+        """Start a program that runs until its input is closed, at the latest when the context ends."""
         ...
 
 
-Reach = Callable[[Target], AbstractAsyncContextManager[Transport]]
+Connector = Callable[[Target], AbstractAsyncContextManager[Transport]]
 """Opens the one connection to a device. Raises DeviceError."""
 
 
 def targets_of(cluster: Cluster) -> tuple[Target, ...]:
-    """Return the nodes of a cluster as targets."""
-    return tuple(
+    """Return the devices of a cluster, nodes first. A device is connected to only when something is read from it."""
+    nodes = (
         Target(name=name, host=node.host, login=node.login.over(cluster.login)) for name, node in cluster.nodes.items()
     )
+    switches = (
+        Target(name=name, host=switch.host or "", login=switch.login.over(cluster.login), kind="switch")
+        for name, switch in cluster.switches.items()
+    )
+    return (*nodes, *switches)

@@ -97,10 +97,10 @@ async def _run_in_one_shell(
                 async with asyncio.timeout(command.timeout):
                     out, err = await _both(stdout, stderr)
             except TimeoutError:
-                yield _unfinished(device, command, stdout.kept_bytes(), sent)
+                yield unfinished(device, command, stdout.kept_bytes(), sent)
                 return
             except _PrintsTooMuch:
-                yield _cut_off(device, command, stdout.kept_bytes(), stderr.kept_bytes(), sent)
+                yield cut_off(device, command, stdout.kept_bytes(), stderr.kept_bytes(), sent)
                 return
             if out is None or err is None:
                 raise Unreachable(f"the connection ended in the middle of {command.key}")
@@ -214,7 +214,8 @@ def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: flo
     )
 
 
-def _unfinished(device: str, command: Command, partial: bytes, sent: float) -> Output:
+def unfinished(device: str, command: Command, partial: bytes, sent: float) -> Output:
+    """Return the output of a command that did not end in time."""
     return Output(
         device=device,
         key=command.key,
@@ -227,7 +228,8 @@ def _unfinished(device: str, command: Command, partial: bytes, sent: float) -> O
     )
 
 
-def _cut_off(device: str, command: Command, out: bytes, err: bytes, sent: float) -> Output:
+def cut_off(device: str, command: Command, out: bytes, err: bytes, sent: float) -> Output:
+    """Return the output of a command that printed too much."""
     return Output(
         device=device,
         key=command.key,

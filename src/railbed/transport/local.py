@@ -18,7 +18,7 @@ ENDING_SECONDS = 2.0
 
 
 @asynccontextmanager
-async def reach_local(target: Target) -> AsyncIterator[Transport]:
+async def connect_local(target: Target) -> AsyncIterator[Transport]:
     """Reach this machine."""
     yield LocalTransport(target.name)
 

@@ -1,8 +1,8 @@
-"""Keeps what devices said, in the form that replay reads: one folder per device, one file per output, one index.
+"""Records what devices print, in the form that replay reads: one folder per device, one file per output, one index.
 
 `DEVICE/index.jsonl` has a line per command (key, command, exit, times, standard error, file) in the order they ran, or
-a line with the error when the device could not be reached; `DEVICE/KEY.N.out` is the standard output of the N-th time
-KEY was asked.
+a line with the error when the device could not be reached; `DEVICE/KEY.N.out` is the standard output of the N-th
+command with that KEY.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.model.output import Output
 from railbed.model.private import for_us_alone
 from railbed.model.scrub import scrub
-from railbed.transport.base import Command, Program, Reach, Target, Transport
+from railbed.transport.base import Command, Connector, Program, Target, Transport
 
 INDEX = "index.jsonl"
 
@@ -40,7 +40,7 @@ class Recorder:
         return None
 
     def keep(self, output: Output) -> None:
-        """Keep one output."""
+        """Record one output."""
         self._times[output.device, output.key] += 1
         file = f"{output.key}.{self._times[output.device, output.key]}.out"
         line = {
@@ -60,13 +60,13 @@ class Recorder:
             _append(folder / INDEX, line)
 
     def keep_error(self, device: str, error: str, message: str, hint: str = "") -> None:
-        """Keep why a device could not be reached, or not to the end."""
+        """Record why a device could not be reached, or not to the end."""
         with self._folder_of(device) as folder:
             _append(folder / INDEX, {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
 
     @contextmanager
     def _folder_of(self, device: str) -> Iterator[Path]:
-        """Lend the folder of a device to write to, and say in a sentence what went wrong there."""
+        """Yield the folder of a device, and turn a failure to write there into a sentence for the user."""
         folder = self._folder / device
         try:
             if device not in self._made:
@@ -82,7 +82,7 @@ class Recorder:
 
 
 def _append(index: Path, line: Mapping[str, object]) -> None:
-    # What is no Unicode (a file name in an error) could not be read back.
+    # Text that is not valid Unicode (a file name in an error) could not be read back.
     text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
     with open(index, "ab", opener=for_us_alone) as file:
         file.write(text + b"\n")
@@ -93,14 +93,14 @@ def _scrubbed(text: str) -> str:
     return scrub(text.encode("utf-8", "replace")).decode()
 
 
-def recorded(reach: Reach, *recorders: Recorder) -> Reach:
-    """Return a reach that also keeps everything it hears."""
+def recording_connector(connect: Connector, *recorders: Recorder) -> Connector:
+    """Return a connector that also records everything that devices print."""
 
     @asynccontextmanager
-    async def reach_and_record(target: Target) -> AsyncIterator[Transport]:
+    async def connect_and_record(target: Target) -> AsyncIterator[Transport]:
         entered = False
         try:
-            async with reach(target) as transport:
+            async with connect(target) as transport:
                 entered = True
                 yield _RecordingTransport(target.name, transport, recorders)
         except DeviceError as error:
@@ -114,7 +114,7 @@ def recorded(reach: Reach, *recorders: Recorder) -> Reach:
                     recorder.keep_error(target.name, "Unreachable", "no answer")
             raise
 
-    return reach_and_record
+    return connect_and_record
 
 
 class _RecordingTransport:
@@ -124,7 +124,7 @@ class _RecordingTransport:
         self._recorders = recorders
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
-        """Start a program; what it says is its own affair and is not kept here."""
+        """Start a program; what it prints is not recorded."""
         return self._transport.open(command)
 
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:

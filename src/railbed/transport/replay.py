@@ -1,4 +1,4 @@
-"""A device that was recorded: a peer of ssh for demonstrations, tests and bug reports."""
+"""A device that was recorded: used like ssh, for demonstrations, tests and bug reports."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pydantic_core import from_json
 from railbed import errors
 from railbed.errors import DeviceError, OnlyRecorded, Unreachable, UsageError
 from railbed.model.output import MAX_OUTPUT_BYTES, Output
-from railbed.transport.base import Command, Program, Reach, Target, Transport
+from railbed.transport.base import Command, Connector, Program, Target, Transport
 from railbed.transport.record import INDEX
 
 
-def replay_from(folder: Path) -> Reach:
-    """Return a reach that answers from a recording."""
+def replay_connector(folder: Path) -> Connector:
+    """Return a connector that answers from a recording."""
     if not any(folder.glob(f"*/{INDEX}")):
-        raise UsageError(f"{folder} holds no recording", hint="make one with `railbed check --record DIR`")
+        raise UsageError(f"{folder} does not hold a recording", hint="make one with `railbed check --record DIR`")
 
-    def reach(target: Target) -> AbstractAsyncContextManager[Transport]:
-        return _reach(folder, target)
+    def connect(target: Target) -> AbstractAsyncContextManager[Transport]:
+        return _connect(folder, target)
 
-    return reach
+    return connect
 
 
-class _Kept(BaseModel, strict=True):
+class _RecordedOutput(BaseModel, strict=True):
     """A line of the index: an output."""
 
     key: str
@@ -43,7 +43,7 @@ class _Kept(BaseModel, strict=True):
     stdout: str
 
 
-class _Broken(BaseModel, strict=True):
+class _RecordedError(BaseModel, strict=True):
     """A line of the index: why there are no more outputs."""
 
     error: str
@@ -52,47 +52,49 @@ class _Broken(BaseModel, strict=True):
 
 
 @asynccontextmanager
-async def _reach(folder: Path, target: Target) -> AsyncIterator[Transport]:
+async def _connect(folder: Path, target: Target) -> AsyncIterator[Transport]:
     lines = _index(folder / target.name / INDEX)
-    kept = [line for line in lines if isinstance(line, _Kept)]
-    broken = next((line for line in lines if isinstance(line, _Broken)), None)
-    if broken and not kept:
-        raise _error(broken)
-    yield ReplayTransport(target.name, folder / target.name, kept, broken)
+    outputs = [line for line in lines if isinstance(line, _RecordedOutput)]
+    error = next((line for line in lines if isinstance(line, _RecordedError)), None)
+    if error and not outputs:
+        raise _error(error)
+    yield ReplayTransport(target.name, folder / target.name, outputs, error)
 
 
 class ReplayTransport:
     """Answers each command with what was recorded under its key, in the order it was recorded."""
 
-    def __init__(self, device: str, folder: Path, kept: Sequence[_Kept], broken: _Broken | None) -> None:
+    def __init__(
+        self, device: str, folder: Path, outputs: Sequence[_RecordedOutput], error: _RecordedError | None
+    ) -> None:
         self._device = device
         self._folder = folder
-        self._kept = kept
-        self._broken = broken
-        self._asked: Counter[str] = Counter()
+        self._outputs = outputs
+        self._error = error
+        self._replayed: Counter[str] = Counter()
 
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Yield the recorded outputs."""
         for command in commands:
-            recorded = [line for line in self._kept if line.key == command.key]
-            nth = self._asked[command.key]
-            self._asked[command.key] += 1
+            recorded = [line for line in self._outputs if line.key == command.key]
+            nth = self._replayed[command.key]
+            self._replayed[command.key] += 1
             if nth < len(recorded):
                 yield self._output(recorded[nth])
             elif command.endless:
-                await asyncio.Event().wait()  # what was ended before it said anything, waits to be ended
-            elif self._broken:
-                raise _error(self._broken)
+                await asyncio.Event().wait()  # it was ended before it printed anything, so wait to be ended again
+            elif self._error:
+                raise _error(self._error)
             else:
                 yield self._not_recorded(command)
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
-        """Refuse: a recording answers, it does nothing."""
+        """Refuse: a recording cannot run anything."""
         raise OnlyRecorded(
             f"{self._device} is a recording, which cannot run {command.partition(' ')[0]}", hint="leave out --replay"
         )
 
-    def _output(self, line: _Kept) -> Output:
+    def _output(self, line: _RecordedOutput) -> Output:
         return Output(
             device=self._device,
             key=line.key,
@@ -120,21 +122,21 @@ class ReplayTransport:
 
 
 def _stdout(folder: Path, name: str) -> bytes:
-    """Return a file of a device's folder; a recording may come from anyone, and must not lead out of it."""
+    """Read a file of a device's folder. A recording may come from anyone and must not lead outside that folder."""
     path = folder / name
     try:
         if "\0" in name or name != path.name or path.is_symlink():
-            raise UsageError(f"the recording {folder / INDEX} is damaged: {name!r} is no file of its folder")
+            raise UsageError(f"the recording {folder / INDEX} is damaged: {name!r} is not a file of its folder")
         with path.open("rb") as file:
-            return file.read(MAX_OUTPUT_BYTES + 1)  # more is too much for any parser, and told so
+            return file.read(MAX_OUTPUT_BYTES + 1)  # anything longer is refused before it is parsed
     except FileNotFoundError as error:
         raise UsageError(f"the recording {folder} is damaged: {name} is missing") from error
     except OSError as error:
         raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
 
 
-def _index(path: Path) -> list[_Kept | _Broken]:
-    """Return the lines of an index; a last line without its end was torn by a crash and is passed over."""
+def _index(path: Path) -> list[_RecordedOutput | _RecordedError]:
+    """Return the lines of an index, ignoring a last line that a crash left incomplete."""
     try:
         *lines, _ = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -151,11 +153,11 @@ def _json(path: Path, number: int, line: bytes) -> object:
     try:
         return from_json(line)
     except ValueError as error:
-        raise UsageError(f"the recording {path} cannot be read: line {number} is no JSON ({error})") from error
+        raise UsageError(f"the recording {path} cannot be read: line {number} is not JSON ({error})") from error
 
 
-def _line(path: Path, number: int, value: object) -> _Kept | _Broken:
-    kind = _Broken if isinstance(value, dict) and "error" in value else _Kept
+def _line(path: Path, number: int, value: object) -> _RecordedOutput | _RecordedError:
+    kind = _RecordedError if isinstance(value, dict) and "error" in value else _RecordedOutput
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -164,13 +166,13 @@ def _line(path: Path, number: int, value: object) -> _Kept | _Broken:
 
 def _mistake(value: object, error: ValidationError) -> str:
     if not isinstance(value, dict):
-        return "is no object"
+        return "is not an object"
     first = error.errors()[0]
     name = first["loc"][0]
-    return f"has no {name}" if first["type"] == "missing" else f"has a wrong {name}"
+    return f"has no {name}" if first["type"] == "missing" else f"has an invalid {name}"
 
 
-def _error(line: _Broken) -> DeviceError:
+def _error(line: _RecordedError) -> DeviceError:
     kind = getattr(errors, line.error, Unreachable)
     kind = kind if isinstance(kind, type) and issubclass(kind, DeviceError) else Unreachable
     return kind(line.message, hint=line.hint)

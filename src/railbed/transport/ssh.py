@@ -20,8 +20,9 @@ from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
-from railbed.transport.ssherrors import Attempt, explain
-from railbed.transport.sshlogin import Agent, ask_agent, expanded, key_files
+from railbed.transport.ssh_cli import SshCliTransport
+from railbed.transport.ssh_errors import Attempt, explain
+from railbed.transport.ssh_login import Agent, ask_agent, expanded, key_files
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -36,7 +37,7 @@ JUMP = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:@\s]+)(?::(?P<po
 Connect = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 
-class SshReach:
+class SshConnector:
     """Opens SSH connections; those through the same jump host share one connection to it."""
 
     def __init__(self) -> None:
@@ -51,8 +52,19 @@ class SshReach:
         await self._stack.aclose()
 
     @asynccontextmanager
-    async def __call__(self, target: Target) -> AsyncIterator[Transport]:
-        """Reach one machine."""
+    async def to_command_line(self, target: Target) -> AsyncIterator[Transport]:
+        """Connect to a switch, which has a command line of its own and no shell."""
+        tunnel = await self._jump(target.login) if target.login.jump else None
+        agent = await self._agent(target.host, target.login)
+        connection = await _connect(target.host, target.login, tunnel, agent)
+        try:
+            yield SshCliTransport(target.name, connection)
+        finally:
+            await _close(connection)
+
+    @asynccontextmanager
+    async def to_shell(self, target: Target) -> AsyncIterator[Transport]:
+        """Connect to a machine with a POSIX shell."""
         tunnel = await self._jump(target.login) if target.login.jump else None
         async with AsyncExitStack() as stack:
 

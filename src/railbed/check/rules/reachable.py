@@ -32,12 +32,13 @@ EXPECTED = "an answer"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
-    """Tell of each node whether it answered."""
-    for name in site.cluster.nodes:
-        yield _judge_node(name, site.devices.get(name))
+    """Judge whether each node answered, and each switch that was read."""
+    switches = [name for name in site.cluster.switches if name in site.devices]
+    for name in (*site.cluster.nodes, *switches):
+        yield _judge_device(name, site.devices.get(name))
 
 
-def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
+def _judge_device(name: str, facts: DeviceFacts | None) -> Judgement:
     if facts is None:
         return fail(subject=name, expected=EXPECTED, observed="was not asked")
     if facts.failure and facts.failure.excuse:

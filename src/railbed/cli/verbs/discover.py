@@ -31,14 +31,15 @@ from railbed.cli.options import (
 from railbed.cli.perform import perform
 from railbed.cli.site import built_in_local, recorded_cluster_file
 from railbed.cli.tally import Conclusion, Tally
-from railbed.discover.names import free_name, name_from
+from railbed.discover.names import free_name
+from railbed.discover.observation import Location, location_of
 from railbed.discover.run import discover
-from railbed.discover.sighting import Place, place_of
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
 from railbed.model.limits import DEVICE_SECONDS
+from railbed.model.names import name_from
 from railbed.model.record import Event, Record
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
@@ -184,14 +185,14 @@ def _bare_cluster(hosts: Sequence[str], existing: Cluster | None, login: Login) 
     common = existing.login if existing else login
     own = _beyond(login, common)
     nodes: dict[str, Node] = {}
-    given: dict[Place, str] = {}
+    given: dict[Location, str] = {}
     for text in hosts:
         bare = _bare_node(text)
         node = bare.model_copy(update={"login": bare.login.over(own)})
-        place = place_of(node.host, node.login.over(common))
-        if place in given:
-            raise UsageError(f"{text} is given twice, first as {given[place]}", hint="leave one of them out")
-        given[place] = text
+        location = location_of(node.host, node.login.over(common))
+        if location in given:
+            raise UsageError(f"{text} is given twice, first as {given[location]}", hint="leave one of them out")
+        given[location] = text
         nodes[free_name(text, nodes)] = node
     return Cluster(name="machines", nodes=nodes, login=common)
 

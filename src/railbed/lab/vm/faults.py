@@ -15,7 +15,7 @@ from railbed.lab.vm.qemu.hardware import MONITOR, card_name
 from railbed.model.cluster import Login
 from railbed.model.fix import mtu_command
 from railbed.transport.base import Command, Target
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 
 MARK_RATE = 20e6
 """Bit/s from which a rail marks, where nothing else was said: an emulated processor does not send much faster."""
@@ -116,7 +116,7 @@ async def run_on_nodes(lab: Lab, scripts: dict[str, str]) -> None:
         name: [Command(key="settle", script=f"set -e\n{script}", timeout=ANSWER_SECONDS / 2)]
         for name, script in scripts.items()
     }
-    async with live_reach() as reach, Fleet(targets, reach, timeout=ANSWER_SECONDS) as fleet:
+    async with live_connector() as connect, Fleet(targets, connect, timeout=ANSWER_SECONDS) as fleet:
         async for answer in fleet.run(commands):
             if answer.failure:
                 raise HostFault(f"{answer.device}: {answer.failure.reason}", hint=answer.failure.remedy)

@@ -27,7 +27,7 @@ from railbed.model.printable import printable
 from railbed.model.record import Event
 from railbed.store import RunSummary, is_own_folder, list_runs, remove_run, runs_folder
 from railbed.transport.base import Target, targets_of
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 
 ON_NODES = ("train", "bench")
 """Verbs that leave something on nodes."""
@@ -61,7 +61,7 @@ class Nodes:
 
     def add(self, cluster: Cluster) -> list[str]:
         """Add the nodes of a cluster and return their names here."""
-        return [self._add(cluster, target) for target in targets_of(cluster)]
+        return [self._add(cluster, target) for target in targets_of(cluster) if target.kind == "node"]
 
     def _add(self, cluster: Cluster, target: Target) -> str:
         workdir, python = cluster.training.workdir, cluster.nodes[target.name].python
@@ -131,7 +131,10 @@ def _refuse_unknown(wish: Wish, runs: Sequence[LocalRun], listings: dict[str, Li
 
 def _with_fleet(nodes: Nodes, wish: Wish, work: Callable[[Fleet], Awaitable[T]]) -> T:
     async def working() -> T:
-        async with live_reach() as reach, Fleet(list(nodes.targets.values()), reach, timeout=wish.timeout) as fleet:
+        async with (
+            live_connector() as connect,
+            Fleet(list(nodes.targets.values()), connect, timeout=wish.timeout) as fleet,
+        ):
             return await work(fleet)
 
     return run_until_ended(working())

@@ -17,7 +17,7 @@ from railbed.launch.fabric import NodeFabric, fabric_of, read_facts
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.transport.base import targets_of
-from railbed.transport.reach import live_reach
+from railbed.transport.connect import live_connector
 
 
 def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
@@ -31,7 +31,7 @@ def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
 
 
 async def _read(cluster: Cluster, timeout: float) -> tuple[dict[str, NodeFabric], bool]:
-    async with live_reach() as reach, Fleet(targets_of(cluster), reach, timeout=timeout) as fleet:
+    async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=timeout) as fleet:
         facts = await read_facts(cluster, fleet)
     return fabric_of(cluster, facts), all(one.failure is None for one in facts.values())
 

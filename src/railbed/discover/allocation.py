@@ -1,4 +1,4 @@
-"""Which port gets an address that several claim: in the cluster file an address stands once."""
+"""Which port gets an address that several candidate: in the cluster file an address stands once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
 
 from railbed.discover.machine import Machine
-from railbed.discover.sighting import SeenPort, is_host_of
+from railbed.discover.observation import ObservedPort, is_host_of
 from railbed.model.cluster import Cluster, Port, Rail
 
 End = tuple[str, str]
@@ -26,7 +26,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Candidate:
     """A port that would stand in the file."""
 
     node: str
@@ -41,7 +41,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Allocation:
     """How claims ended."""
 
     ports: dict[End, Port] = field(default_factory=dict)
@@ -50,31 +50,33 @@ class Settled:
     """Those that do not, as they would have stood, with the ports that have their address."""
 
 
-def settle(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Settled:
+def allocate(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Allocation:
     """Give each address to one port: by rank, then to the machine that comes first."""
-    settled = Settled()
+    allocation = Allocation()
     owners: dict[IPv4Address | IPv6Address, End] = {}
-    for claim in sorted(_claims(machines, rails, existing), key=lambda claim: claim.rank):
-        free = [port for port in claim.forms if claim.rank is Rank.STANDS or port.address not in owners]
+    for candidate in sorted(_candidates(machines, rails, existing), key=lambda candidate: candidate.rank):
+        free = [port for port in candidate.forms if candidate.rank is Rank.STANDS or port.address not in owners]
         if free:
-            settled.ports[claim.end] = free[0]
-            owners[free[0].address] = claim.end
+            allocation.ports[candidate.end] = free[0]
+            owners[free[0].address] = candidate.end
         else:
-            settled.lost[claim.end] = (claim.forms[0], owners[claim.forms[0].address])
-    return settled
+            allocation.lost[candidate.end] = (candidate.forms[0], owners[candidate.forms[0].address])
+    return allocation
 
 
-def _claims(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Iterator[Claim]:
+def _candidates(
+    machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None
+) -> Iterator[Candidate]:
     read = {machine.name for machine in machines}
     for name, port in existing.ports() if existing else ():
         if name not in read:
-            yield Claim(node=name, forms=(port,), rank=Rank.STANDS)
+            yield Candidate(node=name, forms=(port,), rank=Rank.STANDS)
     for machine in machines:
-        yield from (Claim(node=machine.name, forms=(port,), rank=Rank.STANDS) for port in machine.kept)
+        yield from (Candidate(node=machine.name, forms=(port,), rank=Rank.STANDS) for port in machine.kept)
         yield from _seen(machine, rails)
 
 
-def _seen(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Claim]:
+def _seen(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
     filed = {port.netdev: port for port in machine.filed.ports} if machine.filed else {}
     used = {(port.rdma, port.rdma_port) for port in machine.kept}
     for seen in machine.ports:
@@ -84,15 +86,15 @@ def _seen(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Claim]:
         rdma, number = (seen.rdma, seen.rdma_port) if (seen.rdma, seen.rdma_port) not in used else (None, 1)
         port = Port(netdev=seen.netdev, rdma=rdma, rdma_port=number, rail=rail, address=seen.interface.ip)
         if seen.rail is None:
-            yield Claim(node=machine.name, forms=(port,), rank=Rank.NEW)
+            yield Candidate(node=machine.name, forms=(port,), rank=Rank.NEW)
         elif port.address == filed[port.netdev].address:
-            yield Claim(node=machine.name, forms=(port,), rank=Rank.STANDS)
+            yield Candidate(node=machine.name, forms=(port,), rank=Rank.STANDS)
         else:
             old = port.model_copy(update={"address": filed[port.netdev].address})
-            yield Claim(node=machine.name, forms=(port, old), rank=Rank.MOVED)
+            yield Candidate(node=machine.name, forms=(port, old), rank=Rank.MOVED)
 
 
-def rail_of(port: SeenPort, rails: Mapping[str, Rail]) -> str | None:
+def rail_of(port: ObservedPort, rails: Mapping[str, Rail]) -> str | None:
     """Return the rail of a port: the file's, or the one of its subnet, or one that has room for its address."""
     if port.rail:
         return port.rail

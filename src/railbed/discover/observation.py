@@ -1,4 +1,4 @@
-"""What discover needs to know of one machine, picked from its facts."""
+"""What discover uses of one machine's facts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from railbed.model.cabling import Neighbour
 from railbed.model.cluster import Gpu, Login, Port, Text
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
@@ -32,17 +33,17 @@ PORTS, RDMA, GPUS = "ports", "RDMA devices", "GPUs"
 """The parts of a machine that can be unknown."""
 
 F = TypeVar("F")
-Place = tuple[str, int, str | None]
-"""Where a machine is: two nodes at one place are one machine."""
+Location = tuple[str, int, str | None]
+"""Host, port and jump host: two nodes with the same location are one machine."""
 
 
-def place_of(host: str, login: Login) -> Place:
-    """Return the place of a host with its whole login."""
+def location_of(host: str, login: Login) -> Location:
+    """Return the location of a host with its complete login."""
     return host.lower(), login.port or SSH_PORT, login.jump
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenPort:
+class ObservedPort:
     """A network interface with an address, and its RDMA device where it has one."""
 
     netdev: str
@@ -54,63 +55,52 @@ class SeenPort:
     carries_ssh: bool = False
     """Whether we reach the machine over it."""
     rail: str | None = None
-    """Its rail, where the file says so."""
+    """Its rail, where the file names one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenNeighbour:
-    """What LLDP says is at the other end of a cable."""
-
-    netdev: str
-    system: str
-    description: str
-    port: str
-    """Its port, by name where it tells one."""
-    addresses: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """One machine as it was seen."""
+class Observation:
+    """One machine as it was read."""
 
     host: str
     login: Login
     hostname: str
-    ports: tuple[SeenPort, ...]
+    ports: tuple[ObservedPort, ...]
     bare_rdma: tuple[str, ...]
     """RDMA devices whose interface has no IPv4 address, or that have no interface."""
     gpus: tuple[Gpu, ...]
-    neighbours: tuple[SeenNeighbour, ...] = ()
+    neighbours: Mapping[str, tuple[Neighbour, ...]] = field(default_factory=dict)
+    """LLDP neighbours by interface."""
     common_login: Login = field(default_factory=Login)
-    """The login of all machines, for what `login` does not say."""
+    """The login of all machines, for what `login` does not set."""
     addresses: Mapping[str, tuple[IPv4Interface | IPv6Interface, ...]] = field(default_factory=dict)
-    """All addresses of every interface that there is."""
+    """All addresses of every interface of the machine."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Why a part (`PORTS`, `RDMA`, `GPUS`) is not known: it may be there all the same."""
+    """Why a part (`PORTS`, `RDMA`, `GPUS`) is unknown; it may exist all the same."""
     left_out: tuple[str, ...] = ()
-    """What the machine said that has no place in a cluster file."""
+    """What the machine reported that cannot be written in a cluster file."""
 
     @property
-    def place(self) -> Place:
-        """Return where the machine is."""
-        return place_of(self.host, self.login.over(self.common_login))
+    def location(self) -> Location:
+        """Host, port and jump host of the machine."""
+        return location_of(self.host, self.login.over(self.common_login))
 
 
 def is_host_of(address: IPv4Address, network: IPv4Network | IPv6Network) -> bool:
-    """Say whether a network has an address, and a machine can have it."""
+    """Whether an address belongs to a network and a machine can have it."""
     ends = (network.network_address, network.broadcast_address)
     return address in network and (network.num_addresses <= 2 or address not in ends)
 
 
-def sighting_of(host: str, login: Login, facts: DeviceFacts, *, common_login: Login | None = None) -> Sighting:
-    """Pick from a machine's facts; what is unknown there is left out and said to be, never invented."""
+def observe(host: str, login: Login, facts: DeviceFacts, *, common_login: Login | None = None) -> Observation:
+    """Extract an observation from facts. What is unknown is left out and listed as unknown, never invented."""
     unknown = dict(_unknown(facts))
     devices = _rdma_devices(facts)
     left_out: list[str] = []
     ssh = frozenset(_ssh_netdevs(host, facts))
     ports = tuple(replace(port, carries_ssh=port.netdev in ssh) for port in _ports(facts, devices, left_out))
     name = _facts(facts, hostname.PROBE)
-    return Sighting(
+    return Observation(
         host=host,
         login=login,
         common_login=common_login or Login(),
@@ -118,7 +108,7 @@ def sighting_of(host: str, login: Login, facts: DeviceFacts, *, common_login: Lo
         ports=ports,
         bare_rdma=() if PORTS in unknown else tuple(_bare_rdma(facts, devices)),
         gpus=tuple(_gpus(facts, left_out)),
-        neighbours=tuple(_neighbours(facts, left_out)),
+        neighbours=_neighbours(facts, left_out),
         addresses=_addresses(facts),
         unknown=unknown,
         left_out=tuple(left_out),
@@ -133,21 +123,21 @@ def _unknown(facts: DeviceFacts) -> Iterator[tuple[str, str]]:
     rdma, tree = facts.read(rdma_link.PROBE), facts.read(infiniband.PROBE)
     if isinstance(rdma, Unknown) and isinstance(tree, Unknown):
         yield RDMA, rdma.reason
-    found = facts.read(gpu.PROBE)
-    if isinstance(found, Unknown):
-        yield GPUS, found.reason
-    elif not found.facts.gpus and (found.facts.on_bus or (found.facts.on_bus is None and found.facts.problem)):
-        yield GPUS, found.facts.problem or "the PCI bus has some that nvidia-smi does not show"
+    gpus = facts.read(gpu.PROBE)
+    if isinstance(gpus, Unknown):
+        yield GPUS, gpus.reason
+    elif not gpus.facts.gpus and (gpus.facts.on_bus or (gpus.facts.on_bus is None and gpus.facts.problem)):
+        yield GPUS, gpus.facts.problem or "the PCI bus has GPUs that nvidia-smi does not show"
 
 
 def _addresses(facts: DeviceFacts) -> dict[str, tuple[IPv4Interface | IPv6Interface, ...]]:
-    found, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
-    netdevs = {**dict.fromkeys(links.links if links else (), ()), **(found.interfaces if found else {})}
-    return {netdev: tuple(one.interface for one in addresses) for netdev, addresses in netdevs.items()}
+    configured, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
+    netdevs = {**dict.fromkeys(links.links if links else (), ()), **(configured.interfaces if configured else {})}
+    return {netdev: tuple(address.interface for address in addresses) for netdev, addresses in netdevs.items()}
 
 
 def _ssh_netdevs(host: str, facts: DeviceFacts) -> Iterator[str]:
-    """Yield the interfaces that SSH comes in on: as the machine says, else by the address that we connect to."""
+    """Yield the interfaces that carry SSH: as the machine reports, otherwise by the address that we connect to."""
     session = _facts(facts, ssh_session.PROBE)
     if session and session.netdev:
         yield session.netdev
@@ -172,12 +162,12 @@ def _rdma_devices(facts: DeviceFacts) -> dict[str, tuple[str, int]]:
     if links:
         return {link.netdev or f"/{link.device}": (link.device, link.port) for link in links.links.values()}
     tree = _facts(facts, infiniband.PROBE)
-    found: dict[str, tuple[str, int]] = {}
+    devices: dict[str, tuple[str, int]] = {}
     for device in tree.devices.values() if tree else ():
         for number, port in device.ports.items():
             netdevs = {gid.netdev for gid in port.gids if gid.netdev} or {f"/{device.name}"}
-            found |= {netdev: (device.name, int(number)) for netdev in netdevs}
-    return found
+            devices |= {netdev: (device.name, int(number)) for netdev in netdevs}
+    return devices
 
 
 def _bare_rdma(facts: DeviceFacts, devices: dict[str, tuple[str, int]]) -> list[str]:
@@ -198,20 +188,20 @@ def _candidates(facts: DeviceFacts) -> Iterator[tuple[str, IPv4Interface, ip_lin
             yield netdev, address, link
 
 
-def _ports(facts: DeviceFacts, devices: dict[str, tuple[str, int]], left_out: list[str]) -> Iterator[SeenPort]:
+def _ports(facts: DeviceFacts, devices: dict[str, tuple[str, int]], left_out: list[str]) -> Iterator[ObservedPort]:
     settings = _facts(facts, ethtool.PROBE)
     used: set[tuple[str, int]] = set()
     for netdev, address, link in _candidates(facts):
-        found = devices.get(netdev)
-        # A VLAN shares the RDMA port of the interface below it; in the file the port stands once.
-        device, number = found if found and found not in used else (None, 1)
-        used |= {found} if found else set()
+        rdma = devices.get(netdev)
+        # A VLAN shares the RDMA port of the interface below it; in the file the RDMA port appears once.
+        device, number = rdma if rdma and rdma not in used else (None, 1)
+        used |= {rdma} if rdma else set()
         speed = settings.interfaces.get(netdev) if settings else None
         mbps = speed.speed_mbps if speed else None
         if not _fits_the_file(netdev, device, number, address):
             left_out.append(f"{_shown(netdev, device)} with {address}")
             continue
-        yield SeenPort(
+        yield ObservedPort(
             netdev=netdev,
             interface=address,
             mtu=link.mtu,
@@ -230,7 +220,7 @@ def _fits_the_file(netdev: str, device: str | None, number: int, address: IPv4In
 
 
 def _shown(*names: str | None) -> str:
-    """Return names as a message can show them, whatever is in them."""
+    """Return names in a printable form."""
     return "/".join(ascii(name)[1:-1] for name in names if name is not None)
 
 
@@ -243,30 +233,29 @@ def _is_container_side(link: ip_link.Link) -> bool:
 
 
 def _gpus(facts: DeviceFacts, left_out: list[str]) -> Iterator[Gpu]:
-    found = _facts(facts, gpu.PROBE)
-    for one in found.gpus if found else ():
-        memory = round(one.memory_bytes / 2**30) if one.memory_bytes else None
+    gpus = _facts(facts, gpu.PROBE)
+    for device in gpus.gpus if gpus else ():
+        memory = round(device.memory_bytes / 2**30) if device.memory_bytes else None
         try:
-            yield Gpu(name=one.name, memory_gb=memory or None)
+            yield Gpu(name=device.name, memory_gb=memory or None)
         except ValidationError:
-            left_out.append(f"GPU {_shown(one.name)}")
+            left_out.append(f"GPU {_shown(device.name)}")
 
 
-def _neighbours(facts: DeviceFacts, left_out: list[str]) -> Iterator[SeenNeighbour]:
-    found = _facts(facts, lldp.PROBE)
-    for netdev, neighbours in found.interfaces.items() if found else ():
-        for one in neighbours:
-            port = one.port_description if one.port_type == "mac" and one.port_description else one.port
-            if not _is_text(port):
-                left_out.append(f"LLDP neighbour of {_shown(netdev)} with port '{_shown(port)}'")
-                continue
-            yield SeenNeighbour(
-                netdev=netdev,
-                system=one.system or "",
-                description=one.system_description or "",
-                port=port,
-                addresses=one.addresses,
-            )
+def _neighbours(facts: DeviceFacts, left_out: list[str]) -> dict[str, tuple[Neighbour, ...]]:
+    """Return the neighbours whose port can be named in a cluster file."""
+    neighbours: dict[str, tuple[Neighbour, ...]] = {}
+    lldp_facts = _facts(facts, lldp.PROBE)
+    for netdev, announced in lldp_facts.interfaces.items() if lldp_facts else ():
+        usable = tuple(neighbour for neighbour in announced if _is_text(neighbour.port_name))
+        if usable:
+            neighbours[netdev] = usable
+        left_out += [
+            f"LLDP neighbour of {_shown(netdev)} with port '{_shown(neighbour.port_name)}'"
+            for neighbour in announced
+            if neighbour not in usable
+        ]
+    return neighbours
 
 
 def _is_text(value: str) -> bool:

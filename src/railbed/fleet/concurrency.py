@@ -1,7 +1,7 @@
 """How many devices are worked on at once: few at first, more while logins are quick, fewer when they get slow.
 
-Each login costs processor time here and on the device, and devices may share more than one knows: a machine (a lab, a
-hypervisor), or a home folder with locks in its start-up files. How long logins take tells.
+Each login costs processor time here and on the device, and devices may share resources that we cannot see: a machine (a
+lab, a hypervisor), or a home folder with locks in its start-up files. The duration of logins shows it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import asynccontextmanager
 FIRST = max(4, 2 * (os.cpu_count() or 1))
 LEAST = 2
 QUICK_SECONDS = 0.25
-"""A login that takes no longer is quick, however quick others were."""
+"""A login that takes no longer counts as quick, however quick others were."""
 SLOWER = 4.0
-"""A login that takes so many times the quickest one met a crowd."""
+"""A login that takes so many times as long as the quickest indicates contention."""
 WAITING_SECONDS = 3.0
-"""A device that did not let us in by then costs nobody anything; others need not wait for it."""
+"""A device that has not let us in by then uses no resources, so others need not wait for it."""
 WORKING_SECONDS = 10.0
-"""Nor for one that has worked as long."""
+"""Nor do they wait for one that has worked this long."""
 
 
-class Gate:
-    """Lets in as many at once as are served well."""
+class AdaptiveLimit:
+    """Limits how many devices are worked on at once, by how long their logins take."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -39,34 +39,34 @@ class Gate:
 
     @property
     def limit(self) -> int:
-        """How many are let in at once, as of now."""
+        """The current limit."""
         return self._limit
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[Place]:
-        """Wait for a place, and hold it until the work is done or takes too long to keep others waiting."""
+    async def slot(self) -> AsyncIterator[Slot]:
+        """Wait for a slot, and hold it until the work is done or takes too long to keep others waiting."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._admit()
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it was our turn just now
-                self.leave()
+            if not turn.cancelled():  # the slot was handed to us just before the cancellation
+                self.release()
             raise
-        place = Place(self)
+        slot = Slot(self)
         try:
-            yield place
+            yield slot
         finally:
-            place.leave()
+            slot.release()
 
-    def leave(self) -> None:
-        """Give a place to the next."""
+    def release(self) -> None:
+        """Hand a slot to the next that waits."""
         self._inside -= 1
         self._admit()
 
-    def grow(self, seconds: float, started: float) -> None:
-        """Let in more after a login that was quick, beside the quickest; after any other, fewer."""
+    def adjust(self, seconds: float, started: float) -> None:
+        """Raise the limit after a login that was quick compared with the quickest; lower it after any other."""
         self._quickest = min(self._quickest, seconds)
         if seconds > max(QUICK_SECONDS, SLOWER * self._quickest):
             self.shrink(started)
@@ -75,7 +75,7 @@ class Gate:
         self._admit()
 
     def shrink(self, started: float) -> None:
-        """Let in half as many; but not again for a login that was begun before."""
+        """Halve the limit; but not again for a login that began before it was halved."""
         if started >= self._slowed:
             self._limit = max(LEAST, self._limit // 2)
             self._slowed = time.monotonic()
@@ -88,31 +88,31 @@ class Gate:
                 self._inside += 1
 
 
-class Place:
+class Slot:
     """Room for one device."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self._limit = limit
         self._started = time.monotonic()
         self._held = True
         self._logged_in = False
-        self._timer = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._wait_no_more)
+        self._timer = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._stop_waiting)
 
     def logged_in(self) -> None:
-        """Note that the device let us in, and how long that took."""
+        """Note that the login succeeded, and how long it took."""
         if not self._logged_in:
             self._logged_in = True
             self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self.leave)
-            self._gate.grow(time.monotonic() - self._started, self._started)
+            self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self.release)
+            self._limit.adjust(time.monotonic() - self._started, self._started)
 
-    def leave(self) -> None:
-        """Make room."""
+    def release(self) -> None:
+        """Give the slot back."""
         self._timer.cancel()
         if self._held:
             self._held = False
-            self._gate.leave()
+            self._limit.release()
 
-    def _wait_no_more(self) -> None:
-        self._gate.shrink(self._started)
-        self.leave()
+    def _stop_waiting(self) -> None:
+        self._limit.shrink(self._started)
+        self.release()

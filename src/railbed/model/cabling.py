@@ -1,0 +1,104 @@
+"""What a port is cabled to: as the cluster file says, and as the neighbour at the other end names itself over LLDP.
+
+Switches, LLDP and people write the same switch port in several ways, and a neighbour may give its name with a domain,
+or only a management address. Everything that matches one with the other is here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from railbed.model.cluster import Cluster, Port, Switch, SwitchPort
+from railbed.model.names import name_from
+
+PREFIX = re.compile(r"^(ethernet|eth|et|hundredgige|twentyfivegige|fortygige)(?=\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cable:
+    """A cable of the cluster file, between a port of a node and a port of a switch."""
+
+    node: str
+    port: Port
+    switch: str
+    switch_port: SwitchPort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """The device at the other end of a cable, as it names itself over LLDP."""
+
+    system: str | None = None
+    """Name of the switch or machine."""
+    system_description: str | None = None
+    chassis: str | None = None
+    """Id of the chassis, mostly a MAC address."""
+    port: str
+    """Id of its port: a name such as `Ethernet1/1`, or a MAC address."""
+    port_type: str | None = None
+    """What the id is: `ifname`, `local`, `mac`, …"""
+    port_description: str | None = None
+    """Of a machine with lldpd, the name of the interface."""
+    addresses: tuple[str, ...] = ()
+    """Its management addresses."""
+
+    @property
+    def port_name(self) -> str:
+        """Its port by name, where it gives one beside a MAC address."""
+        return self.port_description if self.port_type == "mac" and self.port_description else self.port
+
+    @property
+    def label(self) -> str:
+        """Its name without the domain."""
+        return (self.system or "").partition(".")[0]
+
+    def is_device(self, name: str, host: str | None) -> bool:
+        """Whether it is the device with this name and host in the cluster file."""
+        names = {self.system or "", self.label, name_from(self.label), *self.addresses}
+        return bool({text.lower() for text in names if text} & {name.lower(), (host or name).lower()})
+
+    def is_port(self, name: str) -> bool:
+        """Whether its port is the switch port with this name."""
+        return port_key(name) in (port_key(self.port), port_key(self.port_description or ""))
+
+
+def port_key(port: str) -> str:
+    """Return the same text for every spelling of a switch port: `Ethernet1/1`, `Eth1/1` and `eth1/1` are one."""
+    return PREFIX.sub("eth", port.strip().lower())
+
+
+def cables(cluster: Cluster) -> Iterator[Cable]:
+    """Yield the cables between nodes and switches, in the order of the switches' ports."""
+    ports = {(node, port.netdev): port for node, port in cluster.ports()}
+    for name, switch in cluster.switches.items():
+        for switch_port in switch.ports:
+            port = ports.get((switch_port.node, switch_port.netdev))
+            if port is not None:
+                yield Cable(node=switch_port.node, port=port, switch=name, switch_port=switch_port)
+
+
+def cable_of(cluster: Cluster, node: str, port: Port) -> Cable | None:
+    """Return the cable between a node's port and a switch; None where the cluster file names none."""
+    return next((cable for cable in cables(cluster) if (cable.node, cable.port) == (node, port)), None)
+
+
+def partner_of(cluster: Cluster, node: str, port: Port) -> tuple[str, Port] | None:
+    """Return the node and port at the other end of a cable between two nodes; None on any other rail."""
+    if not cluster.rails[port.rail].point_to_point:
+        return None
+    return next(cluster.peers(node, port), None)
+
+
+def far_end(cluster: Cluster, node: str, port: Port) -> str:
+    """Describe what a port is cabled to: `switch port`, or `node/interface`; empty where the file does not say."""
+    if cable := cable_of(cluster, node, port):
+        return f"{cable.switch} {cable.switch_port.name}"
+    partner = partner_of(cluster, node, port)
+    return f"{partner[0]}/{partner[1].netdev}" if partner else ""
+
+
+def switch_of(switches: Mapping[str, Switch], neighbour: Neighbour) -> str | None:
+    """Return the name of the switch that a neighbour is."""
+    return next((name for name, switch in switches.items() if neighbour.is_device(name, switch.host)), None)

@@ -1,0 +1,52 @@
+"""Connects to real devices, each in the way its target names."""
+
+from __future__ import annotations
+
+import ctypes.util
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from railbed.errors import Unreachable
+from railbed.transport.base import Connector, Target, Transport
+from railbed.transport.local import connect_local
+
+if TYPE_CHECKING:
+    from railbed.transport.ssh import SshConnector
+
+
+@asynccontextmanager
+async def live_connector() -> AsyncIterator[Connector]:
+    """Yield a connector to real devices; connections to jump hosts end with it."""
+    async with _ssh() as ssh:
+
+        def connect(target: Target) -> AbstractAsyncContextManager[Transport]:
+            match target.access:
+                case "local":
+                    return connect_local(target)
+                case "ssh":
+                    return ssh.to_shell(target)
+                case "ssh-cli":
+                    return ssh.to_command_line(target)
+                case "none":
+                    raise Unreachable(
+                        "the cluster file gives no host for it",
+                        hint=f"add `host:` to {target.name} in the cluster file",
+                    )
+
+        yield connect
+
+
+def _ssh() -> SshConnector:
+    """Load asyncssh only here: it is slow to import, and neither replay nor local needs it.
+
+    asyncssh looks for two optional C libraries (liboqs, nettle) by running the compiler and the linker, a third of its
+    import time. What they add, sntrup761 and UMAC, no server requires.
+    """
+    find_library = ctypes.util.find_library
+    ctypes.util.find_library = lambda name: None  # noqa: ARG005  (the name is part of the call)
+    try:
+        from railbed.transport.ssh import SshConnector
+    finally:
+        ctypes.util.find_library = find_library
+    return SshConnector()

@@ -1,0 +1,243 @@
+"""Switches are devices: a probe that runs on them and rules about them need nothing but their own code."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railbed import clusterfile
+from railbed.check.judge import judge_site, probes_needed
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.rules import reachable
+from railbed.check.run import check
+from railbed.check.site import CableView, Site, SwitchPortView, SwitchView
+from railbed.errors import ClusterFileError, ParseError, Unreachable
+from railbed.fleet import Fleet, survey
+from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
+from railbed.model.output import Output
+from railbed.model.probe import Probe
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Event, Finding
+from railbed.transport.base import Command, Connector, Program, Target, Transport, targets_of
+from railbed.transport.connect import live_connector
+from railbed.transport.record import Recorder, recording_connector
+from railbed.transport.replay import replay_connector
+
+DOC = "T.\n\nWhat\n----\nw\n\nWhy\n---\ny\n\nFix\n---\nf\n\nSource\n------\ns\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortMtus:
+    mtus: dict[str, int]
+
+
+def parse_mtus(text: str) -> PortMtus:
+    try:
+        return PortMtus(mtus={name: int(mtu) for name, mtu in (line.split() for line in text.splitlines())})
+    except ValueError as error:
+        raise ParseError("not a table of MTUs", line=text[:80]) from error
+
+
+SWITCH_MTU: Probe[PortMtus] = Probe(
+    name="switch_mtu",
+    title="MTU of switch ports",
+    command="show mtu | json\nshow mtu",
+    parse=parse_mtus,
+    facts=PortMtus,
+    runs_on="switch",
+)
+NODE_MTU: Probe[PortMtus] = replace(SWITCH_MTU, name="node_mtu", command="cat mtu", runs_on="node")
+
+
+def judge_switch(switch: SwitchView) -> Iterator[Judgement]:
+    mtus = switch.read(SWITCH_MTU).mtus
+    yield ok(expected="MTUs", observed=f"{len(mtus)} ports")
+
+
+def judge_switch_port(port: SwitchPortView) -> Iterator[Judgement]:
+    mtu, expected = port.read(SWITCH_MTU).mtus[port.port.name], port.policy.switch_mtu
+    yield (ok if mtu == expected else fail)(expected=f"MTU {expected}", observed=f"MTU {mtu}")
+
+
+def judge_cable(cable: CableView) -> Iterator[Judgement]:
+    own = cable.port.read(NODE_MTU).mtus[cable.port.port.netdev]
+    other = cable.switch_port.read(SWITCH_MTU).mtus[cable.switch_port.port.name]
+    yield (ok if own <= other else fail)(expected=f"at least {own}", observed=str(other))
+
+
+OF_SWITCH: Check[Any] = Check(
+    name="of_switch", title="t", scope="switch", needs=(SWITCH_MTU,), judge=judge_switch, doc=DOC
+)
+OF_PORT: Check[Any] = Check(
+    name="of_port", title="t", scope="switch port", needs=(SWITCH_MTU,), judge=judge_switch_port, doc=DOC
+)
+OF_CABLE: Check[Any] = Check(
+    name="of_cable", title="t", scope="cable", needs=(NODE_MTU, SWITCH_MTU), judge=judge_cable, doc=DOC
+)
+CHECKS = (OF_SWITCH, OF_PORT, OF_CABLE)
+
+PRINTED = {
+    ("a", "node_mtu"): "eth1 9000\n",
+    ("b", "node_mtu"): "eth1 9000\n",
+    ("s1", "switch_mtu"): "Ethernet1/1 9216\nEthernet1/2 1500\n",
+}
+
+
+def cluster(host: str | None = "10.0.0.9") -> Cluster:
+    ports = {
+        name: Port(netdev="eth1", rail="r", address=ip_address(f"10.1.0.{number}"))
+        for number, name in enumerate("ab", 1)
+    }
+    cables = tuple(
+        SwitchPort(name=f"Ethernet1/{number}", node=name, netdev="eth1") for number, name in enumerate("ab", 1)
+    )
+    return Cluster(
+        name="x",
+        rails={"r": Rail(subnet=ip_network("10.1.0.0/24"))},
+        nodes={name: Node(host=f"10.0.0.{name}", ports=(port,)) for name, port in ports.items()},
+        switches={"s1": Switch(host=host, ports=cables)},
+    )
+
+
+class Devices:
+    """A connector to devices that print what a table says; it notes who was connected to and what was run."""
+
+    def __init__(self, printed: dict[tuple[str, str], str], dead: str = "") -> None:
+        self.printed = printed
+        self.dead = dead
+        self.targets: list[Target] = []
+        self.ran: list[tuple[str, str]] = []
+
+    @asynccontextmanager
+    async def connect(self, target: Target) -> AsyncIterator[Transport]:
+        self.targets.append(target)
+        if target.name == self.dead:
+            raise Unreachable("no answer", hint="look at it")
+        yield _Printing(self, target.name)
+
+
+class _Printing:
+    def __init__(self, devices: Devices, name: str) -> None:
+        self._devices = devices
+        self._name = name
+
+    async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+        for command in commands:
+            self._devices.ran.append((self._name, command.key))
+            text = self._devices.printed[self._name, command.key].encode()
+            yield Output(
+                device=self._name, key=command.key, command=command.script, stdout=text, exit=0, sent=1.0, received=1.0
+            )
+
+    def open(self, command: str) -> AbstractAsyncContextManager[Program]:
+        raise NotImplementedError(command)
+
+
+async def read(connect: Connector, wanted: Cluster, *probes: Probe[Any]) -> dict[str, DeviceFacts]:
+    async with Fleet(targets_of(wanted), connect) as fleet:
+        return {facts.device: facts async for facts in survey(fleet, wanted, probes)}
+
+
+def shown(findings: list[Finding]) -> list[tuple[str, str, str]]:
+    return [(finding.check, finding.subject, finding.verdict) for finding in findings]
+
+
+JUDGED = [
+    ("of_switch", "s1", "ok"),
+    ("of_port", "s1/Ethernet1/1", "ok"),
+    ("of_port", "s1/Ethernet1/2", "fail"),
+    ("of_cable", "a/eth1", "ok"),
+    ("of_cable", "b/eth1", "fail"),
+]
+
+
+async def test_a_probe_is_read_on_the_devices_it_runs_on_and_rules_judge_them() -> None:
+    devices = Devices(PRINTED)
+    facts = await read(devices.connect, cluster(), NODE_MTU, SWITCH_MTU)
+    assert sorted(devices.ran) == sorted(PRINTED)
+    assert shown(list(judge_site(CHECKS, Site(cluster(), facts)))) == JUDGED
+
+
+async def test_a_switch_is_recorded_and_replayed_like_a_node(tmp_path: Path) -> None:
+    connect = recording_connector(Devices(PRINTED).connect, Recorder(tmp_path))
+    await read(connect, cluster(), NODE_MTU, SWITCH_MTU)
+    facts = await read(replay_connector(tmp_path), cluster(host=None), NODE_MTU, SWITCH_MTU)
+    assert shown(list(judge_site(CHECKS, Site(cluster(), facts)))) == JUDGED
+
+
+async def test_nothing_connects_to_a_switch_that_no_probe_reads() -> None:
+    devices = Devices(PRINTED)
+    facts = await read(devices.connect, cluster(), NODE_MTU)
+    assert sorted(target.name for target in devices.targets) == ["a", "b"]
+    site = Site(cluster(), facts)
+    assert [finding.subject for finding in judge_site([reachable.CHECK], site)] == ["a", "b"]
+    assert list(judge_site(CHECKS, site)) == []
+
+
+async def records_of(connect: Connector, wanted: Cluster, *checks: Check[Any]) -> tuple[list[str], list[Finding]]:
+    async with Fleet(targets_of(wanted), connect) as fleet:
+        records = [record async for record in check(wanted, fleet, checks)]
+    messages = [record.message for record in records if isinstance(record, Event) and record.name == "reading"]
+    return messages, [record for record in records if isinstance(record, Finding)]
+
+
+async def test_a_switch_that_does_not_answer_is_one_finding() -> None:
+    messages, findings = await records_of(Devices(PRINTED, dead="s1").connect, cluster(), *CHECKS)
+    assert messages == ["reading 2 nodes and 1 switch"]
+    assert [(finding.check, finding.subject, finding.observed) for finding in findings] == [
+        ("reachable", "s1", "no answer")
+    ]
+
+
+async def test_a_switch_without_a_host_is_one_finding() -> None:
+    async with live_connector() as live:
+
+        def connect(target: Target) -> AbstractAsyncContextManager[Transport]:
+            return live(target) if target.kind == "switch" else Devices(PRINTED).connect(target)
+
+        _, findings = await records_of(connect, cluster(host=None), *CHECKS)
+    (finding,) = findings
+    assert (finding.check, finding.subject, finding.verdict) == ("reachable", "s1", "fail")
+    assert finding.observed == "the cluster file gives no host for it"
+    assert finding.remedy
+
+
+async def test_unknown_facts_of_a_switch_are_findings_about_its_ports() -> None:
+    _, findings = await records_of(Devices({**PRINTED, ("s1", "switch_mtu"): "garbage"}).connect, cluster(), *CHECKS)
+    assert shown(findings) == [(check, subject, "unknown") for check, subject, _ in JUDGED]
+
+
+def test_rules_about_switches_read_nothing_where_there_are_none() -> None:
+    without = cluster().model_copy(update={"switches": {}})
+    assert list(probes_needed(CHECKS, without)) == []
+    assert {probe.name for probe in probes_needed(CHECKS, cluster())} == {"switch_mtu", "node_mtu"}
+
+
+@pytest.mark.parametrize(
+    ("target", "access"),
+    [
+        (Target(name="n", host="local"), "local"),
+        (Target(name="n", host="10.0.0.1"), "ssh"),
+        (Target(name="s", host="10.0.0.9", kind="switch"), "ssh-cli"),
+        (Target(name="s", host="", kind="switch"), "none"),
+    ],
+)
+def test_a_target_names_how_it_is_reached(target: Target, access: str) -> None:
+    assert target.access == access
+
+
+def test_the_login_of_a_switch_is_that_of_the_cluster_where_it_names_none() -> None:
+    text = "name: x\nlogin: {user: me}\nnodes: {a: {host: h}}\nswitches: {s1: {host: s, login: {port: 830}}}\n"
+    (_, switch) = targets_of(clusterfile.loads(text, name="f"))
+    assert (switch.kind, switch.login.user, switch.login.port) == ("switch", "me", 830)
+
+
+def test_a_switch_cannot_have_the_name_of_a_node() -> None:
+    with pytest.raises(ClusterFileError, match=r"switches\.a: a is the name of a node already"):
+        clusterfile.loads("name: x\nnodes: {a: {host: h}}\nswitches: {a: {host: s}}\n", name="f")
