@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,54 @@ def test_a_planted_import_is_caught(part: str, planted: str) -> None:
 )
 def test_a_downward_import_is_not(part: str, fine: str) -> None:
     assert violations(part, fine) == []
+
+
+def imports_at_load(node: ast.AST) -> Iterator[str]:
+    """Yield what loading a module imports, with `from a import b` as `a.b`; an import inside a function runs later."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            yield from (f"{child.module}.{alias.name}" for alias in child.names)
+        yield from imports_at_load(child)
+
+
+def cycle(sources: Mapping[str, str]) -> list[str]:
+    """Return modules that import each other in a circle, from their sources by name; empty where there are none."""
+    graph: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        names = {name if name in sources else name.rpartition(".")[0] for name in imports_at_load(ast.parse(source))}
+        graph[module] = names & sources.keys()
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        return circle
+    return []
+
+
+def module_name(path: Path) -> str:
+    return ".".join(["railbed", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert cycle({module_name(path): path.read_text() for path in FILES}) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_cycle"),
+    [
+        ("from p.b import x", "from p.a import y", True),
+        ("from p import b", "import p.a", True),
+        ("from p import b", "if True:\n    from p import a", True),
+        ("from p import b", "def late():\n    from p import a", False),
+        ("from p import b", "", False),
+    ],
+)
+def test_a_planted_cycle_is_caught(first: str, second: str, is_cycle: bool) -> None:
+    assert bool(cycle({"p": "", "p.a": first, "p.b": second})) is is_cycle
 
 
 def test_files_and_functions_stay_small() -> None:
