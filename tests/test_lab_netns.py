@@ -230,13 +230,13 @@ def test_a_slow_rail_is_slow(healed: RunningLab) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["cut", "node9"], "'node9' is no node or rail"),
-        (["slow", "node9", "1G"], "'node9' is no node or rail"),
-        (["slow", "rail0", "fast"], "'fast' is no rate"),
+        (["cut", "node9"], "'node9' is not a node or rail"),
+        (["slow", "node9", "1G"], "'node9' is not a node or rail"),
+        (["slow", "rail0", "fast"], "'fast' is not a rate"),
         (["lose", "rail0", "101"], "at most 100 percent"),
-        (["lose", "rail0", "many"], "is no percentage"),
+        (["lose", "rail0", "many"], "is not a percentage"),
         (["mtu", "node1", "9"], "an MTU is 68 to 65535"),
-        (["freeze", "rail0"], "'rail0' is no node"),
+        (["freeze", "rail0"], "'rail0' is not a node"),
     ],
 )
 def test_wrong_faults_are_refused_in_a_sentence(lab: RunningLab, arguments: list[str], sentence: str) -> None:

@@ -33,7 +33,7 @@ def no_file_in_use() -> Iterator[None]:
         ("`railbed train --resume RUN`", "`railbed train --resume RUN`"),
         ("`railbed train --list`", "`railbed train --list`"),
         ("`railbed runs` lists them", "`railbed runs` lists them"),
-        ("`railbed lab up` makes one", "`railbed lab up` makes one"),
+        ("`railbed lab up` creates one", "`railbed lab up` creates one"),
         ("`railbed checkers`", "`railbed checkers`"),
         ("a word like railbed check stays", "a word like railbed check stays"),
     ],

@@ -38,7 +38,7 @@ def test_rates_as_people_write_them(text: str, rate: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "10", "-1G", "0M", "1e9", "401G", "10GB", "١G"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no rate"):
+    with pytest.raises(UsageError, match="is not a rate"):
         parse_rate(text)
 
 
@@ -69,7 +69,7 @@ def test_a_lab_is_kept_whole_and_its_name_is_its_own() -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 33, "a b", "-x", "ä"])
 def test_names_that_cannot_be(name: str) -> None:
-    with pytest.raises(UsageError, match="is no name"):
+    with pytest.raises(UsageError, match="is not a valid lab name"):
         folder.load_lab(name)
 
 

@@ -20,7 +20,7 @@ from railbed.lab.host import HostFault
 from railbed.lab.model import Lab, Spec
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.steps import Steps, usual_seconds
-from railbed.lab.vm.qemu import machine, state, trouble
+from railbed.lab.vm.qemu import failure, machine, state
 from railbed.lab.vm.qemu.hardware import SERIAL_LOG
 from railbed.lab.vm.rootfs import stage
 from tests.unit.test_progress import Clock
@@ -91,7 +91,7 @@ def started(lab: Lab, processes: list[subprocess.Popen[bytes]], script: str) -> 
     with log:
         process = subprocess.Popen(["sh", "-c", script], cwd=lab.folder / "node1", stderr=log)
     processes.append(process)
-    return machine.Started(lab, lab.nodes[0], process, seen=0)
+    return machine.Started(lab, lab.nodes[0], process, log_offset=0)
 
 
 def fault_of(guest: machine.Started) -> HostFault:
@@ -140,7 +140,7 @@ def test_a_guest_that_is_stuck_is_told_with_its_last_words(
     error = fault_of(started(lab, processes, "exec sleep 600"))
     assert error.message == (
         "node1 is not ready, and it showed no sign of progress for 0.3 s; "
-        "the last on its console: [ 2] mounting / / [ 3] waiting for the disk"
+        "last lines on its console: [ 2] mounting / / [ 3] waiting for the disk"
     )
 
 
@@ -150,7 +150,7 @@ def test_a_guest_that_is_stuck_is_told_with_its_last_words(
         ("echo 'qemu: could not set up host forwarding' >&2; exit 1", "ended with exit code 1: qemu: could not", "tcg"),
         ("kill -9 $$", "node1: QEMU was ended by SIGKILL", "too much memory"),
         ("kill -BUS $$", "node1: QEMU was ended by SIGBUS", "is full"),
-        (f"echo 'Kernel panic - not syncing: VFS: no root' >{SERIAL_LOG}; sleep 600", "gave up: Kernel panic", "tcg"),
+        (f"echo 'Kernel panic - not syncing: VFS: no root' >{SERIAL_LOG}; sleep 600", "panicked: Kernel panic", "tcg"),
     ],
     ids=["said why", "out of memory", "no room for memory", "panic"],
 )
@@ -167,12 +167,12 @@ def test_a_full_disk_is_called_so(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
     error = fault_of(started(lab, processes, "exit 1"))
-    assert "there is no space left in" in error.message
+    assert "ran out of disk space in" in error.message
 
 
 def test_a_guest_without_memory_is_called_so(tmp_path: Path) -> None:
     said = "[ 9] Out of memory: Killed process 77 (systemd)\n[ 10] more\n"
-    error = trouble.trouble(trouble.Remains(name="node1", console=said, folder=tmp_path), "it was late")
+    error = failure.boot_failure(failure.Evidence(name="node1", console=said, folder=tmp_path), "it was late")
     assert error.message == "node1 is short of memory: Out of memory: Killed process 77 (systemd)"
 
 
@@ -186,7 +186,7 @@ def test_an_image_that_panics_is_not_waited_for(tmp_path: Path) -> None:
         finally:
             boots.cancel()
 
-    with pytest.raises(HostFault, match="the image: its kernel gave up: Kernel panic - not syncing: no init"):
+    with pytest.raises(HostFault, match="the image: its kernel panicked: Kernel panic - not syncing: no init"):
         asyncio.run(wait())
 
 

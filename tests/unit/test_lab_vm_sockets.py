@@ -151,8 +151,8 @@ async def test_answers_are_found_between_events(tmp_path: Path) -> None:
     ("said", "seconds", "words"),
     [
         ([{"error": {"class": "x", "desc": "no such card"}}], 20, "QEMU refused set_link: no such card"),
-        ([b"nonsense\n"], 20, "no JSON"),
-        ([b"[1]\n"], 20, "QEMU said"),
+        ([b"nonsense\n"], 20, "invalid JSON"),
+        ([b"[1]\n"], 20, "QEMU sent"),
         ([], 0.2, "did not answer set_link within 0.2 s"),
     ],
 )
@@ -190,6 +190,6 @@ async def test_a_socket_may_come_late_and_its_path_may_be_long(tmp_path: Path, m
 
 
 async def test_nobody_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(HostFault, match="cannot be talked to"):
+    with pytest.raises(HostFault, match="cannot be reached"):
         async with qmp.connected(tmp_path / "qmp.sock", seconds=0.1):
             pass

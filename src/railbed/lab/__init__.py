@@ -1,11 +1,15 @@
 """A cluster on one machine, with real SSH: network namespaces (`netns`), or virtual machines with RoCEv2 (`vm`).
 
-model       what a lab is: its nodes, rails, addresses, and the faults in force
-folder      where a lab's files lie, and who may touch them at a time
-kind        what a kind of lab must be able to do; `netns/` and `vm/` are the two
-up, down    bring a lab up, and leave nothing of it behind
-fault       faults and their undo
-status      what there is, and how it is
+model       a lab as data: its nodes, rails, addresses, and the declared faults
+folder      the files of labs, and their locks
+kind        the interface of a kind of lab; `netns/` and `vm/` implement it
+up, down    create a lab, and remove it completely
+fault       declares faults and heals them
+status      lists labs, their nodes and faults
 host        root, programs and running commands on this machine
-keys        SSH keys made for a lab
+keys        SSH keys of a lab
+patience    waits as long as there is progress
+steps       long steps, with their usual duration
+removal     removes files, but never what is mounted below them
+units       rates, delays and percentages
 """

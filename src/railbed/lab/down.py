@@ -1,4 +1,4 @@
-"""Takes labs down, also those that something cut short."""
+"""Takes labs down, including those whose start was interrupted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railbed.model.record import Event, Record
 
 
 async def down(name: str | None) -> AsyncGenerator[Record, None]:
-    """Take down one lab; without a name, the only one there is."""
+    """Take down one lab; without a name, the only lab."""
     cleared = set()
     async for event in clear_broken():
         if event.name == "notice":
@@ -24,21 +24,19 @@ async def down(name: str | None) -> AsyncGenerator[Record, None]:
     yield progress("ending the nodes", subject=lab.spec.name)
     with folder.locked(lab) as now:
         await take_down(now)
-    yield Event(name="lab_down", subject=lab.spec.name, message="down, nothing is left of it")
+    yield Event(name="lab_down", subject=lab.spec.name, message="down, and removed completely")
 
 
 async def clear_broken() -> AsyncGenerator[Event, None]:
-    """Take down labs whose `up` died: they are neither up nor worked on."""
+    """Take down labs whose `up` died: they are neither up nor locked."""
     for name in folder.remove_empty():
-        yield Event(name="notice", subject=name, message=f"cleared what was left of the lab {name!r}")
+        yield Event(name="notice", subject=name, message=f"removed the remains of lab {name!r}")
     for lab in folder.load_labs():
         if lab.state == "starting" and not folder.is_busy(lab):
-            yield progress("clearing what was left of it", subject=lab.spec.name)
+            yield progress("removing its remains", subject=lab.spec.name)
             with folder.locked(lab) as now:
                 await take_down(now)
-            yield Event(
-                name="notice", subject=lab.spec.name, message=f"cleared what was left of the lab {lab.spec.name!r}"
-            )
+            yield Event(name="notice", subject=lab.spec.name, message=f"removed the remains of lab {lab.spec.name!r}")
 
 
 async def take_down(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""Faults: what goes wrong in a real fabric, done on purpose and undone at will."""
+"""Faults: what goes wrong in a real fabric, declared on purpose and healed on request."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ SLOWEST = 1e5
 
 
 async def inflict(name: str | None, fault: Fault) -> AsyncGenerator[Record, None]:
-    """Put a fault into force; one of the same kind on the same target is replaced."""
+    """Declare a fault and apply it; it replaces one of the same kind on the same target."""
     with folder.locked(folder.chosen_lab(name)) as lab:
         _check(lab, fault)
-        others = tuple(one for one in lab.faults if (one.fault, one.target) != (fault.fault, fault.target))
+        others = tuple(other for other in lab.faults if (other.fault, other.target) != (fault.fault, fault.target))
         await _settle(lab, replace(lab, faults=(*others, fault)), {fault.target})
     yield Event(name="lab_fault", subject=fault.target, message=describe(fault), data={"fault": fault.fault})
 
 
 async def heal(name: str | None, target: str | None) -> AsyncGenerator[Record, None]:
-    """Undo the faults on a node or rail; without one, all."""
+    """Heal the faults on a node or rail, or all."""
     with folder.locked(folder.chosen_lab(name)) as lab:
         if target is not None:
             _check_target(lab, target, nodes=True, rails=True)
         healed = [fault for fault in lab.faults if target in (None, fault.target)]
-        kept = tuple(fault for fault in lab.faults if fault not in healed)
-        await _settle(lab, replace(lab, faults=kept), {fault.target for fault in healed})
+        remaining = tuple(fault for fault in lab.faults if fault not in healed)
+        await _settle(lab, replace(lab, faults=remaining), {fault.target for fault in healed})
     for fault in healed:
         yield Event(name="lab_healed", subject=fault.target, message=f"{describe(fault)}: undone")
     if not healed:
-        yield Event(name="notice", subject=target or "", message="there was no fault to heal")
+        yield Event(name="notice", subject=target or "", message="there are no faults to heal")
 
 
 def describe(fault: Fault) -> str:
-    """Return a fault in the words of the command line, without its target."""
+    """Return a fault as it is written on the command line, without its target."""
     match fault:
         case Fault("slow" | "mark", _, float(rate)):
             return f"{fault.fault} {rate / 1e9:g}G" if rate >= 1e9 else f"{fault.fault} {rate / 1e6:g}M"
@@ -54,7 +54,7 @@ def describe(fault: Fault) -> str:
 
 
 async def _settle(before: Lab, after: Lab, targets: set[str]) -> None:
-    """Make it so and keep it; what cannot be made so is put back, and what is cut short is healed by `heal`."""
+    """Apply the new faults and save them; on failure restore the old ones. After an interruption `heal` repairs it."""
     kind = KINDS[after.spec.kind]
     folder.save(replace(before, faults=tuple({*before.faults, *after.faults})))
     try:
@@ -68,7 +68,7 @@ async def _settle(before: Lab, after: Lab, targets: set[str]) -> None:
 
 def _check(lab: Lab, fault: Fault) -> None:
     if lab.state != "up":
-        raise UsageError(f"the lab {lab.spec.name!r} is not up yet")
+        raise UsageError(f"lab {lab.spec.name!r} is not up yet")
     _check_target(lab, fault.target, nodes=fault.fault in ON_NODES, rails=fault.fault in ON_RAILS)
     value = fault.value or 0
     if fault.fault == "mtu" and int(value) not in MTU_RANGE:
@@ -86,4 +86,6 @@ def _check_target(lab: Lab, target: str, *, nodes: bool, rails: bool) -> None:
     known = [*([node.name for node in lab.nodes] if nodes else []), *(lab.rails if rails else [])]
     if target not in known:
         what = " or ".join(word for word, wanted in (("node", nodes), ("rail", rails)) if wanted)
-        raise UsageError(f"{target!r} is no {what} of the lab {lab.spec.name!r}", hint=f"there is {', '.join(known)}")
+        raise UsageError(
+            f"{target!r} is not a {what} of lab {lab.spec.name!r}", hint=f"choose one of: {', '.join(known)}"
+        )

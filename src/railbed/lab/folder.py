@@ -1,7 +1,7 @@
 """Labs on disk: one folder each in the user's cache, locked while something changes it.
 
-`labs/NAME/lab.json` is written before anything else of a lab is made, and goes last: whatever is cut short in between
-is found there by the next `up` or `down`.
+`labs/NAME/lab.json` is written before anything else of a lab and removed last, so the next `up` or `down` finds what an
+interruption left behind.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class LabBusy(UsageError):
 
 def cache_folder() -> Path:
     """Return `$RAILBED_CACHE`, by default a folder of ours in the user's cache."""
-    given = os.environ.get("RAILBED_CACHE")
-    if given:
-        return Path(given).expanduser().absolute()
+    override = os.environ.get("RAILBED_CACHE")
+    if override:
+        return Path(override).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "railbed"
 
 
@@ -48,9 +48,9 @@ def labs_folder() -> Path:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be a folder's and a hostname's."""
+    """Refuse a name that is not fit for a folder and a hostname."""
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name for a lab", hint="letters, digits, - and _, at most 32")
+        raise UsageError(f"{name!r} is not a valid lab name", hint="letters, digits, - and _, at most 32")
 
 
 def load_labs() -> list[Lab]:
@@ -68,13 +68,14 @@ def load_lab(name: str) -> Lab:
     if lab is None:
         names = ", ".join(lab.spec.name for lab in load_labs())
         raise UsageError(
-            f"there is no lab {name!r}", hint=f"there is: {names}" if names else "`railbed lab up` makes one"
+            f"there is no lab called {name!r}",
+            hint=f"existing labs: {names}" if names else "`railbed lab up` creates one",
         )
     return lab
 
 
 def remove_empty() -> Iterator[str]:
-    """Remove folders of labs that were never written down and that nobody works on; yields their names."""
+    """Remove folders without a lab.json that nobody has locked, and yield their names."""
     with suppress(OSError):
         for path in sorted(labs_folder().iterdir()):
             if not (path / ABOUT).exists():
@@ -85,28 +86,28 @@ def remove_empty() -> Iterator[str]:
 
 
 def name_option(name: str) -> str:
-    """Return the option that names a lab in a command; empty where the command finds it without."""
+    """Return the option that names a lab in a command; empty where it is not needed."""
     alone = name == DEFAULT_NAME and all(lab.spec.name == name for lab in load_labs())
     return "" if alone else f" --name {name}"
 
 
 def chosen_lab(name: str | None) -> Lab:
-    """Return the lab of that name; without one, the only lab there is."""
+    """Return the lab of that name; without one, the only lab."""
     if name is not None:
         return load_lab(name)
     labs = load_labs()
     if not labs:
-        raise UsageError("there is no lab", hint="`railbed lab up` makes one")
+        raise UsageError("there is no lab", hint="`railbed lab up` creates one")
     if len(labs) > 1:
         raise UsageError(
-            "there are several labs", hint=f"say which: --name {' or '.join(lab.spec.name for lab in labs)}"
+            "there are several labs", hint=f"choose one: --name {' or '.join(lab.spec.name for lab in labs)}"
         )
     return labs[0]
 
 
 @contextmanager
 def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
-    """Make a new lab's folder and lend it locked; its number is one that no other lab and nothing in `taken` has."""
+    """Create a lab's folder and hold its lock; its number is neither another lab's nor in `taken`."""
     check_name(spec.name)
     folder = labs_folder() / spec.name
     with ExitStack() as held:
@@ -114,11 +115,11 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
             labs_folder().mkdir(parents=True, exist_ok=True)
             with _flock(labs_folder()):
                 if _load(folder):
-                    hint = f"`railbed lab down --name {spec.name}` ends it; --name gives a new one another name"
-                    raise UsageError(f"there is a lab {spec.name!r} already", hint=hint)
+                    hint = f"`railbed lab down --name {spec.name}` ends it; --name chooses another name"
+                    raise UsageError(f"lab {spec.name!r} exists already", hint=hint)
                 number = _free_number(taken)
                 folder.mkdir(mode=0o700, exist_ok=True)
-                # Locked before it can be seen: a lab that is neither up nor locked is cleared by others.
+                # Locked before anyone can see it: others remove a lab that is neither up nor locked.
                 held.enter_context(_flock(folder))
                 lab = Lab(spec=spec, number=number, id=secrets.token_hex(2), folder=folder)
                 save(lab)
@@ -138,7 +139,7 @@ def _free_number(taken: set[int]) -> int:
 
 
 def save(lab: Lab) -> None:
-    """Write what is known of a lab, whole or not at all."""
+    """Write the state of a lab atomically."""
     about = {
         "spec": asdict(lab.spec),
         "number": lab.number,
@@ -152,7 +153,7 @@ def save(lab: Lab) -> None:
 
 
 def remove(lab: Lab) -> None:
-    """Remove the files of a lab, with all that its nodes wrote into theirs; its own record goes last."""
+    """Remove the files of a lab and of its nodes; lab.json goes last."""
     for path in lab.folder.iterdir():
         if path.name != ABOUT:
             remove_tree(path)
@@ -166,19 +167,19 @@ def remove(lab: Lab) -> None:
 
 @contextmanager
 def machine_locked() -> Iterator[None]:
-    """Let nobody else on this machine choose a number, whoever they are and wherever their labs lie."""
+    """Hold a lock of the whole machine, so that labs of all users choose different numbers."""
     with _flock(Path("/run")):
         yield
 
 
 @contextmanager
 def locked(lab: Lab) -> Iterator[Lab]:
-    """Let nobody else change a lab; yields it as it is now."""
+    """Hold the lock of a lab, and yield its current state."""
     try:
         with _flock(lab.folder):
             yield _load(lab.folder) or lab
     except FileNotFoundError as error:
-        raise UsageError(f"there is no lab {lab.spec.name!r}") from error
+        raise UsageError(f"there is no lab called {lab.spec.name!r}") from error
 
 
 def is_busy(lab: Lab) -> bool:
@@ -194,7 +195,7 @@ def is_busy(lab: Lab) -> bool:
 
 @contextmanager
 def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-    """Hold a folder's lock; the kernel lets it go with the process, however that ends."""
+    """Hold a folder's lock; the kernel releases it with the process, however that ends."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     deadline = time.monotonic() + seconds
     try:
@@ -204,7 +205,9 @@ def _flock(folder: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise LabBusy(f"another railbed works on {folder.name}", hint="wait until it is done") from None
+                    raise LabBusy(
+                        f"another railbed is working on {folder.name}", hint="wait until it is done"
+                    ) from None
                 time.sleep(0.02)
         yield
     finally:

@@ -32,7 +32,7 @@ def need_root(what: str) -> None:
 
 
 def need_programs(packages: Mapping[str, str]) -> None:
-    """Refuse a machine that lacks programs, naming the one command that installs them."""
+    """Refuse a machine that lacks programs, and name the command that installs them."""
     missing = [program for program in packages if not program_path(program)]
     if missing:
         install = " ".join(sorted({packages[program] for program in missing}))
@@ -43,12 +43,12 @@ def need_programs(packages: Mapping[str, str]) -> None:
 
 
 def program_path(program: str) -> str | None:
-    """Return where a program is, also one that only root has on its PATH."""
+    """Return the path of a program, including those only on root's PATH."""
     return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SBIN}")
 
 
 def available_megabytes() -> int:
-    """Return how much memory programs can still have."""
+    """Return how much memory is available."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) // 1024
@@ -64,7 +64,7 @@ async def run(
     cwd: Path | None = None,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> str:
-    """Run a program to its end and return what it printed; a failure is told with its own words."""
+    """Run a program and return its output; a failure raises HostFault with the first line of its error output."""
     program = program_path(command[0])
     if not program:
         raise ToolMissing(f"{command[0]} is not installed")
@@ -90,28 +90,28 @@ async def run(
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if check and process.returncode != 0:
-        said = (err or out).decode(errors="replace").strip().splitlines()
-        raise HostFault(f"`{' '.join(command[:4])}` failed: {said[0] if said else f'exit {process.returncode}'}")
+        lines = (err or out).decode(errors="replace").strip().splitlines()
+        raise HostFault(f"`{' '.join(command[:4])}` failed: {lines[0] if lines else f'exit {process.returncode}'}")
     return out.decode(errors="replace")
 
 
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """Do several things at once; the first that fails ends the others, and is the error."""
+    """Run coroutines concurrently; the first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
+            tasks = [group.create_task(coroutine) for coroutine in work]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
     return [task.result() for task in tasks]
 
 
 def _end_with_railbed() -> None:
-    """Let the kernel kill this process when railbed dies: what goes on alone would undo the next clearing up."""
+    """Let the kernel kill this process when railbed dies: a survivor would interfere with the next clean-up."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except (OSError, IndexError):

@@ -16,7 +16,7 @@ async def make_keys(lab: Lab) -> None:
 
 
 def write_known_hosts(lab: Lab, doors: Mapping[LabNode, tuple[str, int]]) -> None:
-    """Write under which address and port each node shows its host key."""
+    """Write the host key of each node with the address and port it listens on."""
     lines = []
     for node, (host, port) in doors.items():
         kind, key, *_ = lab.host_key(node).with_suffix(".host_key.pub").read_text(encoding="ascii").split()

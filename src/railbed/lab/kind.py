@@ -17,7 +17,7 @@ class Kind(Protocol):
     """A way to have machines without machines."""
 
     def admit(self, spec: Spec) -> None:
-        """Refuse, in one sentence, what this machine cannot do."""
+        """Refuse what this machine cannot do."""
         ...
 
     async def taken_numbers(self) -> set[int]:
@@ -45,7 +45,7 @@ class Kind(Protocol):
         ...
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
-        """Make what is so of these nodes and rails what the faults in force say."""
+        """Apply the declared faults to these nodes and rails."""
         ...
 
     async def states(self, lab: Lab) -> Mapping[str, str]:

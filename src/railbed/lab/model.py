@@ -16,7 +16,7 @@ HOST_MTU = 9000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What was asked for."""
+    """The requested lab."""
 
     name: str
     kind: KindName
@@ -65,7 +65,7 @@ class LabNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """A lab as it is kept on disk."""
+    """A lab as stored on disk."""
 
     spec: Spec
     number: int
@@ -110,8 +110,8 @@ class Lab:
         return next((node for node in self.nodes if node.name == name), None)
 
     def of(self, fault: FaultName, target: str) -> Fault | None:
-        """Return a fault on a target, where it is in force."""
-        return next((one for one in self.faults if one.fault == fault and one.target == target), None)
+        """Return the declared fault of that kind on a target."""
+        return next((each for each in self.faults if each.fault == fault and each.target == target), None)
 
     def ports(self) -> Iterator[tuple[LabNode, int]]:
         """Yield every node with the number of every rail."""

@@ -1,4 +1,4 @@
-"""Waiting for what may be slow: as long as it shows signs of progress, and not for ever."""
+"""Waits for slow work as long as it shows progress, up to a limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Patience:
         self._last = signs()
 
     def at_end(self) -> str:
-        """Return why there is no point in waiting longer; nothing while there is one."""
+        """Return why to stop waiting; empty while waiting makes sense."""
         now, signs = self._clock(), self._signs()
         if signs != self._last:
             self._last, self._moved = signs, now
@@ -35,14 +35,14 @@ class Patience:
 
 
 def no_signs() -> Hashable:
-    """Return nothing that ever changes: for what has no way to show that it is at work."""
+    """Return a constant, for work that cannot show progress."""
     return None
 
 
 class ProcessSigns:
     """A process at work: its output grows, it reads or writes, or it wants a processor most of the time.
 
-    The time that it waits for a processor counts, too: on a busy machine that is nearly all of it.
+    The time that it waits for a processor counts too: on a busy machine that is most of it.
     """
 
     def __init__(self, pid: int, output: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,7 +51,7 @@ class ProcessSigns:
         self._worked = 0
 
     def __call__(self) -> Hashable:
-        """Return how much it has printed, read and written, and how often it was seen at work."""
+        """Return how much it has printed, read and written, and how often it was busy."""
         now = self._clock()
         if now - self._looked >= LOOK_SECONDS:
             wanted = _wanted_seconds(self._pid)

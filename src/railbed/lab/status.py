@@ -1,4 +1,4 @@
-"""Tells what labs there are, and how they are."""
+"""Lists labs with the state of their nodes and their faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that take long: announced with how long they usually take on this machine, which is remembered in the cache."""
+"""Long steps, announced with their usual duration on this machine, which the cache remembers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from railbed.store import write_atomically
 
 
 class Steps:
-    """One step after another, about one subject."""
+    """Consecutive steps with the same subject."""
 
     def __init__(self, subject: str) -> None:
         self._subject = subject
@@ -30,7 +30,7 @@ class Steps:
         return progress(message, subject=self._subject, usual=self._usual, waiting=waiting)
 
     def go_on(self, detail: str) -> Event:
-        """Say what the step does right now."""
+        """Report what the step is doing."""
         return progress(self._message, subject=self._subject, detail=detail, usual=self._usual)
 
     def end(self, message: str) -> Event:
@@ -53,7 +53,7 @@ def usual_seconds(name: str, otherwise: float) -> float:
 
 
 def _remember(name: str, seconds: float) -> None:
-    """Keep how long a step took; where that cannot be written, it is not missed."""
+    """Keep how long a step took; a failure to write it does not matter."""
     with suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_file(), json.dumps({**_durations(), name: round(seconds, 1)}, indent=1).encode())

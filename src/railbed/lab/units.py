@@ -19,7 +19,7 @@ def parse_rate(text: str) -> int:
     match = RATE.fullmatch(text.strip())
     rate = float(match["number"]) * PER_SECOND[match["unit"].lower()] if match else 0
     if not 0 < rate <= FASTEST:
-        raise UsageError(f"{text!r} is no rate", hint="write it as 500M, 1G, 10G or 40G (bit/s), at most 400G")
+        raise UsageError(f"{text!r} is not a rate", hint="write it as 500M, 1G, 10G or 40G (bit/s), at most 400G")
     return round(rate)
 
 
@@ -28,7 +28,7 @@ def parse_delay(text: str) -> float:
     match = DELAY.fullmatch(text.strip())
     delay = float(match["number"]) * SECONDS[match["unit"]] if match else 0
     if not 0 < delay <= 1:
-        raise UsageError(f"{text!r} is no delay", hint="write it as 50us or 2ms, at most 1s")
+        raise UsageError(f"{text!r} is not a delay", hint="write it as 50us or 2ms, at most 1s")
     return delay
 
 
@@ -36,5 +36,5 @@ def parse_percent(text: str) -> float:
     """Read `5`, `0.1%`."""
     match = PERCENT.fullmatch(text.strip())
     if not match:
-        raise UsageError(f"{text!r} is no percentage", hint="write it as 0.1 or 5")
+        raise UsageError(f"{text!r} is not a percentage", hint="write it as 0.1 or 5")
     return float(match["number"])

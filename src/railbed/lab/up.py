@@ -1,4 +1,4 @@
-"""Brings a lab up: all of it, answering, or nothing."""
+"""Brings a lab up: every node answers, or nothing remains."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from railbed.transport.connect import live_connector
 QUIET_SECONDS, ANSWER_SECONDS = 180.0, 3600.0
 """How long to wait for nodes after the last sign of progress, and at most."""
 ASK_SECONDS, LONGEST_ASK_SECONDS = 20.0, 160.0
-"""A login may take so long at first; one that was too slow gets twice the time."""
+"""Time-out of a login at first; it doubles after a login that was too slow."""
 PAUSE_SECONDS = 0.05
 
 
 async def up(spec: Spec) -> AsyncGenerator[Record, None]:
-    """Make a lab, and end with the event `lab_up` when every node lets us in."""
+    """Create a lab, and end with the event `lab_up` once every node accepts logins."""
     if spec.nodes < 1 or spec.rails < 1:
         raise UsageError("a lab has at least one node and one rail")
     kind = KINDS[spec.kind]
@@ -50,13 +50,13 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
             async for event in answers:
                 yield event
         yield Event(name="lab_up", subject=spec.name, data={"cluster": str(lab.cluster_file), "nodes": spec.nodes})
-        # Last of all: whoever is interrupted before has no lab.
+        # Last of all: an interruption before this leaves no lab.
         folder.save(replace(lab, state="up"))
 
 
 @asynccontextmanager
 async def _new_lab(spec: Spec) -> AsyncIterator[Lab]:
-    """Lend a new lab that nobody else touches; it is taken down again where what is done with it fails."""
+    """Create a lab and hold its lock; take it down again if the block fails."""
     kind = KINDS[spec.kind]
     async with AsyncExitStack() as held:
         with folder.machine_locked():
@@ -70,7 +70,7 @@ async def _take_down_on_failure(
     lab: Lab, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
 ) -> None:
     if error is not None:
-        # Not cut short by a second Ctrl-C; what is left then is cleared by the next up or down.
+        # A second Ctrl-C does not interrupt this; whatever remains is removed by the next up or down.
         await asyncio.shield(take_down(lab))
 
 
@@ -86,14 +86,14 @@ def describe(lab: Lab) -> Cluster:
 
 
 async def _until_all_answer(cluster: Cluster, signs: Signs) -> AsyncGenerator[Event, None]:
-    """Yield an event for each node that lets us in, and end with the last."""
+    """Yield an event for each node that accepts our login."""
     missing = dict.fromkeys(cluster.nodes, "no answer")
     patience = Patience(lambda: (len(missing), signs()), quiet=QUIET_SECONDS, most=ANSWER_SECONDS)
     ask_seconds = ASK_SECONDS
     yield progress("waiting for the nodes to answer", subject=cluster.name, waiting=list(missing))
     async with live_connector() as connect:
         while missing:
-            asked = time.monotonic()
+            start = time.monotonic()
             async with Fleet(targets_of(cluster), connect, timeout=ask_seconds) as fleet:
                 async for answer in fleet.run(dict.fromkeys(missing, ())):
                     if answer.failure is None:
@@ -103,7 +103,7 @@ async def _until_all_answer(cluster: Cluster, signs: Signs) -> AsyncGenerator[Ev
                         missing[answer.device] = answer.failure.reason
             if missing and (why := patience.at_end()):
                 name, reason = next(iter(missing.items()))
-                raise HostFault(f"{name} lets nobody in, and {why}: {reason}")
-            if time.monotonic() - asked >= ask_seconds:
+                raise HostFault(f"{name} accepts no login, and {why}: {reason}")
+            if time.monotonic() - start >= ask_seconds:
                 ask_seconds = min(2 * ask_seconds, LONGEST_ASK_SECONDS)
             await asyncio.sleep(PAUSE_SECONDS if missing else 0)

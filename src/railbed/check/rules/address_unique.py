@@ -7,12 +7,12 @@ Every rail address of the cluster file is found on one node only, whatever inter
 Why
 ---
 An address that exists twice makes connections end at either node by chance: RDMA connections break when the ARP entry
-changes its mind, and training hangs in the middle of an epoch while every single check looks fine.
+changes, and training hangs in the middle of an epoch while every single check looks fine.
 
 Fix
 ---
 Give one of the nodes its own address (a cloned disk or a copied network configuration is the usual cause), then clear
-the neighbours' memory with `ip neigh flush dev IF`.
+the neighbour tables with `ip neigh flush dev IF`.
 
 Source
 ------
@@ -57,7 +57,7 @@ def judge(site: Site) -> Iterator[Judgement]:
 
 CHECK = Check(
     name="address_unique",
-    title="no rail address twice",
+    title="no duplicate rail address",
     scope="cluster",
     needs=(ip_addr.PROBE,),
     judge=judge,

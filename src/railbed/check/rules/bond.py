@@ -44,16 +44,16 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield no_interface(port.port.netdev)
         return
     chain = _downwards(links, link)
-    bundle = next((found for one in chain if (found := _bundle(links, one))), None)
+    bundle = next(filter(None, (_bundle(links, link) for link in chain)), None)
     if bundle is None:
-        below = "".join(f" on {one.name}" for one in chain[1:])
+        below = "".join(f" on {link.name}" for link in chain[1:])
         yield ok(expected=EXPECTED, observed=f"{link.kind or 'port'}{below}")
         return
     bonds = port.node.try_read(bonding.PROBE)
     details = bonds.bonds.get(bundle.name) if bonds else None
     mode = details.mode if details else ""
-    say = warn if STANDBY in mode else fail
-    yield say(
+    judgement = warn if STANDBY in mode else fail
+    yield judgement(
         expected=EXPECTED,
         observed=_relation(link, bundle),
         evidence=f"{mode}: {', '.join(member.name for member in details.members)}" if details else "",
@@ -77,7 +77,7 @@ def _downwards(links: dict[str, Link], link: Link) -> list[Link]:
 def _bundle(links: dict[str, Link], link: Link) -> Link | None:
     """Return the bond or team that an interface is, or belongs to."""
     master = links.get(link.master or "")
-    return next((one for one in (link, master) if one and one.kind in BUNDLES), None)
+    return next((member for member in (link, master) if member and member.kind in BUNDLES), None)
 
 
 CHECK = Check(

@@ -13,8 +13,8 @@ switch port.
 
 Fix
 ---
-Move the cable, or correct `switches:` in the cluster file. Where no neighbour is heard: `feature lldp` on the switch;
-some cards swallow LLDP in their firmware (`ethtool --set-priv-flags IF disable-fw-lldp on` for Intel).
+Move the cable, or correct `switches:` in the cluster file. If no neighbour appears: `feature lldp` on the switch;
+some cards consume LLDP in their firmware (`ethtool --set-priv-flags IF disable-fw-lldp on` for Intel).
 
 Source
 ------
@@ -58,7 +58,7 @@ def _best(expected: str, neighbours: Sequence[Neighbour], matches: Sequence[str]
     if not neighbours:
         return unknown(
             expected=expected,
-            observed="no LLDP neighbour was heard",
+            observed="no LLDP neighbour seen",
             remedy="turn LLDP on at the other end (`feature lldp` on Nexus, lldpd on a node), and wait 30 s",
         )
     for judgement, match in ((ok, RIGHT), (warn, OTHER_NAME)):

@@ -2,10 +2,10 @@
 
 What
 ----
-Each node is asked for its time. The answer was given between our question and the end of its answer, so the node's
+Read the time of each node. It answered at some moment between our request and the end of its reply, so the node's
 offset from our clock lies in an interval. Offsets are compared with the middle one of all nodes and our own clock. A
 difference of more than 1 s fails and of more than 0.1 s warns, but only where the intervals prove it: a slow connection
-alone is never blamed on a clock.
+is never mistaken for a wrong clock.
 
 Why
 ---
@@ -70,14 +70,14 @@ NO_OFFSET = Interval(0.0, 0.0)
 
 
 def judge(site: Site) -> Iterator[Judgement]:
-    """Compare the offset of every node with the middle one."""
+    """Compare the offset of every node with the median."""
     clocks = gather(site, clock.PROBE, lambda facts: facts, EXPECTED)
     yield from clocks.missing
     if not clocks.comparable:
         yield from too_few(site, clocks)
         return
-    told = [node for node in site.nodes if node.name in clocks.values]
-    offsets = {node.name: _offset(node.output(clock.PROBE), clocks.values[node.name]) for node in told}
+    answered = [node for node in site.nodes if node.name in clocks.values]
+    offsets = {node.name: _offset(node.output(clock.PROBE), clocks.values[node.name]) for node in answered}
     reference = _median([NO_OFFSET, *offsets.values()])
     for name, offset in offsets.items():
         yield _judge_offset(name, NO_OFFSET if offset is reference else offset.minus(reference))

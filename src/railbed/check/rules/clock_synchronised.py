@@ -1,4 +1,4 @@
-"""The clock of every node is kept right by a time service.
+"""A time service synchronises the clock of every node.
 
 What
 ----
@@ -26,7 +26,7 @@ from railbed.check.rule import Check, Judgement, ok, unknown, warn
 from railbed.check.site import NodeView
 from railbed.probes import clock_sync
 
-EXPECTED = "kept right by a time service"
+EXPECTED = "synchronised by a time service"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -34,7 +34,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     facts = node.read(clock_sync.PROBE)
     service = ", ".join(facts.services) or "no time service running"
     if facts.synchronised is None:
-        yield unknown(expected=EXPECTED, observed=f"timedatectl and chronyc are silent; {service}")
+        yield unknown(expected=EXPECTED, observed=f"neither timedatectl nor chronyc reports a state; {service}")
     elif facts.synchronised:
         followed = f", follows {facts.source}" if facts.source else ""
         yield ok(expected=EXPECTED, observed=f"synchronised ({service}{followed})")
@@ -50,7 +50,7 @@ def _remedy(facts: clock_sync.ClockSync) -> str:
 
 CHECK = Check(
     name="clock_synchronised",
-    title="a time service keeps the clock right",
+    title="the clock is synchronised by a time service",
     scope="node",
     needs=(clock_sync.PROBE,),
     judge=judge,

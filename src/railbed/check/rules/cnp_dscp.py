@@ -12,8 +12,8 @@ the all-reduce of every job behind them stalls.
 
 Fix
 ---
-OFED: `echo 48 > /sys/class/net/IF/ecn/roce_np/cnp_dscp`. Inbox: `echo 48 > …/cc_params/np_cnp_dscp`. For good, in
-firmware: `mlxconfig -d DEVICE set CNP_DSCP_P1=48`. The value is not fixed at 48, whatever guides say.
+OFED: `echo 48 > /sys/class/net/IF/ecn/roce_np/cnp_dscp`. Inbox: `echo 48 > …/cc_params/np_cnp_dscp`. Permanently, in
+firmware: `mlxconfig -d DEVICE set CNP_DSCP_P1=48`. The value is not fixed at 48, although some guides say so.
 
 Source
 ------

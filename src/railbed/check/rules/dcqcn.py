@@ -2,9 +2,9 @@
 
 What
 ----
-OFED: `ecn/roce_np/enable` (answers marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the policy's
-priority. The inbox driver has no such switch: there it is known to be on once the card has counted CNPs sent and
-handled, and unknown until then.
+OFED: `ecn/roce_np/enable` (notifies the sender of marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the
+policy's priority. The inbox driver has no such setting: there DCQCN is known to be on once the card has counted CNPs
+sent and handled, and unknown until then.
 
 Why
 ---
@@ -14,7 +14,7 @@ the stop spreads to jobs that share the fabric.
 
 Fix
 ---
-OFED: `echo 1 > /sys/class/net/IF/ecn/roce_np/enable/3`, the same with `roce_rp`. For good, and with the inbox driver:
+OFED: `echo 1 > /sys/class/net/IF/ecn/roce_np/enable/3`, the same with `roce_rp`. Permanently, or with the inbox driver:
 `mlxconfig -d DEVICE set ROCE_CC_PRIO_MASK_P1=255`. ConnectX-3 and Soft-RoCE do not have it.
 
 Source
@@ -93,7 +93,7 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
         return ok(expected=expected, observed=observed, evidence=evidence)
     return unknown(
         expected=expected,
-        observed="inbox driver: no switch to read, no CNPs counted yet",
+        observed="inbox driver: no setting to read, no CNPs counted yet",
         remedy="mlxconfig -d DEVICE query ROCE_CC_PRIO_MASK_P1, or look again after some congestion",
         evidence=evidence,
     )

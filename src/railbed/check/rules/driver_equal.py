@@ -7,7 +7,7 @@ What
 Why
 ---
 Two firmware versions can differ in their congestion control defaults, adaptive retransmission and bugs. One node with
-another version is then slower than its peers, every collective waits for it, and nothing in its configuration tells
+another version is then slower than its peers, every collective waits for it, and nothing in its configuration shows
 why.
 
 Fix

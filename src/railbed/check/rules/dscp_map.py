@@ -50,27 +50,27 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if isinstance(priorities, str):
         yield unknown(expected=expected, observed=priorities)
         return
-    seen = sorted(set(priorities.get(dscp, ())))
-    if seen == [priority]:
+    mapped = sorted(set(priorities.get(dscp, ())))
+    if mapped == [priority]:
         yield ok(expected=expected, observed=f"DSCP {dscp} to priority {priority}")
-    elif seen:
-        named = " and ".join(str(number) for number in seen)
-        yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", fix=_fix(port, seen))
+    elif mapped:
+        named = " and ".join(str(number) for number in mapped)
+        yield fail(expected=expected, observed=f"DSCP {dscp} to priority {named}", fix=_fix(port, mapped))
     else:
-        yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", fix=_fix(port, seen))
+        yield fail(expected=expected, observed=f"DSCP {dscp} is not mapped", fix=_fix(port, mapped))
 
 
-def _fix(port: PortView, seen: list[int]) -> Fix:
+def _fix(port: PortView, mapped: list[int]) -> Fix:
     """Map the DSCP; where the whole rail maps it to another priority, the policy may be what is wrong."""
-    is_whole_rail = len(seen) == 1 and seen[0] != 0 and agreed(port, _priority) == seen[0]
-    return set_dscp(port, seen, alternative=follow_rail("priority", seen[0]) if is_whole_rail else "")
+    is_whole_rail = len(mapped) == 1 and mapped[0] != 0 and agreed(port, _priority) == mapped[0]
+    return set_dscp(port, mapped, alternative=follow_rail("priority", mapped[0]) if is_whole_rail else "")
 
 
 def _priority(port: PortView) -> int | None:
     """Return the one priority that a port maps the policy's DSCP to."""
     priorities = dscp_priorities(port)
-    seen = set() if isinstance(priorities, str) else {*priorities.get(port.policy.dscp, ())}
-    return seen.pop() if len(seen) == 1 else None
+    mapped = set() if isinstance(priorities, str) else {*priorities.get(port.policy.dscp, ())}
+    return mapped.pop() if len(mapped) == 1 else None
 
 
 CHECK = Check(

@@ -1,15 +1,15 @@
-"""The firewall of a node lets its peers in.
+"""The firewall of every node admits its peers.
 
 What
 ----
 On every rail interface, new connections from the peers are accepted: TCP to the rendezvous port, TCP to the ports that
 Gloo and NCCL pick themselves (32768 to 60999), and UDP 4791 where the port has RDMA. What the filter does is worked out
-from its rules; where they are too clever for that and packets may be dropped, it is a warning.
+from its rules; where they are too complex for that and packets may be dropped, the rule warns.
 
 Why
 ---
 NCCL and Gloo open connections on ports nobody can name in advance. A firewall that allows only the rendezvous port lets
-the ranks meet and then hang in the first collective. Cards with RDMA in hardware pass the firewall by: a closed UDP
+the ranks meet and then hang in the first collective. RDMA in hardware bypasses the firewall: a closed UDP
 4791 stops Soft-RoCE only, and is a warning for others.
 
 Fix
@@ -36,7 +36,7 @@ from railbed.probes import firewall
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 45000, 60999)
 """Both ends and a middle of the range that Linux picks ports from."""
-EXPECTED = "peers are let in on the rails"
+EXPECTED = "peers may connect on the rails"
 SOFT_ROCE = "rxe"
 
 
@@ -62,7 +62,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     elif soft:
         yield warn(expected=EXPECTED, observed=some(dict.fromkeys(soft), 2), evidence="\n".join((who, *soft)))
     else:
-        yield ok(expected=EXPECTED, observed=f"let in ({who})")
+        yield ok(expected=EXPECTED, observed=f"accepted ({who})")
 
 
 def _packets(port: PortView) -> Iterator[tuple[Packet, str, bool]]:
@@ -82,7 +82,7 @@ def _packets(port: PortView) -> Iterator[tuple[Packet, str, bool]]:
 
 CHECK = Check(
     name="firewall",
-    title="firewall lets the peers in",
+    title="the firewall admits the peers",
     scope="node",
     needs=(firewall.PROBE,),
     judge=judge,

@@ -37,7 +37,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     expected = f"RoCE v2 GID for {port.port.address}"
     card = card_of(port)
     if card.infiniband_link:
-        yield skip("InfiniBand link: its GIDs are no RoCE GIDs", expected=expected)
+        yield skip("InfiniBand link: no RoCE GIDs", expected=expected)
         return
     if card.family in ("siw", "iwarp"):
         yield skip("iWARP has no RoCE GIDs", expected=expected)
@@ -70,9 +70,9 @@ def _gids(port: PortView) -> Sequence[Gid] | None:
     if device and number in device.ports:
         return device.ports[number].gids
     verbs = port.node.try_read(ibv_devinfo.PROBE)
-    seen = verbs.devices.get(port.port.rdma or "") if verbs else None
-    if seen and number in seen.ports and seen.ports[number].gids:
-        return seen.ports[number].gids
+    listed = verbs.devices.get(port.port.rdma or "") if verbs else None
+    if listed and number in listed.ports and listed.ports[number].gids:
+        return listed.ports[number].gids
     port.read(infiniband.PROBE)
     return None
 

@@ -8,7 +8,7 @@ do it.
 Why
 ---
 Global pause stops a whole link, not one priority: heartbeats, checkpoints and the congestion notifications themselves
-stand still together with the RDMA traffic. A port answers to one of the two kinds only, so with global pause on, PFC
+stand still together with the RDMA traffic. A port obeys only one of the two kinds, so with global pause on, PFC
 may be configured everywhere and still do nothing; gradients are then lost or everything stalls at once.
 
 Fix
@@ -46,7 +46,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield skip("the policy does not use PFC")
         return
     if port.port.rdma and (lacking := card_of(port).lacks(Ability.PFC)):
-        yield skip(f"{lacking}; global pause is all that there is", expected=EXPECTED)
+        yield skip(f"{lacking}; only global pause is available", expected=EXPECTED)
         return
     pause = port.read(ethtool_pause.PROBE).interfaces.get(netdev)
     if pause is None:

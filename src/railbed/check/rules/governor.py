@@ -66,7 +66,7 @@ def _fix(node: NodeView, before: str) -> Fix:
 def _nothing_to_see(facts: cpu.Cpu) -> Judgement:
     if facts.hypervisor:
         return skip("no frequency control visible (virtual machine)", expected=EXPECTED)
-    return unknown(expected=EXPECTED, observed="no frequency control visible; firmware may hold it")
+    return unknown(expected=EXPECTED, observed="no frequency control visible; the firmware may control it")
 
 
 CHECK = Check(

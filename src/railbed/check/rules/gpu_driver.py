@@ -5,7 +5,7 @@ What
 Every NVIDIA GPU on the PCI bus is shown by nvidia-smi, and the driver runs the CUDA version that PyTorch was built
 with: because it knows that version, or through minor-version compatibility (CUDA 11 from driver 450.80.02, CUDA 12 from
 525.60.13, CUDA 13 from 580.65.06). NVIDIA's `cuda-compat` packages, which get around this on data-centre cards, are not
-looked at.
+considered.
 
 Why
 ---
@@ -71,7 +71,7 @@ def _remedy(problem: str) -> str:
 def _judge_version(gpus: gpu.Gpus, install: torch.Torch) -> Judgement:
     driver = gpus.gpus[0].driver or gpus.module
     if driver is None:
-        return unknown(expected=WORKING, observed="nvidia-smi does not tell the driver's version")
+        return unknown(expected=WORKING, observed="nvidia-smi does not report the driver's version")
     observed = f"driver {driver} (CUDA {gpus.cuda})" if gpus.cuda else f"driver {driver}"
     if not install.cuda:
         return ok(expected=WORKING, observed=observed)

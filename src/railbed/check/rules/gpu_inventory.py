@@ -3,7 +3,7 @@
 What
 ----
 As many GPUs as the file lists for the node; each listed name is part of the name of one of them, and its memory is the
-listed one within 10 % (as GB or as GiB, since makers mean either).
+listed one within 10 % (as GB or as GiB, since vendors use either).
 
 Why
 ---
@@ -36,23 +36,23 @@ GB, GIB = 10**9, 2**30
 
 def judge(node: NodeView) -> Iterator[Judgement]:
     """Find a card for every listed GPU."""
-    listed, found = node.node.gpus, list(node.read(gpu.PROBE).gpus)
+    listed, installed = node.node.gpus, list(node.read(gpu.PROBE).gpus)
     expected = _words(item.name for item in listed) or "no GPU listed"
-    observed = _words(card.name for card in found) or "no GPU"
-    if not listed and not found:
+    observed = _words(card.name for card in installed) or "no GPU"
+    if not listed and not installed:
         yield skip("no GPU in the cluster file, and none found")
     elif not listed:
         remedy = f"list them under `gpus:` of {node.name} in the cluster file"
         yield warn(expected=expected, observed=observed, remedy=remedy)
-    elif len(listed) != len(found) or not _all_found(listed, found):
+    elif len(listed) != len(installed) or not _all_found(listed, installed):
         yield fail(expected=expected, observed=observed)
     else:
         yield ok(expected=expected, observed=observed)
 
 
-def _all_found(listed: Iterable[ListedGpu], found: list[gpu.Gpu]) -> bool:
+def _all_found(listed: Iterable[ListedGpu], installed: list[gpu.Gpu]) -> bool:
     """Give every listed GPU a card of its own, those with the most exact description first."""
-    left = list(found)
+    left = list(installed)
     for item in sorted(listed, key=lambda item: (item.memory_gb is None, -len(item.name))):
         match = next((card for card in left if _fits(item, card)), None)
         if match is None:

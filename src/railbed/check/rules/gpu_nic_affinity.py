@@ -56,8 +56,8 @@ def _judge_relations(card: str, relations: dict[str, str]) -> Judgement:
         near = [name for name, value in relations.items() if value == relation]
         if near:
             return ok(expected=EXPECTED, observed=f"{card} is {relation} to {', '.join(near)}")
-    seen = ", ".join(sorted(set(relations.values())))
-    return warn(expected=EXPECTED, observed=f"{card} is {seen} to every GPU")
+    far = ", ".join(sorted(set(relations.values())))
+    return warn(expected=EXPECTED, observed=f"{card} is {far} to every GPU")
 
 
 CHECK = Check(

@@ -73,7 +73,7 @@ def _kernel_version(release: str) -> tuple[int, ...]:
 
 CHECK = Check(
     name="gpu_peer_memory",
-    title="GPUDirect RDMA is possible",
+    title="GPUDirect RDMA is available",
     scope="node",
     needs=(gpu.PROBE, modules.PROBE, os_release.PROBE),
     judge=judge,

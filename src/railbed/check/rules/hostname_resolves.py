@@ -6,8 +6,8 @@ On each node, `getent ahosts "$(hostname)"` gives an address, and the first one 
 
 Why
 ---
-Without GLOO_SOCKET_IFNAME, PyTorch's Gloo resolves the node's own hostname and tells the other ranks to connect to the
-first address it gets. With Debian's line `127.0.1.1 NAME` every rank offers loopback: `init_process_group` ends in
+Without GLOO_SOCKET_IFNAME, PyTorch's Gloo resolves the node's own hostname and publishes the first address it gets
+to the other ranks. With Debian's line `127.0.1.1 NAME` every rank offers loopback: `init_process_group` ends in
 "connection refused" or hangs until its time-out.
 
 Fix
@@ -39,7 +39,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         return
     facts = node.read(hostname.PROBE)
     if facts.addresses is None:
-        yield unknown(expected=EXPECTED, observed="no getent there to ask")
+        yield unknown(expected=EXPECTED, observed="getent is not installed")
     elif not facts.addresses:
         remedy = f"in /etc/hosts of {node.name}: add {_entry(node, facts.name)}"
         yield fail(expected=EXPECTED, observed=f"{facts.name} does not resolve", remedy=remedy)

@@ -6,9 +6,9 @@ What
 
 Why
 ---
-Launchers, MPI and logs tell machines apart by their hostname. Two nodes of one name are taken for one machine: ranks
-are placed on the wrong one, MPI tries shared memory across a network, and a failing rank is looked for on a healthy
-node.
+Launchers, MPI and logs distinguish machines by hostname. Two nodes with the same name are taken for one machine: ranks
+are placed on the wrong node, MPI tries shared memory across a network, and people search for a failing rank on a
+healthy node.
 
 Fix
 ---

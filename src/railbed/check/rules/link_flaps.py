@@ -1,9 +1,9 @@
-"""No rail link goes down while it is watched.
+"""No rail link goes down between two readings.
 
 What
 ----
 Between two readings, neither the kernel's `carrier_changes` nor the driver's `link_down_events` of a rail interface
-grows. How often it happened before is shown, and judged as fine: a reboot of the switch counts as well.
+grows. Earlier changes are shown but not held against the link: a reboot of the switch counts as well.
 
 Why
 ---
@@ -13,7 +13,7 @@ Each flap breaks the RDMA connections on the port or stops them for seconds: NCC
 Fix
 ---
 Reseat or replace cable and transceiver, look at the optical power (`ethtool -m IF`), and compare FEC at both ends
-(`ethtool --show-fec IF`). `dmesg` and the switch's log tell when it happened.
+(`ethtool --show-fec IF`). `dmesg` and the switch's log show when it happened.
 
 Source
 ------
@@ -58,9 +58,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _changes(link: Link, driver: DriverStatistics | None) -> dict[str, int]:
-    found = {} if link.carrier_changes is None else {"carrier_changes": link.carrier_changes}
+    counts = {} if link.carrier_changes is None else {"carrier_changes": link.carrier_changes}
     counters = driver.interfaces.get(link.name) if driver else None
-    return found | {name: counters.values[name] for name in FLAPS if counters and name in counters.values}
+    return counts | {name: counters.values[name] for name in FLAPS if counters and name in counters.values}
 
 
 CHECK = Check(

@@ -11,7 +11,7 @@ rank four times slower in communication, and no error is ever shown. Half duplex
 
 Fix
 ---
-Look for a cable or transceiver of the wrong kind, a breakout that is not meant, or a speed fixed at one end only. Set
+Look for a cable or transceiver of the wrong kind, an unintended breakout, or a speed fixed at one end only. Set
 both ends alike: `ethtool -s IF speed N autoneg off` on the node, `speed N` on the switch port.
 
 Source
@@ -78,8 +78,8 @@ def _compared(port: PortView, wanted: float, speed: float, expected: str) -> Jud
 
 
 def _speed(port: PortView) -> int | None:
-    found = port.node.try_read(ethtool.PROBE)
-    settings = found.interfaces.get(port.port.netdev) if found else None
+    facts = port.node.try_read(ethtool.PROBE)
+    settings = facts.interfaces.get(port.port.netdev) if facts else None
     return settings.speed_mbps if settings else None
 
 
@@ -93,7 +93,7 @@ def _without_speed(port: PortView, expected: str) -> Judgement:
         return skip("no link: see link_up", expected=expected)
     if driver and driver.driver in VIRTUAL_DRIVERS:
         return skip(f"a virtual card ({driver.driver}) has no speed of its own", expected=expected)
-    return unknown(expected=expected, observed="the driver does not tell the speed")
+    return unknown(expected=expected, observed="the driver does not report a speed")
 
 
 CHECK = Check(

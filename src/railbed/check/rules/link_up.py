@@ -7,7 +7,7 @@ What
 Why
 ---
 One dead port stops the whole job: a collective waits for its slowest rank, so ranks that lost a rail hang until the
-time-out, or NCCL falls back to another, slower interface without a word on the screen.
+time-out, or NCCL falls back to another, slower interface without reporting it.
 
 Fix
 ---

@@ -2,8 +2,8 @@
 
 What
 ----
-How long it takes from the moment that a node lets us in until its first command has answered: that is what the start-up
-files of the account's shell take.
+The time from a successful login to the answer of the first command, which is what the start-up files of the account's
+shell take.
 
 Why
 ---

@@ -46,7 +46,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     if soft == "unlimited":
         yield ok(expected=EXPECTED, observed="unlimited")
     elif facts.may_lock_any:
-        yield ok(expected=EXPECTED, observed=f"{_size(soft)}, which does not bind this account")
+        yield ok(expected=EXPECTED, observed=f"{_size(soft)}, which does not apply to this account")
     elif soft < limits.RDMA_LEAST_BYTES:
         yield fail(expected=EXPECTED, observed=_size(soft), fix=_fix(node))
     else:
@@ -69,7 +69,7 @@ def _size(count: int) -> str:
 
 CHECK = Check(
     name="memlock",
-    title="memory for RDMA may be locked",
+    title="enough memory can be locked for RDMA",
     scope="node",
     needs=(limits.PROBE,),
     judge=judge,

@@ -11,7 +11,7 @@ the job starts pushes other pages out and stalls every step for all, or the kern
 
 Fix
 ---
-See who holds it (`ps aux --sort=-rss | head`), and end what is left from earlier runs. Huge pages that nobody uses
+See which processes hold it (`ps aux --sort=-rss | head`), and end what is left from earlier runs. Unused huge pages
 count as taken: `sysctl vm.nr_hugepages`.
 
 Source
@@ -36,7 +36,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     """Judge available memory, then swap."""
     facts = node.read(memory.PROBE)
     if facts.available is None:
-        yield unknown(expected=EXPECTED, observed="this kernel does not tell what is available")
+        yield unknown(expected=EXPECTED, observed="this kernel does not report available memory")
         return
     available = f"{facts.available / GIB:.1f} of {facts.total / GIB:.1f} GiB available"
     swapped = facts.swap_used or 0

@@ -3,9 +3,9 @@
 What
 ----
 `ping` with don't-fragment and the rail's MTU (its `mtu`, else the policy's `host_mtu`) is answered by the peers on the
-rail; a small one tells a path with a lower MTU from no path at all. On a rail of more than eight ports each node tests
-its neighbours in the cluster file and those half the rail away, which covers every port in both directions;
-`--all-pairs` tests all. What is not answered in time is tested again, alone and with more patience.
+rail; a small packet distinguishes a path with a lower MTU from no path at all. On a rail of more than eight ports each
+node tests its neighbours in the cluster file and those half the rail away, which covers every port in both directions;
+`--all-pairs` tests all. What is not answered in time is tested again, alone and with a longer time-out.
 
 Why
 ---
@@ -14,8 +14,8 @@ bucket are dropped without a trace. The rendezvous works, the first all-reduce h
 
 Fix
 ---
-Where a smaller MTU is told, set that interface (`ip link set dev IF mtu 9000`). Where only the full packet stays
-without an answer, look at the peer's interface and at the switch: `mtu 9216` on the ports and in the network-qos
+Where the answer names a smaller MTU, set that interface (`ip link set dev IF mtu 9000`). Where only the full packet
+gets no answer, look at the peer's interface and at the switch: `mtu 9216` on the ports and in the network-qos
 policy.
 
 Source

@@ -2,12 +2,12 @@
 
 What
 ----
-Between two readings of `ip -s link` and `ethtool -S`, no counter of errors or discards grows. Old counts that stand
-still are shown as evidence and judged as fine. Drops by the host's own software are a warning: some are normal.
+Between two readings of `ip -s link` and `ethtool -S`, no counter of errors or discards grows. Old counts that do not
+grow are shown as evidence and do not count as errors. Drops by the host's own software are a warning: some are normal.
 
 Why
 ---
-RDMA does not forgive loss: for one lost packet many cards send everything after it again, so a loss that TCP would
+RDMA is sensitive to loss: after one lost packet many cards resend everything that followed, so a loss that TCP would
 not notice costs a large part of the bandwidth. Rising CRC or symbol errors are a cable that is about to fail in the
 middle of a run; discards mean that the network is not lossless; over-long frames mean that MTUs differ.
 
@@ -15,7 +15,7 @@ Fix
 ---
 crc, symbol, fcs: reseat or replace cable and transceiver. discard, fifo, missed: PFC is not at work on this priority,
 or the host is too slow (PCIe, power saving). oversize, range: make the MTUs equal. pause_storm: find the host that
-does not take its data.
+does not drain its data.
 
 Source
 ------

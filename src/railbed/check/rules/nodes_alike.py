@@ -1,4 +1,4 @@
-"""The nodes have like processors and memory.
+"""All nodes have similar processors and memory.
 
 What
 ----
@@ -31,7 +31,7 @@ from railbed.check.site import Site
 from railbed.probes import cpu, memory
 
 TOLERANCE = 0.1
-EXPECTED = "processors and memory as the other nodes"
+EXPECTED = "processors and memory like the other nodes"
 GIB = 2**30
 
 
@@ -61,7 +61,7 @@ def _compare(site: Site, gathered: Gathered[int], words: Callable[[int], str]) -
 
 CHECK = Check(
     name="nodes_alike",
-    title="like processors and memory on all nodes",
+    title="similar processors and memory on all nodes",
     scope="cluster",
     needs=(cpu.PROBE, memory.PROBE),
     judge=judge,

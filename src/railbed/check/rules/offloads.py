@@ -7,7 +7,7 @@ do (`off [fixed]`) is left out.
 
 Why
 ---
-RDMA needs none of them, but what runs beside it does: the data set over NFS, checkpoints, Gloo, and NCCL when it
+RDMA needs none of them, but what runs alongside does: the data set over NFS, checkpoints, Gloo, and NCCL when it
 falls back to sockets. Without offloads one core is soon the limit, far below the speed of the link, and the data
 loader starves the GPUs.
 

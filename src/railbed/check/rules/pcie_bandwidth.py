@@ -41,7 +41,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif card.virtual_function:
         yield skip("a virtual function: the host that owns the card has the link")
     elif card.speed_gts is None or card.width is None:
-        yield unknown(expected="a PCIe link that carries the port", observed="the card does not tell its link")
+        yield unknown(expected="a PCIe link that carries the port", observed="the card does not report its link")
     else:
         yield _judge_link(port, card, card.speed_gts, card.width)
 

@@ -45,32 +45,32 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if lacking:
         yield skip(lacking, expected=expected)
         return
-    seen = pfc_priorities(port)
-    if isinstance(seen, str):
-        yield unknown(expected=expected, observed=seen, remedy="in a VM, PFC is set on the host that owns the card")
-    elif seen == (port.policy.priority,):
+    enabled = pfc_priorities(port)
+    if isinstance(enabled, str):
+        yield unknown(expected=expected, observed=enabled, remedy="in a VM, PFC is set on the host that owns the card")
+    elif enabled == (port.policy.priority,):
         yield ok(expected=expected, observed=f"PFC on priority {port.policy.priority}")
     else:
-        named = " and ".join(str(priority) for priority in seen)
+        named = " and ".join(str(priority) for priority in enabled)
         yield fail(
             expected=expected,
-            observed=f"PFC on {named}" if seen else "PFC off",
-            fix=_fix(port, seen),
+            observed=f"PFC on {named}" if enabled else "PFC off",
+            fix=_fix(port, enabled),
         )
 
 
-def _fix(port: PortView, seen: tuple[int, ...]) -> Fix:
+def _fix(port: PortView, enabled: tuple[int, ...]) -> Fix:
     """Set the policy's priority; one that the whole rail uses in its place, or beside it, is not just turned off."""
     wanted = port.policy.priority
-    if wanted in seen:
-        return set_pfc(port, seen, (wanted,), condition="if no other lossless traffic needs the others")
-    is_whole_rail = len(seen) == 1 and agreed(port, _known_priorities) == seen
-    return set_pfc(port, seen, (wanted,), alternative=follow_rail("priority", seen[0]) if is_whole_rail else "")
+    if wanted in enabled:
+        return set_pfc(port, enabled, (wanted,), condition="if no other lossless traffic needs the others")
+    is_whole_rail = len(enabled) == 1 and agreed(port, _known_priorities) == enabled
+    return set_pfc(port, enabled, (wanted,), alternative=follow_rail("priority", enabled[0]) if is_whole_rail else "")
 
 
 def _known_priorities(port: PortView) -> tuple[int, ...] | None:
-    seen = pfc_priorities(port)
-    return None if isinstance(seen, str) else seen
+    enabled = pfc_priorities(port)
+    return None if isinstance(enabled, str) else enabled
 
 
 CHECK = Check(

@@ -35,9 +35,9 @@ def judge(port: PortView) -> Iterator[Judgement]:
     """Look for the address, first on its interface, then on the rest of the node."""
     netdev, address, subnet = port.port.netdev, port.port.address, port.rail.subnet
     expected = f"{address}/{subnet.prefixlen}" if subnet else str(address)
-    found = port.read(ip_addr.PROBE).find(address)
-    here = found.get(netdev)
-    elsewhere = [name for name in found if name != netdev]
+    owners = port.read(ip_addr.PROBE).find(address)
+    here = owners.get(netdev)
+    elsewhere = [name for name in owners if name != netdev]
     if here is None:
         observed = f"{address} is on {some(elsewhere)}" if elsewhere else f"not on {netdev}"
         yield fail(expected=expected, observed=observed, fix=None if elsewhere else _fix(port, add=expected))
@@ -45,7 +45,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(
             expected=expected,
             observed=f"also on {some(elsewhere)}",
-            fix=_fix(port, remove=f"{address}/{found[elsewhere[0]].prefix}", netdev=elsewhere[0]),
+            fix=_fix(port, remove=f"{address}/{owners[elsewhere[0]].prefix}", netdev=elsewhere[0]),
         )
     elif here.duplicate:
         yield fail(

@@ -42,11 +42,11 @@ def judge(site: Site) -> Iterator[Judgement]:
         return
     subnets = {name: rail.subnet for name, rail in site.cluster.rails.items() if rail.subnet}
     clashes = list(_clashes(subnets))
-    for one, other in clashes:
+    for first, second in clashes:
         yield fail(
             expected=EXPECTED,
-            observed=f"{one} {subnets[one]} and {other} {subnets[other]} overlap",
-            remedy=f"give {other} another `subnet` in the cluster file and on the nodes",
+            observed=f"{first} {subnets[first]} and {second} {subnets[second]} overlap",
+            remedy=f"give {second} another `subnet` in the cluster file and on the nodes",
         )
     if not clashes:
         for node in site.nodes:
@@ -62,14 +62,14 @@ def _judge_node(node: NodeView) -> Iterator[Judgement]:
         return
     networks: dict[str, Network] = {}
     for port in node.ports:
-        found = addresses.find(port.port.address).get(port.port.netdev)
-        if found:
-            networks[port.port.netdev] = found.interface.network
+        address = addresses.find(port.port.address).get(port.port.netdev)
+        if address:
+            networks[port.port.netdev] = address.interface.network
     clashes = list(_clashes(networks))
-    for one, other in clashes:
+    for first, second in clashes:
         yield fail(
             expected=EXPECTED,
-            observed=f"{one} {networks[one]} and {other} {networks[other]} overlap",
+            observed=f"{first} {networks[first]} and {second} {networks[second]} overlap",
             subject=node.name,
         )
     if networks and not clashes:
@@ -79,10 +79,10 @@ def _judge_node(node: NodeView) -> Iterator[Judgement]:
 
 
 def _clashes(networks: dict[str, Network]) -> Iterator[tuple[str, str]]:
-    for one, other in combinations(networks, 2):
-        first, second = networks[one], networks[other]
-        if first.version == second.version and first.overlaps(second):
-            yield one, other
+    for first, second in combinations(networks, 2):
+        a, b = networks[first], networks[second]
+        if a.version == b.version and a.overlaps(b):
+            yield first, second
 
 
 CHECK = Check(

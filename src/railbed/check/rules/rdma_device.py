@@ -1,4 +1,4 @@
-"""The RDMA device of the cluster file is there, on the interface of the cluster file.
+"""The RDMA device named in the cluster file exists, on the interface named there.
 
 What
 ----

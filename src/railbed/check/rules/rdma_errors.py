@@ -1,9 +1,9 @@
-"""The error counters of the RDMA port stand still.
+"""The error counters of the RDMA port do not grow.
 
 What
 ----
 Between two readings, no counter of loss, damage, missing receive buffers or ignored congestion notifications has moved.
-What counted once and stands still is fine, and is kept as evidence. A counter that the card does not have is not zero.
+Counts from the past are fine, and are kept as evidence. A counter that the card does not have is not zero.
 
 Why
 ---
@@ -49,8 +49,8 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield unknown(expected=EXPECTED, observed="this card has none of the counters known here")
         return
     growth = moved(first, second)
-    found = [_of_kind(kind, growth) for kind in KINDS if kind.names & growth.keys()]
-    yield from found or [_still(second)]
+    trouble = [_of_kind(kind, growth) for kind in KINDS if kind.names & growth.keys()]
+    yield from trouble or [_still(second)]
 
 
 def _readings(port: PortView) -> tuple[Mapping[str, int], Mapping[str, int]] | None:

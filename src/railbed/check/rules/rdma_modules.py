@@ -7,8 +7,8 @@ rdma_ucm, loaded or built in.
 
 Why
 ---
-Without ib_uverbs or the card's driver, NCCL and UCX find no device and fall back to TCP sockets, often with no more
-than a line in the log: training runs, at a fraction of the rail's speed. Without rdma_ucm only programs that connect
+Without ib_uverbs or the card's driver, NCCL and UCX find no device and fall back to TCP sockets, often with only
+a line in the log: training runs, at a fraction of the rail's speed. Without rdma_ucm only programs that connect
 through librdmacm fail (`ib_write_bw -R`, storage over RDMA).
 
 Fix
@@ -57,11 +57,11 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     facts = node.read(modules.PROBE)
     missing = list(_missing(facts, wanted))
     if missing:
-        yield fail(expected=EXPECTED, observed=f"not there: {', '.join(missing)}", fix=load_modules(node, missing))
+        yield fail(expected=EXPECTED, observed=f"missing: {', '.join(missing)}", fix=load_modules(node, missing))
     elif not facts.has("rdma_ucm"):
-        yield warn(expected=EXPECTED, observed="not there: rdma_ucm", fix=load_modules(node, ["rdma_ucm"]))
+        yield warn(expected=EXPECTED, observed="missing: rdma_ucm", fix=load_modules(node, ["rdma_ucm"]))
     else:
-        yield ok(expected=EXPECTED, observed="all there")
+        yield ok(expected=EXPECTED, observed="all present")
 
 
 def _missing(facts: modules.Modules, wanted: tuple[str, ...]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _missing(facts: modules.Modules, wanted: tuple[str, ...]) -> Iterator[str]:
 
 CHECK = Check(
     name="rdma_modules",
-    title="the kernel's RDMA modules are there",
+    title="the kernel's RDMA modules are loaded",
     scope="node",
     needs=(modules.PROBE,),
     judge=judge,

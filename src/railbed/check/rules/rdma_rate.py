@@ -62,8 +62,8 @@ def _compare(rate: float, wanted: float, *, in_file: bool) -> Judgement:
 
 def _highest_on_rail(port: PortView) -> float:
     views = next(rail.ports for rail in port.node.site.rails if rail.name == port.port.rail)
-    found = [(rdma_device(view), view) for view in views]
-    ports = [device.ports.get(str(view.port.rdma_port)) for device, view in found if device]
+    devices = [(rdma_device(view), view) for view in views]
+    ports = [device.ports.get(str(view.port.rdma_port)) for device, view in devices if device]
     return max((own.rate_gbps for own in ports if own and own.rate_gbps), default=0.0)
 
 

@@ -1,8 +1,8 @@
-"""Every node can be logged in to, and answers to the end.
+"""Every node accepts our login and answers every command.
 
 What
 ----
-A connection to every node of the cluster file (this machine directly, others over SSH), and an answer to every question
+A connection to every node of the cluster file (this machine directly, others over SSH), and an answer to every command
 within the time-out per node.
 
 Why
@@ -13,7 +13,7 @@ until its time-out, ten minutes by default.
 Fix
 ---
 Try the login by hand: `ssh USER@HOST true`. A first contact needs the host key to be accepted once; a refused login
-needs a key in the agent or in `login:`; a machine that stops half way has a hanging disk, driver or network.
+needs a key in the agent or in `login:`; a machine that stops halfway has a hanging disk, driver or network.
 
 Source
 ------
@@ -40,7 +40,7 @@ def judge(site: Site) -> Iterator[Judgement]:
 
 def _judge_device(name: str, facts: DeviceFacts | None) -> Judgement:
     if facts is None:
-        return fail(subject=name, expected=EXPECTED, observed="was not asked")
+        return fail(subject=name, expected=EXPECTED, observed="was not queried")
     if facts.failure and facts.failure.excuse:
         return unknown(
             subject=name,

@@ -6,7 +6,7 @@ What
 
 Why
 ---
-The ranks meet on this TCP port. Where something has it already (mostly a rank of the last run that did not end) the new
+The ranks meet on this TCP port. Where something has it already (usually a rank left over from the last run) the new
 job dies with "address already in use", or worse: its ranks join the old one and hang.
 
 Fix
@@ -30,17 +30,17 @@ from railbed.probes.listening import Listener
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Look for a listener, on whatever address: one on any address stops a new one on all."""
+    """Look for a listener, on whatever address: a listener on any address prevents a new one on all."""
     port = node.site.cluster.training.rendezvous_port
-    found = node.read(listening.PROBE).on(port)
+    listeners = node.read(listening.PROBE).on(port)
     expected = f"TCP port {port} is free"
-    if not found:
+    if not listeners:
         yield ok(expected=expected, observed="free")
         return
-    pid = next((listener.pid for listener in found if listener.pid), None)
+    pid = next((listener.pid for listener in listeners if listener.pid), None)
     yield fail(
         expected=expected,
-        observed=some([_holder(listener) for listener in found], 2),
+        observed=some([_holder(listener) for listener in listeners], 2),
         remedy=f"look at it with `ps -fp {pid}` and end it with `kill {pid}`" if pid else f"ss -ltnp 'sport = :{port}'",
     )
 

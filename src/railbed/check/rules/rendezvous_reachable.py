@@ -3,13 +3,13 @@
 What
 ----
 A TCP connection to `training.rendezvous_port` at the peers' rail addresses is accepted or refused within 4 s. Refused
-is right while no job runs: the way is open and the port is free. The peers are those of `mtu_path`, and what timed out
+is fine while no job runs: the path is open and the port is free. The peers are those of `mtu_path`, and what timed out
 is tried again in the same way.
 
 Why
 ---
 The ranks meet over TCP before any RDMA is set up. Where a firewall drops these packets, the job does not fail: it
-waits for its peers until a time-out many minutes later, and every GPU stands idle meanwhile.
+waits for its peers until a time-out many minutes later, and every GPU stays idle meanwhile.
 
 Fix
 ---
@@ -62,7 +62,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     elif failed:
         yield unknown(expected=expected, observed=f"{some(failed)}: could not be tried", evidence=evidence)
     elif tried:
-        yield ok(expected=expected, observed="within reach", evidence=evidence)
+        yield ok(expected=expected, observed="reachable", evidence=evidence)
     else:
         yield skip("no peer is up")
 
@@ -80,7 +80,7 @@ def _counts(attempt: Attempt, up: set[str]) -> bool:
 
 CHECK = Check(
     name="rendezvous_reachable",
-    title="rendezvous port of the peers is within reach",
+    title="the peers' rendezvous port is reachable",
     scope="node",
     needs=(rendezvous.PROBE,),
     judge=judge,

@@ -6,9 +6,9 @@ RDMA-CM's default ToS (configfs), or OFED's global traffic class, is the policy'
 
 Why
 ---
-A connection whose program sets nothing goes out with DSCP 0 and without ECN: into the lossy queue, beside the whole
+A connection whose program sets nothing goes out with DSCP 0 and without ECN: into the lossy queue, past the whole
 lossless set-up. NCCL does not use RDMA-CM and needs `NCCL_IB_TC=106` in any case; storage over RDMA, `perftest -R` and
-MPI over RDMA-CM live by this default.
+MPI over RDMA-CM depend on this default.
 
 Fix
 ---

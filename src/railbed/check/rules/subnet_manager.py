@@ -2,7 +2,7 @@
 
 What
 ----
-Where the link layer is InfiniBand: the port is ACTIVE and knows the address of a subnet manager (`sm_lid` not zero).
+Where the link layer is InfiniBand: the port is ACTIVE and has the address of a subnet manager (`sm_lid` not zero).
 Ethernet (RoCE) has none and is skipped.
 
 Why
@@ -38,11 +38,11 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if own is None:
         yield not_there(port, expected)
     elif own.link_layer is None:
-        yield unknown(expected=expected, observed="the device does not tell its link layer")
+        yield unknown(expected=expected, observed="the device does not report its link layer")
     elif own.link_layer != "InfiniBand":
         yield skip(f"{own.link_layer} link: no subnet manager", expected=expected)
     elif own.sm_lid is None:
-        yield unknown(expected=expected, observed="the device does not tell its sm_lid")
+        yield unknown(expected=expected, observed="the device does not report its sm_lid")
     elif own.sm_lid == 0:
         yield fail(expected=expected, observed=f"{own.state or 'no state'}, no subnet manager (sm_lid 0)")
     elif own.state != "ACTIVE":

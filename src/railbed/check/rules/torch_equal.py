@@ -7,7 +7,7 @@ version and its CUDA or ROCm build are the same on all nodes. What most nodes ha
 
 Why
 ---
-Ranks speak PyTorch's and NCCL's own protocols, which change between releases without negotiation: a rank with another
+PyTorch and NCCL use protocols of their own, which change between releases without negotiation: a rank with another
 version hangs in the first collective or ends it with an error that names the network. Checkpoints and compiled code
 from one Python do not load in another.
 

@@ -8,7 +8,7 @@ compiles for a newer card.
 
 Why
 ---
-A wheel without code for the card installs and imports without a word. The first operation on the GPU then ends with
+A wheel without code for the card installs and imports without a warning. The first operation on the GPU then ends with
 "no kernel image is available for execution on the device", on that node only, after all ranks have met. Volta (V100,
 sm_70) is missing from PyTorch's CUDA 13 wheels, and from its CUDA 12.8 wheels since 2.11.
 
@@ -56,7 +56,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     elif install.import_error:
         yield fail(expected=EXPECTED, observed="torch does not import", evidence=install.import_error)
     elif install.architectures is None:
-        yield unknown(expected=EXPECTED, observed="torch did not tell its architectures in time")
+        yield unknown(expected=EXPECTED, observed="torch did not report its architectures in time")
     else:
         yield from _judge_models(gpus.gpus, install.architectures)
 
@@ -64,7 +64,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 def _judge_models(gpus: Iterable[gpu.Gpu], wheel: tuple[str, ...]) -> Iterator[Judgement]:
     for name, capability in dict.fromkeys((card.name, card.compute_capability) for card in gpus):
         if capability is None:
-            yield unknown(expected=EXPECTED, observed=f"the driver does not tell the capability of {name}")
+            yield unknown(expected=EXPECTED, observed=f"the driver does not report the compute capability of {name}")
             continue
         major, minor = map(int, capability.split("."))
         observed = f"{name} is sm_{major}{minor}"

@@ -34,4 +34,4 @@ def write_at_rail(port: PortView, key: str, value: object) -> str:
 def follow_rail(key: str, value: object) -> str:
     """Return the alternative to changing every port of a rail: an edit of the policy."""
     edit = f"write `{key}: {value}` into `policy:` of the cluster file"
-    return f"all ports of the rail have it: if the switch does, too, {edit}"
+    return f"all ports of the rail have it: if the switch does too, {edit}"

@@ -31,7 +31,7 @@ class Gathered(Generic[V]):
 
 
 def gather(site: Site, probe: Probe[F], value: Callable[[F], V | None], expected: str) -> Gathered[V]:
-    """Take one value from the facts of every node; None is a value that the node does not tell."""
+    """Take one value from the facts of every node; None is a value that the node does not report it."""
     values: dict[str, V] = {}
     missing: list[Judgement] = []
     for node in site.nodes:
@@ -41,7 +41,7 @@ def gather(site: Site, probe: Probe[F], value: Callable[[F], V | None], expected
             continue
         found = value(reading.facts)
         if found is None:
-            missing.append(unknown(subject=node.name, expected=expected, observed="the node does not tell"))
+            missing.append(unknown(subject=node.name, expected=expected, observed="the node does not report it"))
         else:
             values[node.name] = found
     return Gathered(values, tuple(missing))

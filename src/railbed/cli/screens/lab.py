@@ -52,7 +52,7 @@ def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
     ready = next(event for event in records if event.name == "lab_up")
     cluster, seconds = ready.data["cluster"], ready.time - records[0].time
     sys.stdout.write(
-        f"the lab {spec.name} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
+        f"lab {spec.name!r} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
         f"  look at it    railbed check{cluster_option(str(cluster))}\n"
         f"  log in        railbed lab shell node1{named}\n"
         f"  break it      railbed lab fault cut node1{named}\n"
@@ -64,7 +64,7 @@ def show_status(records: Sequence[Event]) -> None:
     """Print the labs with their nodes and faults."""
     labs = [event for event in records if event.name == "lab"]
     if not labs:
-        sys.stderr.write("no labs: `railbed lab up` makes one\n")
+        sys.stderr.write("no labs: `railbed lab up` creates one\n")
     for event in labs:
         sys.stdout.write(_lab_text(event.subject, event.message, event.data))
 

@@ -120,9 +120,7 @@ def lab_shell(
     lab = folder.chosen_lab(name)
     chosen = lab.node(node)
     if chosen is None:
-        raise UsageError(
-            f"{node!r} is no node of the lab {lab.spec.name!r}", hint=f"there are {len(lab.nodes)} of them"
-        )
+        raise UsageError(f"{node!r} is not a node of lab {lab.spec.name!r}", hint=f"it has {len(lab.nodes)} nodes")
     ssh = program_path("ssh")
     if ssh is None:
         raise ToolMissing("ssh is not installed", hint="`apt-get install openssh-client` installs it")

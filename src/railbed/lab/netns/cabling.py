@@ -38,7 +38,7 @@ async def lay_uplink(lab: Lab) -> None:
 
 
 async def lay_cables(lab: Lab) -> None:
-    """Make the nodes' namespaces and all that connects them."""
+    """Create the nodes' namespaces and the cables between them."""
     await batch([f"netns add {node_namespace(lab, node)}" for node in lab.nodes])
     await batch(_switch_lines(lab), switch_namespace(lab))
     await together(batch(_node_lines(lab, node), node_namespace(lab, node)) for node in lab.nodes)
@@ -56,14 +56,14 @@ async def remove_cables(lab: Lab) -> None:
 def numbers_in_use(addresses: str, routes: str) -> Iterator[int]:
     """Yield the lab numbers whose management network this machine has addresses in, or routes to."""
     used = [
-        ip_interface(f"{one['local']}/{one['prefixlen']}").network
+        ip_interface(f"{address['local']}/{address['prefixlen']}").network
         for link in json.loads(addresses)
-        for one in link["addr_info"]
+        for address in link["addr_info"]
     ]
     used += [ip_network(route["dst"]) for route in json.loads(routes) if route["dst"] != "default"]
     for number in range(1, 255):
         network = ip_network(f"{management_address(number, 0)}/24")
-        if any(one.version == network.version and one.overlaps(network) for one in used):
+        if any(other.version == network.version and other.overlaps(network) for other in used):
             yield number
 
 

@@ -37,11 +37,11 @@ class NetnsKind:
     """See `railbed.lab.kind.Kind`."""
 
     def admit(self, spec: Spec) -> None:
-        """Refuse more than the addresses, and this machine, hold."""
+        """Refuse what the address range or this machine cannot hold."""
         if spec.nodes > MOST_NODES:
-            raise UsageError(f"a netns lab has at most {MOST_NODES} nodes", hint="ask for fewer")
+            raise UsageError(f"a netns lab has at most {MOST_NODES} nodes", hint="choose fewer")
         if spec.rails > MOST_RAILS:
-            raise UsageError(f"a netns lab has at most {MOST_RAILS} rails", hint="ask for fewer")
+            raise UsageError(f"a netns lab has at most {MOST_RAILS} rails", hint="choose fewer")
         if spec.arch not in (None, platform.machine()):
             raise UsageError(
                 f"the nodes of a netns lab share this machine's processor, which is {platform.machine()}",
@@ -89,7 +89,7 @@ class NetnsKind:
         return Node(host=self._host(node), ports=tuple(ports), python=sys.executable)
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
-        """Settle the rails as a whole, and of the nodes those that are named."""
+        """Apply the faults to all rails and to the named nodes."""
         await shaping.settle_rails(lab)
         for node in lab.nodes:
             if node.name in targets:
@@ -98,7 +98,7 @@ class NetnsKind:
                 await machine.settle(lab, node)
 
     async def states(self, lab: Lab) -> Mapping[str, str]:
-        """Return how each node is."""
+        """Return the state of each node."""
         return {node.name: machine.state(lab, node) for node in lab.nodes}
 
     def _host(self, node: LabNode) -> str:

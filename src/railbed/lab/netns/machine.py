@@ -1,10 +1,10 @@
 """A node's processes: an sshd that is the first process of its own process, mount and hostname namespaces.
 
-Whatever runs on a node runs in its network namespace, so that its processes are found there, also those of a railbed
-that was killed before it could write anything down.
+Whatever runs on a node runs in its network namespace, so its processes can be found there, even if railbed was killed
+before it could write anything down.
 
 A node has a home folder of its own and a plain login shell, so that what the user's start-up files do (set up pyenv or
-conda, take a lock) neither slows its logins down nor meets those of the other nodes.
+conda, take a lock) neither slows down its logins nor collides with the other nodes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SHELL = "/bin/sh"
 
 
 def write_files(lab: Lab) -> None:
-    """Write what the nodes read: their names for each other, and each one's sshd configuration."""
+    """Write the files of the nodes: /etc/hosts, and the sshd configuration of each."""
     lines = ["127.0.0.1 localhost"]
     for node in lab.nodes:
         lines.append(f"{management_address(lab.number, node.number)} {node.name}")
@@ -77,7 +77,7 @@ def _write_account(lab: Lab, node: LabNode) -> Path:
 
 
 async def start(lab: Lab, node: LabNode) -> None:
-    """Start a node; it goes on when railbed ends."""
+    """Start a node, which outlives railbed."""
     boot = BOOT.format(
         hosts=shlex.quote(str(lab.folder / "hosts")),
         accounts=shlex.quote(str(_write_account(lab, node))),
@@ -96,7 +96,7 @@ async def start(lab: Lab, node: LabNode) -> None:
 async def stop(lab: Lab, nodes: Sequence[LabNode]) -> None:
     """End all that runs on nodes.
 
-    Whoever is just starting another process, or becoming one, may be missed by a look: two in a row must find nothing.
+    A scan may miss a process that is being started or is entering a namespace: two scans in a row must find nothing.
     """
     nothing = 0
     for _ in range(LOOKS):
@@ -112,7 +112,7 @@ async def stop(lab: Lab, nodes: Sequence[LabNode]) -> None:
 
 
 async def settle(lab: Lab, node: LabNode) -> None:
-    """Make a node off, frozen or running, as the faults say."""
+    """Turn a node off, freeze it or start it, as its faults require."""
     if lab.of("kill", node.name):
         await stop(lab, [node])
         return
@@ -147,12 +147,12 @@ def processes(lab: Lab, nodes: Iterable[LabNode]) -> list[int]:
 
 
 def _entering(file: Path) -> str:
-    """Return how a process that is started in a namespace is told of it."""
+    """Return the argument with which nsenter enters a namespace."""
     return f"--net={file}"
 
 
 def _is_of(process: Path, entering: set[bytes], within: set[int]) -> bool:
-    # In this order: who was about to enter and is not any more has entered by the second look.
+    # In this order: a process that was about to enter has entered by the time of the second test.
     with contextlib.suppress(OSError):
         arguments = (process / "cmdline").read_bytes().split(b"\0")
         return not entering.isdisjoint(arguments) or os.stat(process / "ns/net").st_ino in within  # noqa: PTH116  (follows)

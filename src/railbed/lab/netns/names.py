@@ -1,4 +1,4 @@
-"""What the parts of a lab are called in the kernel; all follows from its random id."""
+"""Names of a lab's parts in the kernel, all derived from its random id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speed, delay, loss and ECN marks on the rails, and links that are down: what the faults in force make of the cables.
+"""Speed, delay, loss and ECN marks on the rails, and links that are down: applies the declared faults to the cables.
 
 Queues stand on both ends of a cable: on the node's it is as fast as its card, on the switch's as fast as the rail.
 Loss and marks are decided where the switch forwards, by nftables, which every kernel with bridges has.
@@ -15,14 +15,14 @@ from railbed.lab.netns.cabling import batch
 from railbed.lab.netns.names import node_namespace, switch_namespace, switch_port
 
 MARK_RATE = 1e9
-"""Bit/s from which a rail marks, where nothing else was said."""
+"""Bit/s from which a rail marks by default."""
 QUEUE_SECONDS = 0.01
 SMALLEST_BURST = 131072
 """A packet on a virtual cable can be as large as 64 KiB, whatever the MTU: the sender leaves cutting it to the card."""
 
 
 async def shape_nodes(lab: Lab) -> None:
-    """Give the nodes' ends of the cables the speed and delay that the lab was asked for."""
+    """Give the nodes' ends of the cables the speed and delay of the lab."""
     if lab.spec.rate is None and lab.spec.delay is None:
         return
     for node in lab.nodes:
@@ -35,7 +35,7 @@ async def shape_nodes(lab: Lab) -> None:
 
 
 async def settle_rails(lab: Lab) -> None:
-    """Make links, queues, loss and marks what the faults say."""
+    """Apply the declared faults to links, queues, loss and marks."""
     switch = switch_namespace(lab)
     await batch([f"link set {port} {'up' if linked else 'down'}" for port, linked in _links(lab)], switch)
     await _settle_queues(lab, switch)
@@ -43,14 +43,14 @@ async def settle_rails(lab: Lab) -> None:
 
 
 async def settle_mtu(lab: Lab, node: LabNode) -> None:
-    """Give the rails of a node the MTU that a fault says, or the right one."""
+    """Give the rails of a node the MTU of its fault, or the default."""
     fault = lab.of("mtu", node.name)
     mtu = int(fault.value or HOST_MTU) if fault else HOST_MTU
     await batch([f"link set {name} mtu {mtu}" for name in lab.rails], node_namespace(lab, node))
 
 
 async def settle_cards(lab: Lab, node: LabNode) -> None:
-    """Give the node's own ends of its cables the speed and delay that the lab was asked for, or that a fault leaves."""
+    """Give the node's own ends of its cables the speed and delay of the lab, or of a fault."""
     namespace = node_namespace(lab, node)
     shown = json.loads(await run(["tc", "-n", namespace, "-j", "qdisc", "show"]))
     shaped = {queue["dev"] for queue in shown if queue["kind"] in ("tbf", "netem")}

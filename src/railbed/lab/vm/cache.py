@@ -1,4 +1,4 @@
-"""Images and saved machines in the user's cache: made under a lock, beside their place, and moved there when whole.
+"""Images and saved machines in the user's cache: made under a lock in a temporary folder, and moved when complete.
 
 images/ARCH-KEY/                 vmlinuz, initrd, root.raw, manifest.json
 images/ARCH-KEY/training/KEY/    training.raw, manifest.json
@@ -25,7 +25,7 @@ from railbed.lab.removal import remove_tree
 
 MANIFEST = "manifest.json"
 USED = "image"
-"""File in a lab's folder that names the saved machine its nodes go on from."""
+"""File in a lab's folder that names the saved machine its nodes resume from."""
 NEW = ".new-"
 LOCK_PAUSE = 0.2
 
@@ -37,7 +37,7 @@ def images_folder() -> Path:
 
 @asynccontextmanager
 async def locked() -> AsyncIterator[None]:
-    """Let nobody else make or remove images; waits as long as somebody makes one."""
+    """Hold the lock for making and removing images; wait for whoever holds it."""
     descriptor = _open_lock()
     try:
         while not _try_lock(descriptor):  # noqa: ASYNC110  (others hold it)
@@ -48,7 +48,7 @@ async def locked() -> AsyncIterator[None]:
 
 
 def is_busy() -> bool:
-    """Whether somebody makes or removes images right now."""
+    """Whether another railbed is making or removing images."""
     descriptor = _open_lock()
     try:
         return not _try_lock(descriptor)
@@ -73,7 +73,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether everything is there, as long as it was when it was made."""
+    """Whether all files exist with the size they had when they were made."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         return bool(manifest) and all((folder / name).stat().st_size == size for name, size in manifest.items())
@@ -82,20 +82,20 @@ def is_whole(folder: Path) -> bool:
 
 
 @contextmanager
-def making(folder: Path, kept: tuple[str, ...]) -> Iterator[Path]:
-    """Lend a new folder beside the wanted one; what is to be kept of it gets there if all went well, or nothing."""
+def making(folder: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    """Yield a temporary folder, and move the files to keep to `folder` if the block succeeds."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = folder.parent / f"{NEW}{secrets.token_hex(4)}"
     new.mkdir(mode=0o700)
     try:
         yield new
         for path in new.iterdir():
-            if path.name not in kept:
+            if path.name not in names:
                 remove_tree(path)
-        for name in kept:
+        for name in names:
             _write_through(new / name)
         manifest = new / MANIFEST
-        manifest.write_text(json.dumps({name: (new / name).stat().st_size for name in kept}), encoding="utf-8")
+        manifest.write_text(json.dumps({name: (new / name).stat().st_size for name in names}), encoding="utf-8")
         _write_through(manifest)
         remove_tree(folder)
         new.rename(folder)
@@ -111,17 +111,17 @@ def _write_through(path: Path) -> None:
 
 
 def choose(lab_folder: Path, state: Path) -> None:
-    """Keep which saved machine a lab goes on from, so that it stays as long as the lab."""
+    """Record which saved machine a lab resumes from, so that it is kept as long as the lab."""
     (lab_folder / USED).write_text(f"{state.relative_to(images_folder())}\n", encoding="utf-8")
 
 
 def chosen(lab_folder: Path) -> Path:
-    """Return the saved machine that a lab goes on from."""
+    """Return the saved machine that a lab resumes from."""
     return images_folder() / (lab_folder / USED).read_text(encoding="utf-8").strip()
 
 
 def clear_unless_busy() -> None:
-    """Remove what was never finished, unless somebody is at it."""
+    """Remove unfinished images, unless another railbed holds the lock."""
     descriptor = _open_lock()
     try:
         if _try_lock(descriptor):
@@ -133,9 +133,9 @@ def clear_unless_busy() -> None:
 
 
 def clear(keep: Path | None = None) -> None:
-    """Remove what was never finished; with a saved machine to keep, also images and its like that no lab goes on from.
+    """Remove unfinished images; with a machine to keep, also images and similar machines that no lab resumes from.
 
-    Its like are machines of the same memory that another QEMU saved. Images for other processors stay.
+    Similar machines have the same memory and were saved by another QEMU. Images for other processors stay.
     """
     for folder in (images_folder(), *images_folder().glob("*/states"), *images_folder().glob("*/training")):
         for path in folder.glob(f"{NEW}*"):
@@ -158,12 +158,12 @@ def clear(keep: Path | None = None) -> None:
 
 
 def _processor(image: Path) -> str:
-    """Return which processor an image is for; older ones do not say."""
+    """Return the processor of an image; the names of older images do not have it."""
     return image.name.rpartition("-")[0]
 
 
 def _clear_disks(image: Path) -> None:
-    """Remove what no saved machine of an image trains with any more."""
+    """Remove training disks that no saved machine of an image uses."""
     saved = [state.name for state in (image / "states").iterdir()]
     for disk in (image / "training").glob("*"):
         if not any(f"+{disk.name}-" in name for name in saved):

@@ -1,6 +1,6 @@
-"""What the faults in force make of the nodes: power and links through QEMU, queues and MTU inside, over SSH.
+"""Applies the declared faults to the nodes: power and links through QEMU, queues and MTU inside, over SSH.
 
-Queues and MTU are not written down on the nodes: a node that reboots is without them until the next fault or heal.
+Nodes do not store queues and MTU: a node that reboots loses them until the next fault or heal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
 
 MARK_RATE = 20e6
-"""Bit/s from which a rail marks, where nothing else was said: an emulated processor does not send much faster."""
+"""Bit/s from which a rail marks by default: an emulated processor does not send much faster."""
 MARK_QUEUE = "red limit 300000 min 20000 max 60000 avpkt 4000 burst 8 probability 0.2 bandwidth {rate:.0f}bit ecn"
 QUEUE_SECONDS = 0.1
 SMALLEST_BURST = 65536
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 90.0
 
 
 async def settle(lab: Lab, targets: Iterable[str]) -> None:
-    """Settle power and links of all nodes, and inside those that are named, or all for a rail."""
+    """Apply faults to power and links of all nodes, and inside the named nodes, or inside all for a rail."""
     machine.start_hub(lab)
     named = set(targets)
     renewed = await together(_settle_power(lab, node) for node in lab.nodes if node.name in named)
@@ -42,13 +42,13 @@ async def settle(lab: Lab, targets: Iterable[str]) -> None:
 
 
 async def shape(lab: Lab) -> None:
-    """Give the rails of new nodes the speed and delay that the lab was asked for."""
+    """Give the rails of new nodes the speed and delay of the lab."""
     if lab.spec.rate is not None or lab.spec.delay is not None:
         await run_on_nodes(lab, {node.name: "\n".join(_lines(lab, node, lab.rails, clock=False)) for node in lab.nodes})
 
 
 async def settle_links(lab: Lab) -> None:
-    """Give the network cards of all nodes that have power a link, or take it."""
+    """Connect or cut the network cards of all running nodes."""
     await together(_settle_node_links(lab, node) for node in lab.nodes if machine.is_running(lab, node))
 
 
@@ -59,7 +59,7 @@ async def _settle_node_links(lab: Lab, node: LabNode) -> None:
 
 
 async def _settle_power(lab: Lab, node: LabNode) -> str:
-    """Make a node off, frozen or running; returns its name where its clock stood still meanwhile."""
+    """Turn a node off, freeze it or start it; return its name if its clock stood still meanwhile."""
     if lab.of("kill", node.name):
         await machine.end_node(lab, node)
         return ""
@@ -78,7 +78,7 @@ async def _settle_power(lab: Lab, node: LabNode) -> str:
 
 
 def _lines(lab: Lab, node: LabNode, rails: Iterable[str], *, clock: bool) -> Iterator[str]:
-    """Yield what makes the rails of a node what they should be."""
+    """Yield the commands that apply speed, delay and faults to the rails of a node."""
     if clock:
         yield "python3 -S -E /usr/lib/railbed/node.py clock"
     fault = lab.of("mtu", node.name)

@@ -58,9 +58,9 @@ class VmKind:
     def admit(self, spec: Spec) -> None:
         """Refuse what the machines, or this machine, cannot do."""
         if spec.nodes > MOST_NODES:
-            raise UsageError(f"a vm lab has at most {MOST_NODES} nodes", hint="ask for fewer, or for --kind netns")
+            raise UsageError(f"a vm lab has at most {MOST_NODES} nodes", hint="choose fewer, or --kind netns")
         if spec.rails > MOST_RAILS:
-            raise UsageError(f"a vm lab has at most {MOST_RAILS} rails", hint="ask for fewer, or for --kind netns")
+            raise UsageError(f"a vm lab has at most {MOST_RAILS} rails", hint="choose fewer, or --kind netns")
         if 0 < spec.memory < LEAST_MEMORY:
             raise UsageError(f"a node needs at least {LEAST_MEMORY} MB of memory, not {spec.memory}")
         arch = architecture(spec.arch)
@@ -80,7 +80,7 @@ class VmKind:
         _need_space(space)
 
     async def taken_numbers(self) -> set[int]:
-        """Return numbers of which something on this machine listens on an address."""
+        """Return numbers whose addresses are in use on this machine."""
         return set(numbers_listening(_connections()))
 
     async def claim(self, lab: Lab) -> None:
@@ -89,12 +89,12 @@ class VmKind:
             self._claims[lab.id] = socket.create_server((f"127.77.{lab.number}.{CLAIM}", machine.PORT))
         except OSError as error:
             raise HostFault(
-                f"port {machine.PORT}, which leads to the nodes, cannot be had: {os.strerror(error.errno or 0)}",
-                hint=f"`ss -ltnp sport = :{machine.PORT}` says who has it",
+                f"port {machine.PORT}, which leads to the nodes, is not available: {os.strerror(error.errno or 0)}",
+                hint=f"`ss -ltnp sport = :{machine.PORT}` shows which process uses it",
             ) from error
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
-        """Make the image where it is missing, then the nodes, all at once."""
+        """Make the image if it is missing, then all nodes concurrently."""
         arch = architecture(lab.spec.arch)
         if reason := why_emulated(arch):
             yield Event(name="lab_emulated", subject=lab.spec.name, message=reason)
@@ -128,10 +128,10 @@ class VmKind:
             for node in lab.nodes
             for pid in machine.processes(lab, node)
         ]
-        return lambda: tuple(one() for one in running)
+        return lambda: tuple(signs() for signs in running)
 
     async def destroy(self, lab: Lab) -> None:
-        """End the machines; and remove what an image left that was never finished."""
+        """End the machines, and remove unfinished images."""
         await machine.end_all(lab)
         self._let_go(lab)
         if cache.images_folder().is_dir():
@@ -152,7 +152,7 @@ class VmKind:
         await faults.settle(lab, targets)
 
     async def states(self, lab: Lab) -> Mapping[str, str]:
-        """Return how each node is."""
+        """Return the state of each node."""
         states = await asyncio.gather(*(self._state(lab, node) for node in lab.nodes))
         return dict(zip((node.name for node in lab.nodes), states, strict=True))
 

@@ -1,4 +1,4 @@
-"""What runs the instructions of a guest: this machine's own processor through KVM, or QEMU's emulation (TCG)."""
+"""How a guest runs: this machine's own processor through KVM, or QEMU's emulation (TCG)."""
 
 from __future__ import annotations
 

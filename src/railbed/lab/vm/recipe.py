@@ -1,4 +1,4 @@
-"""What the machines are made of. The key of an image is a hash over all of this."""
+"""Contents of an image. Its key is a hash over all of this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODE = Path(__file__).parent
 HERE = CODE / "scripts"
 """Scripts and lists that making an image reads."""
 GUEST = CODE / "guest"
-"""Files that lie in an image as they lie here."""
+"""Files that are copied into an image."""
 SUITE = "bookworm"
 PACKAGES = (
     *(
@@ -78,7 +78,7 @@ KEPT_MODULES = (
 )
 """Modules that stay, and what they depend on; a `*` also stands for folders."""
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "crc32c_generic")
-"""What it takes to reach the root disk."""
+"""Modules needed to reach the root disk."""
 BOOT_OPTIONS = (
     "root=/dev/vda rw quiet loglevel=4 systemd.show_status=0 audit=0 selinux=0 apparmor=0 mitigations=off nokaslr "
     "SYSTEMD_SECCOMP=0 random.trust_cpu=on random.trust_bootloader=on panic=5"
@@ -86,9 +86,9 @@ BOOT_OPTIONS = (
 DISK_MEGABYTES = 4096
 JOURNAL_MEGABYTES = 16
 MEMORY, TRAINING_MEMORY = 1536, 2560
-"""Megabytes of a machine where nothing else is said, and of one that trains; it costs only what the machine touches."""
+"""Default megabytes of a machine, and of a machine that trains; it uses only what it touches."""
 MOST_RAILS = 2
-"""Network cards of every machine; a saved machine cannot be given more."""
+"""Network cards of every machine; a saved machine cannot get more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def image_key(arch: Architecture, guest: Path = GUEST) -> str:
 
 
 def _sources(guest: Path) -> Iterator[Path]:
-    """Yield all that says what is in an image, also the code that makes it."""
+    """Yield all files that determine an image, including the code that builds it."""
     yield from (
         HERE / name
         for name in ("masked-units", "initrd-init", "unpack-kernel.sh", "note-unpacked.sh", "finish-packages.sh")

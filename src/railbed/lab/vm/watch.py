@@ -26,7 +26,7 @@ async def watched(
                 yield now
                 last = now
             if why := patience.at_end():
-                raise HostFault(f"{why}; its last words: {last}")
+                raise HostFault(f"{why}; its last output: {last}")
         await work
     finally:
         work.cancel()

@@ -1,7 +1,7 @@
 """A switch for the rails of a lab with more than two nodes: `python -m railbed.lab.vm.qemu.hub TAG NODES RAILS`.
 
-Each rail has a socket here, and one at every node; a datagram is a frame. It learns where addresses are, keeps a few
-frames for a node that is slow, and drops more than that, as switches do. It runs in the lab's folder.
+Each rail has a socket here, and one at every node; a datagram is a frame. It learns where addresses are, queues a few
+frames for a slow node, and drops the rest, as switches do. It runs in the lab's folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MULTICAST = 1
 
 
 class Port:
-    """The way to one node. The kernel takes ten frames for it, and says when it takes more."""
+    """Sends frames to a node. The kernel queues ten of them, and signals when it has room again."""
 
     def __init__(self, selector: selectors.BaseSelector, name: str) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class Port:
         self._socket: socket.socket | None = None
 
     def send(self, frame: memoryview) -> None:
-        """Send a frame, or keep it; lose it where too many wait, or the node is off."""
+        """Send or queue a frame; drop it if the queue is full or the node is off."""
         if self._waiting:
             if len(self._waiting) < MOST_WAITING:
                 self._waiting.append(bytes(frame))
@@ -45,7 +45,7 @@ class Port:
             self.close()
 
     def ready(self) -> None:
-        """Send what waits."""
+        """Send the queued frames."""
         try:
             while self._waiting:
                 self._connected().send(self._waiting[0])
@@ -58,7 +58,7 @@ class Port:
         self._selector.unregister(self._connected())
 
     def close(self) -> None:
-        """Forget a node that is off; the next frame tries it anew."""
+        """Disconnect from a node that is off; the next frame tries again."""
         if self._socket:
             if self._waiting:
                 self._selector.unregister(self._socket)
@@ -93,7 +93,7 @@ class Rail:
         selector.register(self._socket, selectors.EVENT_READ, self)
 
     def ready(self) -> None:
-        """Forward what has come, though not for ever: others wait, too."""
+        """Forward received frames, a limited number at a time so that the other rails get their turn."""
         for _ in range(AT_A_TIME):
             try:
                 size, source = self._socket.recvfrom_into(self._frame)
@@ -123,7 +123,7 @@ class Rail:
 
 
 def main(nodes: int, rails: int) -> None:
-    """Forward for ever."""
+    """Forward frames until killed."""
     with selectors.DefaultSelector() as selector:
         for rail in range(rails):
             Rail(selector, f"rail{rail}", nodes)
@@ -132,7 +132,7 @@ def main(nodes: int, rails: int) -> None:
 
 
 def turn(selector: selectors.BaseSelector, seconds: float | None = None) -> bool:
-    """Do what there is to do; False where nothing was within some seconds."""
+    """Handle pending events; return False if none came in time."""
     events = selector.select(seconds)
     for key, _ in events:
         key.data.ready()

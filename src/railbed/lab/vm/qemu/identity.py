@@ -1,4 +1,4 @@
-"""Who a node is: a tar archive that it unpacks over its own files."""
+"""The identity of a node: a tar archive that it unpacks over its own files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ IPv6AcceptRA=no
 LLDP=no
 ConfigureWithoutCarrier=yes
 """
-"""A cable that is cut takes no address away."""
+"""Addresses stay when a cable is cut."""
 PRIVATE = 0o600
 
 
 def write_identity(lab: Lab, node: LabNode, path: Path) -> None:
-    """Write the archive, as long as the disk that the saved machine has seen."""
+    """Write the archive, padded to the size of the disk in the saved machine."""
     with path.open("wb") as file:
         path.chmod(PRIVATE)
         file.write(_archive(identity_files(lab, node)))
@@ -39,7 +39,7 @@ def write_identity(lab: Lab, node: LabNode, path: Path) -> None:
 
 
 def identity_files(lab: Lab, node: LabNode) -> dict[str, tuple[int, str]]:
-    """Return the mode and text of every file that makes a node itself."""
+    """Return the mode and text of every file of a node's identity."""
     key = lab.host_key(node)
     public = key.with_suffix(".host_key.pub")
     rails = range(lab.spec.rails)

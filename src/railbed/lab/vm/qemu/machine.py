@@ -20,10 +20,10 @@ from railbed.lab.model import Lab, LabNode
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.vm import cache
 from railbed.lab.vm.qemu import qmp
+from railbed.lab.vm.qemu.failure import Evidence, boot_failure, has_panicked
 from railbed.lab.vm.qemu.hardware import BASE, DISK, IDENTITY, MONITOR, RAM, SAVED, SERIAL_LOG, Cable, Machine, command
 from railbed.lab.vm.qemu.identity import write_identity
 from railbed.lab.vm.qemu.state import IGNORE_SHARED, PATIENCE, hardware_of
-from railbed.lab.vm.qemu.trouble import Remains, has_panicked, trouble
 
 PORT = 2222
 READY = "railbed: ready"
@@ -67,8 +67,8 @@ async def _until_running(monitor: qmp.Qmp, started: Started) -> None:
     patience = started.patience()
     while (status := (await monitor.execute("query-status"))["status"]) != "running":
         if why := patience.at_end():
-            name = started.remains().name
-            raise HostFault(f"{name} did not go on from the saved machine: QEMU says it is {status}, and {why}")
+            name = started.evidence().name
+            raise HostFault(f"{name} did not resume from the saved machine: QEMU reports {status}, and {why}")
         if status == "paused":
             await monitor.execute("cont")
         await asyncio.sleep(0.02)
@@ -81,7 +81,7 @@ async def boot(lab: Lab, node: LabNode) -> None:
 
 
 def start_hub(lab: Lab) -> None:
-    """Start the hub where there has to be one and is none."""
+    """Start the hub if the lab needs one and it is not running."""
     if lab.spec.nodes >= LEAST_WITH_HUB and not _processes(lab, _hub_tag(lab)):
         arguments = [_hub_tag(lab), str(lab.spec.nodes), str(lab.spec.rails)]
         hub = [sys.executable, "-P", "-m", "railbed.lab.vm.qemu.hub", *arguments]
@@ -95,18 +95,18 @@ class Started:
     lab: Lab
     node: LabNode
     process: subprocess.Popen[bytes]
-    seen: int
-    """How much the console had said before."""
+    log_offset: int
+    """Length of the console log before the start."""
 
     @property
     def folder(self) -> Path:
-        """Where the files of its machine lie."""
+        """Folder with the files of its machine."""
         return node_folder(self.lab, self.node)
 
     def console(self) -> str:
-        """Return what the console has said since the start."""
+        """Return the console output since the start."""
         log = self.folder / SERIAL_LOG
-        return log.read_bytes()[self.seen :].decode(errors="replace") if log.exists() else ""
+        return log.read_bytes()[self.log_offset :].decode(errors="replace") if log.exists() else ""
 
     def has_ended(self) -> bool:
         """Whether QEMU is gone."""
@@ -117,24 +117,24 @@ class Started:
         quiet, most = PATIENCE[hardware_of(cache.chosen(self.lab.folder)).accelerator]
         return Patience(ProcessSigns(self.process.pid, self.folder / SERIAL_LOG), quiet=quiet, most=most)
 
-    def remains(self) -> Remains:
-        """Return what there is to find out what went wrong."""
+    def evidence(self) -> Evidence:
+        """Collect what shows why it failed."""
         try:
-            said = (self.folder / QEMU_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = (self.folder / QEMU_LOG).read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
-            said = []
-        return Remains(
+            lines = []
+        return Evidence(
             name=self.node.name,
             console=self.console(),
             folder=self.folder,
             exit=self.process.poll(),
-            qemu_said=said,
+            qemu_output=lines,
         )
 
-    def trouble(self, waited: str = "") -> HostFault:
-        """Return the error that says why it is not ready."""
-        again = f"where this stays so, remove {cache.chosen(self.lab.folder)}: it is made anew"
-        return trouble(self.remains(), waited, again)
+    def failure(self, waited: str = "") -> HostFault:
+        """Return the error that explains why it is not ready."""
+        again = f"if this persists, remove {cache.chosen(self.lab.folder)}: the next start rebuilds it"
+        return boot_failure(self.evidence(), waited, again)
 
 
 @contextlib.contextmanager
@@ -148,10 +148,10 @@ def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> Iterator[Started]:
     (folder / MONITOR).unlink(missing_ok=True)
     (folder / QEMU_LOG).unlink(missing_ok=True)
     log = folder / SERIAL_LOG
-    seen = log.stat().st_size if log.exists() else 0
+    log_offset = log.stat().st_size if log.exists() else 0
     process = _detach(lab, [*command(machine), *(["-incoming", "defer"] if ram else [])], folder / QEMU_LOG)
     try:
-        yield Started(lab, node, process, seen)
+        yield Started(lab, node, process, log_offset)
     finally:
         _forget(process)
 
@@ -192,28 +192,28 @@ def _forget(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.asynccontextmanager
 async def _monitor(started: Started) -> AsyncIterator[qmp.Qmp]:
-    """Connect to a QEMU that is starting; where it ended, what it said is the error."""
+    """Connect to a QEMU that is starting; if it ended, raise the error with its output."""
     try:
         async with qmp.connected(started.folder / MONITOR, ended=started.has_ended) as monitor:
             yield monitor
     except HostFault as error:
         if started.has_ended():
-            raise started.trouble() from error
+            raise started.failure() from error
         raise
 
 
 async def _until_ready(started: Started) -> None:
-    """Wait until the console says so. Asking its SSH instead would make it start a process each time."""
+    """Wait for the line on the console: polling SSH instead would start a process on the node each time."""
     patience = started.patience()
-    while READY not in (said := started.console()):
+    while READY not in (console := started.console()):
         why = patience.at_end()
-        if why or started.has_ended() or has_panicked(said):
-            raise started.trouble(why)
+        if why or started.has_ended() or has_panicked(console):
+            raise started.failure(why)
         await asyncio.sleep(READY_PAUSE)
 
 
 def hide_sockets(lab: Lab, node: LabNode) -> None:
-    """Let frames to a frozen node be lost: QEMUs whose frames nobody takes would try again without a pause."""
+    """Drop frames to a frozen node: otherwise the other QEMUs would retry them in a busy loop."""
     for path in _sockets(lab, node):
         with contextlib.suppress(FileNotFoundError):
             path.rename(_hidden(path))
@@ -235,7 +235,7 @@ def _hidden(path: Path) -> Path:
 
 
 async def end_node(lab: Lab, node: LabNode) -> None:
-    """Take the power from a node."""
+    """Power off a node."""
     await end(processes(lab, node))
 
 
@@ -250,7 +250,7 @@ def is_running(lab: Lab, node: LabNode) -> bool:
 
 
 async def is_frozen(lab: Lab, node: LabNode) -> bool:
-    """Whether a node is stopped where it is."""
+    """Whether a node is frozen."""
     async with qmp.connected(node_folder(lab, node) / MONITOR, seconds=5) as monitor:
         return bool((await monitor.execute("query-status", seconds=5))["status"] == "paused")
 
@@ -269,8 +269,8 @@ def _hub_tag(lab: Lab) -> str:
 
 
 def _processes(lab: Lab, tag: str) -> list[int]:
-    """Return the processes in a lab's folder that have an argument."""
-    found = []
+    """Return the processes in a lab's folder with that argument."""
+    pids = []
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if (
@@ -278,5 +278,5 @@ def _processes(lab: Lab, tag: str) -> list[int]:
                 and tag.encode() in (folder / "cmdline").read_bytes().split(b"\0")
                 and (folder / "cwd").readlink() == lab.folder.resolve()
             ):
-                found.append(int(folder.name))
-    return found
+                pids.append(int(folder.name))
+    return pids

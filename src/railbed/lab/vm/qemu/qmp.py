@@ -14,7 +14,7 @@ from typing import Any
 from railbed.lab.host import HostFault
 
 SECONDS = 120.0
-"""A machine that is busy with other things answers late; one that ended is noticed at once."""
+"""A busy machine answers late; one that ended is noticed at once."""
 CONNECT_PAUSE = 0.01
 LONGEST_LINE = 1 << 20
 
@@ -28,7 +28,7 @@ class Qmp:
         self._writer = writer
 
     async def execute(self, command: str, *, seconds: float = SECONDS, **arguments: object) -> Any:  # noqa: ANN401  (what JSON holds)
-        """Run a command and return its answer; events in between are passed over."""
+        """Run a command and return its answer; events in between are ignored."""
         message = {
             "execute": command,
             "arguments": {name.replace("_", "-"): value for name, value in arguments.items()},
@@ -54,9 +54,9 @@ class Qmp:
             line = await self._reader.readline()
             message = json.loads(line) if line else None
         except ValueError as error:
-            raise HostFault(f"{self._name}: QEMU said what is no JSON") from error
+            raise HostFault(f"{self._name}: QEMU sent invalid JSON") from error
         if not isinstance(message, dict):
-            raise HostFault(f"{self._name}: QEMU ended" if message is None else f"{self._name}: QEMU said {message!r}")
+            raise HostFault(f"{self._name}: QEMU ended" if message is None else f"{self._name}: QEMU sent {message!r}")
         return message
 
 
@@ -64,21 +64,21 @@ class Qmp:
 async def connected(
     socket: Path, *, seconds: float = SECONDS, ended: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[Qmp]:
-    """Connect to a QEMU, which may just be starting, or have `ended` before it could be talked to."""
+    """Connect to a QEMU, which may still be starting, or have `ended` already."""
     name = socket.parent.name
     folder, writer = -1, None
     try:
         try:
-            # A socket's path has 107 bytes at most; by way of the open folder it is always short enough.
+            # The path of a socket is limited to 107 bytes; through the open folder it is always short enough.
             folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             async with asyncio.timeout(seconds):
                 reader, writer = await _connect(f"/proc/self/fd/{folder}/{socket.name}", ended)
                 qmp = Qmp(name, reader, writer)
                 await qmp.read()
         except TimeoutError as error:
-            raise HostFault(f"{name}: QEMU cannot be talked to: no answer within {seconds:g} s") from error
+            raise HostFault(f"{name}: QEMU cannot be reached: no answer within {seconds:g} s") from error
         except OSError as error:
-            raise HostFault(f"{name}: QEMU cannot be talked to: {error.strerror}") from error
+            raise HostFault(f"{name}: QEMU cannot be reached: {error.strerror}") from error
         await qmp.execute("qmp_capabilities", seconds=seconds)
         yield qmp
     finally:

@@ -1,7 +1,7 @@
-"""A machine that has booted and waits to be told who it is, saved to be gone on from by every node.
+"""A booted machine that waits for its identity, saved so that every node can resume from it.
 
-Its memory is a file that nodes map privately: what they do not change is shared by all of them. Therefore it is never
-written again.
+Its memory is a file that nodes map privately and share as far as they do not change it. Therefore it is never written
+again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from railbed.lab.vm import cache
 from railbed.lab.vm.image import DISK, image_folder, make_image
 from railbed.lab.vm.processor import accelerators, fingerprint
 from railbed.lab.vm.qemu import qmp
+from railbed.lab.vm.qemu.failure import Evidence, boot_failure, has_panicked
 from railbed.lab.vm.qemu.hardware import (
     BASE,
     IDENTITY,
@@ -37,7 +38,6 @@ from railbed.lab.vm.qemu.hardware import (
     Machine,
     command,
 )
-from railbed.lab.vm.qemu.trouble import Remains, has_panicked, trouble
 from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
 from railbed.model.progress import progress
@@ -56,10 +56,10 @@ IGNORE_SHARED = [{"capability": "x-ignore-shared", "state": True}]
 
 
 async def prepare(lab_folder: Path, arch: Architecture, memory: int, *, training: bool) -> AsyncGenerator[Event, None]:
-    """Choose the saved machine that a lab goes on from, and make what is missing for it."""
+    """Choose the saved machine that a lab resumes from, and build what is missing."""
     version = await qemu_version(arch)
     if cache.is_busy():
-        yield progress("another railbed works on it: waiting", subject="image")
+        yield progress("another railbed is working on it: waiting", subject="image")
     async with cache.locked():
         made = False
         for folder, make in _parts(arch, training=training):
@@ -94,9 +94,9 @@ def _parts(arch: Architecture, *, training: bool) -> list[Part]:
     return parts
 
 
-def memory_of(given: int, *, training: bool) -> int:
+def memory_of(megabytes: int, *, training: bool) -> int:
     """Return the megabytes of a machine."""
-    return given or (TRAINING_MEMORY if training else MEMORY)
+    return megabytes or (TRAINING_MEMORY if training else MEMORY)
 
 
 def hardware_of(state: Path) -> Hardware:
@@ -108,18 +108,18 @@ def hardware_of(state: Path) -> Hardware:
 
 
 async def qemu_version(arch: Architecture) -> str:
-    """Return what QEMU says of itself; one that cannot connect machines by datagrams is refused."""
+    """Return the version of QEMU; refuse one that cannot connect machines by datagrams."""
     version = (await run([arch.qemu, "--version"])).partition("\n")[0]
-    found = re.search(r"version (\d+)\.(\d+)", version)
-    if found and (int(found[1]), int(found[2])) < OLDEST_QEMU:
+    match = re.search(r"version (\d+)\.(\d+)", version)
+    if match and (int(match[1]), int(match[2])) < OLDEST_QEMU:
         raise HostFault(
-            f"QEMU {found[1]}.{found[2]} is too old for a vm lab: it takes 7.2", hint="--kind netns needs none"
+            f"QEMU {match[1]}.{match[2]} is too old for a vm lab, which needs 7.2", hint="--kind netns needs none"
         )
     return version
 
 
 def state_folder(version: str, hardware: Hardware) -> Path:
-    """Return where the machine saved by this QEMU, of this hardware, lies or will lie."""
+    """Return the folder of the machine saved by this QEMU with this hardware."""
     text = json.dumps([version, fingerprint(hardware.accelerator), command(_machine(Path("image"), hardware))])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     size = f"{hardware.memory}+{hardware.training}" if hardware.training else str(hardware.memory)
@@ -177,7 +177,7 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
             await machine
     except HostFault:
         if machine.done() and machine.exception():
-            # What QEMU said itself is worth more than that it is gone.
+            # The output of QEMU explains more than the fact that it ended.
             await machine
         raise
     finally:
@@ -188,15 +188,15 @@ async def _boot_and_save(folder: Path, hardware: Hardware) -> None:
 
 async def _until_waiting(machine: asyncio.Task[str], folder: Path, patience: Patience) -> None:
     while not machine.done():
-        said = _text(folder / SERIAL_LOG)
-        if WAITING in said:
+        console = _text(folder / SERIAL_LOG)
+        if WAITING in console:
             return
         why = patience.at_end()
-        if why or has_panicked(said):
-            raise trouble(Remains(name="the image", console=said, folder=folder), why)
+        if why or has_panicked(console):
+            raise boot_failure(Evidence(name="the image", console=console, folder=folder), why)
         await asyncio.sleep(0.1)
     await machine
-    raise HostFault("the image switched itself off while it booted")
+    raise HostFault("the image shut down while booting")
 
 
 async def _until_saved(monitor: qmp.Qmp) -> None:
