@@ -1,1 +1,1 @@
-"""Scripts of the project itself: the generated reference and the benchmarks."""
+"""Scripts for developing railbed: generated reference, pictures, benchmarks, soak tests, set-up."""

@@ -1,9 +1,9 @@
-"""How much of a bare MPI all-reduce the engine behind DDP's hook keeps, between the same processes.
+"""Compare the engine behind DDP's hook with a bare MPI all-reduce, between the same processes.
 
     python -m tools.bench_allreduce [--cluster FILE] [--megabytes 1 25 25] [--rounds 20]
 
-Without a cluster, two ranks on this machine, over shared memory; with one, a rank on each node, over what the fabric
-has. The ranks are started as for training, and so is their MPI world.
+Without a cluster, it uses two ranks on this machine, over shared memory; with one, a rank on each node, over the
+fabric. The ranks and their MPI world are started as for training.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def main() -> None:
     print(f"{measured['path']}\n{len(sizes)} buckets, {total:.1f} MB, medians of {arguments.rounds} rounds")
     for name in ("bare", "engine"):
         print(f"{name:>8} {1e3 * measured[name]:9.2f} ms {total / measured[name]:9.1f} MB/s")
-    print(f"the engine keeps {100 * measured['bare'] / measured['engine']:.1f} % of the bare all-reduce")
+    print(f"the engine reaches {100 * measured['bare'] / measured['engine']:.1f} % of the bare all-reduce")
 
 
 @dataclass
 class Bench:
-    """The benchmark, as the launch sees it."""
+    """The benchmark as a job of the launch."""
 
     jobs: Mapping[str, Mapping[str, Any]]
-    """By node: python, script, code, and the job but for who the rank is."""
+    """By node: python, script, code, and the job without the rank's identity."""
     measured: dict[str, Any] = field(default_factory=dict)
     may_regroup: bool = False
 
@@ -81,15 +81,15 @@ class Bench:
                 starts.setdefault(member.name, []).append(start)
         return starts
 
-    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:  # noqa: ARG002 -- the launch's face
-        """Keep what rank 0 measured."""
+    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:  # noqa: ARG002 -- the launch's interface
+        """Store the measurements of rank 0."""
         if message.get("kind") == "measured" and rank == 0:
             self.measured = message
         return []
 
 
 async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[str, Any]:
-    """Run the ranks and return what they measured."""
+    """Run the ranks and return their measurements."""
     cluster = (
         clusterfile.load(file)
         if file

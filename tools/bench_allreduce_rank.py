@@ -1,7 +1,8 @@
 """One rank of `tools.bench_allreduce`: `python bench_allreduce_rank.py JOB.json --messages FD`, on a node.
 
-In turns, in the same processes and the same memory: MPI_Allreduce called bare, size after size, and the same sizes as
-buckets through the engine that DDP's hook calls, all handed over at once and then waited for, as backward does.
+Measures two things in turns, in the same processes and the same memory: bare calls of MPI_Allreduce, one size after
+the other, and the same sizes as buckets through the engine that DDP's hook calls, all submitted at once and then
+awaited, as in backward.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from railbed.launch.messages import Messages
 
 
 def main() -> None:
-    """Measure, and tell the medians."""
+    """Measure, and send the medians."""
     parser = argparse.ArgumentParser()
     parser.add_argument("job", type=Path)
     parser.add_argument("--messages", type=int, required=True)
@@ -63,7 +64,7 @@ def measure(group: MpiGroup, buckets: list[torch.Tensor], rounds: int) -> dict[s
     ways: dict[str, Callable[[], None]] = {"bare": bare, "engine": through_engine}
     for _ in range(rounds + 1):
         for name, way in ways.items():
-            group.sum(torch.zeros(1))  # all begin together
+            group.sum(torch.zeros(1))  # a barrier: all ranks start together
             start = time.perf_counter()
             way()
             times[name].append(time.perf_counter() - start)

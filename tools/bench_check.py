@@ -1,8 +1,8 @@
-"""`railbed check` beside `ansible -m setup`, over the same SSH servers on this machine, in turns.
+"""Compare `railbed check` with `ansible -m setup`, over the same SSH servers on this machine, in turns.
 
-Both log in anew each time and read every host; Ansible gets one fork per host, and is measured with and without its
+Both log in again each time and read every host; Ansible gets one fork per host, and is measured with and without its
 pipelining. A cluster without ports needs fewer probes and no second reading of counters, so railbed is also measured
-with a port on every host. Each figure is the median of the rounds; the memory is that of railbed's process.
+with a port on every host. Each figure is the median of the rounds; memory is that of railbed's process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sample:
 
     seconds: float
     own_seconds: float
-    """Processor time on the machine that asks: of the tool, its forks and its SSH clients, not of the servers."""
+    """Processor time of the tool, its forks and its SSH clients, without the servers."""
     megabytes: float
 
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measure(count: int) -> dict[str, list[Sample]]:
-    """Run the tools in turns, so that a busy moment of the machine hits all alike."""
+    """Run the tools in turns, so that a busy moment affects all of them."""
     samples: dict[str, list[Sample]] = {"railbed": [], "railbed with a rail": [], "ansible": [], "pipelined": []}
     with tempfile.TemporaryDirectory(prefix="railbed-bench-") as name:
         folder = Path(name)
@@ -71,7 +71,7 @@ def measure(count: int) -> dict[str, list[Sample]]:
 
 
 def with_rail(servers: Servers) -> str:
-    """Return a cluster file with one port per host, on loopback, so that the rules for ports are judged as well."""
+    """Return a cluster file with one port per host, on loopback, so that the rules for ports apply as well."""
     text = servers.cluster_yaml() + "rails: {loop: {subnet: 127.0.0.0/8}}\n"
     for server in servers.servers:
         port = f"ports: [{{netdev: lo, rail: loop, address: {server.address}}}]"
@@ -86,7 +86,7 @@ def railbed_check(folder: Path, cluster: str) -> Sample:
 
 
 def ansible_setup(folder: Path, forks: int, name: str, *, pipelining: bool) -> Sample:
-    """Run `ansible -m setup` with its own connection sharing, but no connection left over from the last round."""
+    """Run `ansible -m setup` with its own connection sharing, but without a connection from the previous round."""
     sockets = folder / f"s{name}"
     sockets.mkdir()
     environment = {
@@ -113,8 +113,8 @@ def inventory(servers: Servers) -> str:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], allowed: Sequence[int]) -> Sample:
-    """Run a command and return how long it took and the memory of its largest process."""
-    # Both tools may keep their byte code, as they do for a user.
+    """Run a command; return how long it took and the memory of its largest process."""
+    # Both tools may cache their byte code, as they do for a user.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.monotonic()
     process = subprocess.Popen(

@@ -1,8 +1,8 @@
-"""How long training stands still when something fails: railbed beside plain torchrun, on four nodes of a netns lab.
+"""Measure how long a failure interrupts training: railbed against plain torchrun, on four nodes of a netns lab.
 
-Both train the same small model, save every ten steps, and may go on with three nodes. torchrun is started on every node
-over SSH, its rendezvous (c10d) on the first, which no fault hits: torchrun does not survive that. A round is one job
-and one fault. What does not go on within LIMIT_SECONDS is not tried again.
+Both train the same small model, save every ten steps, and may continue with three nodes. torchrun is started on every
+node over SSH, with its rendezvous (c10d) on the first, which no fault affects: torchrun does not survive that. A round
+is one job and one fault. A job that does not continue within LIMIT_SECONDS is not tried again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FAULTS: dict[str, FaultName | None] = {
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds after a fault; None is not within the limit."""
+    """Seconds after a fault; None if not within the limit."""
 
     noticed: float | None
     stepped: float | None
@@ -52,9 +52,9 @@ class Times:
 
 def main() -> None:
     """Measure and print."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab is taken down then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab is taken down then, too
     print(f"{'':>14}{'railbed':>20}{'torchrun':>30}   medians; rounds of each")
-    print(f"{'':>14}{'notices':>10}{'goes on':>10}{'notices':>12}{'goes on':>18}")
+    print(f"{'':>14}{'notices':>10}{'resumes':>10}{'notices':>12}{'resumes':>18}")
     with (
         tempfile.TemporaryDirectory(prefix="railbed-bench-failures-") as name,
         running_lab(Path(name), "--nodes", "4") as running,
@@ -67,12 +67,12 @@ def main() -> None:
             peers = f"{shown(theirs, 'noticed'):>12}{shown(theirs, 'stepped'):>18}"
             print(f"{title:>14}{figures}{peers}   {len(ours)}, {len(theirs)}", flush=True)
         ends = [control_round(lab) for _ in range(ROUNDS)]
-    print(f"control killed: no rank is left on any node after {statistics.median(ends):.2f} s; {ROUNDS} rounds")
-    print("(torchrun has no control: whoever started it on each node ends it on each node)")
+    print(f"control killed: no rank left on any node after {statistics.median(ends):.2f} s; {ROUNDS} rounds")
+    print("(torchrun has no control process: it must be ended on each node)")
 
 
 def rounds(measure: Callable[[], Times]) -> list[Times]:
-    """Measure several times; once, where it takes too long."""
+    """Measure several times; only once if it exceeds the limit."""
     found = [measure()]
     while len(found) < ROUNDS and found[-1].stepped is not None:
         found.append(measure())
@@ -80,13 +80,13 @@ def rounds(measure: Callable[[], Times]) -> list[Times]:
 
 
 def shown(times: Sequence[Times], name: str) -> str:
-    """Return the median, or that there is none."""
+    """Format the median, or that the limit was exceeded."""
     seconds = [getattr(one, name) for one in times]
     return f"not in {LIMIT_SECONDS:g} s" if None in seconds else f"{statistics.median(seconds):.1f} s"
 
 
 def railbed_round(lab: RunningLab, fault: FaultName | None) -> Times:
-    """Train, break something, and return when that was noticed and when the next step was made."""
+    """Train, inject a fault, and return when it was noticed and when the next step was taken."""
     try:
         with steady_training(lab) as run:
             at = put(lab, fault, "'^rank'")
@@ -111,7 +111,7 @@ def torchrun_round(lab: RunningLab, fault: FaultName | None) -> Times:
 
 
 def control_round(lab: RunningLab) -> float:
-    """Kill railbed itself, and return how long its ranks live on."""
+    """Kill railbed itself, and return how long its ranks survive."""
     with steady_training(lab) as run:
         run.process.kill()
         start = time.monotonic()
@@ -124,14 +124,14 @@ def control_round(lab: RunningLab) -> float:
 
 @contextmanager
 def steady_training(lab: RunningLab) -> Iterator[Training]:
-    """Train on all four nodes, with some checkpoints behind."""
+    """Train on all four nodes until there are some checkpoints."""
     with training(lab, "small.yaml", "-c", "cluster.yaml", "--min-nodes", "3", "--set", "steps=1000000") as run:
         run.until(lambda _: run.steps >= WARM_STEPS, LIMIT_SECONDS)
         yield run
 
 
 def ranks_left(lab: RunningLab) -> bool:
-    """Whether anything of railbed's still runs on a node."""
+    """Whether any process of railbed still runs on a node."""
     kept = load_lab(lab.name)
     return any(b"railbed.launch" in _command_line(pid) for pid in processes(kept, kept.nodes))
 
@@ -143,7 +143,7 @@ def _command_line(pid: int) -> bytes:
 
 
 def put(lab: RunningLab, fault: FaultName | None, ranks: str) -> float:
-    """Put a fault in force and return when that was; without a name, the ranks of a node are killed."""
+    """Inject a fault and return when; without a name, kill the ranks of a node."""
     if fault is None:
         return float(lab.shell(VICTIM, f"date +%s.%N; pkill -KILL {ranks}").out)
     start = time.time()

@@ -1,10 +1,10 @@
-"""GPT-2 124M on one GPU, bf16 and compiled, beside transformers' GPT-2 compiled in the same run.
+"""GPT-2 124M on one GPU, bf16 and compiled, against transformers' GPT-2, compiled, in the same run.
 
     PYTHONPATH=src:. python3 -m tools.bench_gpu [--steps 20] [--micro 64] [--context 1024] [--only railbed|transformers]
 
-Needs torch and, for the peer, transformers; nothing else of railbed's requirements. The loop is the worker's own: the
-step, the clock and the accounts of a real run, on tokens without meaning. A step is one micro-batch; the first ones, in
-which torch compiles, are left out.
+Needs torch and, for the peer, transformers, but none of railbed's other requirements. The loop is the worker's own: the
+step, the clock and the accounting of a real run, on random tokens. A step is one micro-batch; the first steps, in
+which torch compiles, are not counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--micro", type=int, default=64)
-    parser.add_argument("--pieces", type=int, default=1, help="micro-batches of one step of ours")
+    parser.add_argument("--pieces", type=int, default=1, help="micro-batches per step of railbed")
     parser.add_argument("--their-micro", type=int, default=32)
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--only", choices=["railbed", "transformers"])
@@ -109,11 +109,11 @@ def _run_ours(stepper: Stepper, steps: int, mfu_of_speed: float) -> float:
             seconds.append((sum(read.clock.parts().values()), read.clock.total(), read.clock.parts()))
         if step == 0:
             torch.cuda.synchronize()
-            print(f"railbed: first step, with compiling, {time.perf_counter() - start:.1f} s", flush=True)
+            print(f"railbed: first step, including compilation, {time.perf_counter() - start:.1f} s", flush=True)
     speed = tokens / statistics.median(total for _, total, _ in seconds[WARM:])
     parts = {name: round(1000 * value, 2) for name, value in seconds[-1][2].items()}
     print(f"railbed: {model_line(stepper.model)}, loss {losses[-1]:.3f}, parts of a step in ms: {parts}")
-    tell("railbed", speed, mfu_of_speed)
+    print_result("railbed", speed, mfu_of_speed)
     return speed
 
 
@@ -144,15 +144,15 @@ def theirs(device: torch.device, micro: int, context: int, steps: int) -> float:
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     speed = micro * context / statistics.median(seconds[WARM:])
-    tell(f"transformers {transformers.__version__}", speed, 0.0)
+    print_result(f"transformers {transformers.__version__}", speed, 0.0)
     return speed
 
 
-def tell(name: str, speed: float, mfu_of_speed: float) -> None:
-    """Print a line."""
+def print_result(name: str, speed: float, mfu_of_speed: float) -> None:
+    """Print speed, MFU and peak memory."""
     memory = torch.cuda.max_memory_allocated() / 2**30
     mfu = f", MFU {100 * speed * mfu_of_speed:.1f} %" if mfu_of_speed else ""
-    print(f"{name}: {speed:,.0f} tokens/s{mfu}, {memory:.1f} GiB at the most", flush=True)
+    print(f"{name}: {speed:,.0f} tokens/s{mfu}, {memory:.1f} GiB peak", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How long labs take: 16 namespaces, two virtual machines, up until every node answers, and down.
+"""Measure how long labs take to come up, until every node answers, and to go down.
 
-The first line is a plain script that makes the same namespaces, cables and SSH servers one after another.
+The first line is a plain script that creates the same namespaces, cables and SSH servers one after another.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="railbed-bench-lab-") as folder:
         print(f"{'16 by hand, no wait':>20}{by_hand(Path(folder)):>8.2f} s{'':>10}   1")
         for title, options, rounds in LABS:
-            railbed(["lab", "up", "--name", "bench", *options])  # makes the image where there is none
+            railbed(["lab", "up", "--name", "bench", *options])  # builds the image if there is none
             railbed(["lab", "down", "--name", "bench"])
             samples = [measure(options) for _ in range(rounds)]
             up, down = (statistics.median(column) for column in zip(*samples, strict=True))
@@ -63,7 +63,7 @@ def railbed(arguments: list[str]) -> float:
 
 
 def by_hand(folder: Path) -> float:
-    """Return how long a plain script takes to make 16 namespaces with an SSH server each."""
+    """Return how long a plain script takes to create 16 namespaces with an SSH server each."""
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     Path("/run/sshd").mkdir(exist_ok=True)

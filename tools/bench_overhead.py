@@ -1,11 +1,11 @@
-"""What railbed adds to a step of training on two ranks of this machine, beside a bare loop with DDP.
+"""Measure what railbed adds to a training step on two ranks of this machine, against a bare loop with DDP.
 
     python -m tools.bench_overhead [--recipe tiny] [--rounds 40]
 
-Both train in the same two processes, the same model, batch, micro-batches and optimiser, over gloo, in turns: one step
-of ours, one of theirs, and in the next round the other way round. Ours is the worker's own step with all that is around
-it: hook, clock, account, sharing by speed, heart beat and messages, which this process reads as an agent does. Theirs
-is DDP's own all-reduce, clip, AdamW, zero_grad, and nothing told.
+Both train in the same two processes, with the same model, batch, micro-batches and optimiser, over gloo, in turns: one
+step of ours, one of theirs, and the other way round in the next round. Ours is the worker's own step with everything
+around it: hook, clock, accounting, shares by speed, heartbeat and messages, which this process reads like an agent.
+Theirs is DDP's own all-reduce, clip, AdamW and zero_grad, without messages.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Step = Callable[[int], object]
 
 
 def main() -> None:
-    """Start the ranks and print what they measured; or be one of them."""
+    """Start the ranks and print their measurements, or be one of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("job", nargs="?", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--messages", type=int, help=argparse.SUPPRESS)
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def be_a_rank(job: RankSpec, descriptor: int) -> None:
-    """Take both steps in turns, and tell the times of each."""
+    """Take both steps in turns, and send their times."""
     messages = Messages(descriptor, job.rank)
     messages.start_heart()
     rendezvous = Rendezvous(
@@ -95,16 +95,16 @@ def be_a_rank(job: RankSpec, descriptor: int) -> None:
     )
     messages.send("measured", clock=clock, processor=processor)
     collective.close()
-    os._exit(0)  # as a rank ends
+    os._exit(0)  # like any rank
 
 
 def meet_again(collective: Collective) -> None:
-    """Wait until all ranks are here."""
+    """Wait for all ranks."""
     collective.sum(torch.zeros(1))
 
 
 def our_step(training: Training) -> Step:
-    """Return what the worker does for a step."""
+    """Return the worker's step."""
 
     def step(number: int) -> None:
         taken = training.stepper.take(number, wants_checkpoint=False, tells=training.sharing.tells())
@@ -115,7 +115,7 @@ def our_step(training: Training) -> Step:
 
 
 def their_step(training: Training) -> Step:
-    """Return a step of the bare loop: as many sequences and micro-batches of the same tokens."""
+    """Return a step of the bare loop, with the same number of sequences and micro-batches of the same tokens."""
     settings, stepper, tokens = training.settings, training.stepper, training.tokens
     context, batch = settings.model.context, settings.batch.sequences
     model = Gpt.empty(training.model.shape, torch.device("cpu"))
@@ -144,20 +144,20 @@ def their_step(training: Training) -> Step:
     return step
 
 
-def report(what: str, told: Sequence[dict[str, list[float]]]) -> None:
-    """Print the medians, and the median of the ratios; a step takes as long as the slower rank takes for it.
+def report(title: str, by_rank: Sequence[dict[str, list[float]]]) -> None:
+    """Print the medians, and the median of the ratios; a step takes as long as its slower rank.
 
-    On a busy machine steps differ by more than what is looked for. The two of a round come one after the other, so it
-    is their ratio that is judged.
+    On a busy machine steps vary by more than the overhead. The two steps of a round follow each other directly, so
+    their ratio is judged.
     """
-    ours, theirs = ([max(both) for both in zip(*(rank[name] for rank in told), strict=True)] for name in told[0])
-    print(f"{what}, {RANKS} ranks, {len(ours)} rounds")
-    for name, taken in zip(told[0], (ours, theirs), strict=True):
+    ours, theirs = ([max(both) for both in zip(*(rank[name] for rank in by_rank), strict=True)] for name in by_rank[0])
+    print(f"{title}, {RANKS} ranks, {len(ours)} rounds")
+    for name, taken in zip(by_rank[0], (ours, theirs), strict=True):
         low, middle, high = (1000 * part for part in quantiles(taken, n=4))
-        print(f"  {name:<9}{middle:8.1f} ms a step; half of them between {low:.1f} and {high:.1f} ms")
-    low, middle, high = quantiles([one / other for one, other in zip(ours, theirs, strict=True)], n=4)
+        print(f"  {name:<9}{middle:8.1f} ms per step; half of them between {low:.1f} and {high:.1f} ms")
+    low, middle, high = quantiles([our / their for our, their in zip(ours, theirs, strict=True)], n=4)
     print(f"  railbed / bare: {middle:.4f}, the median of the rounds; half of them between {low:.3f} and {high:.3f}")
-    verdict = "kept" if middle < 1 + GOAL else "not kept"
+    verdict = "met" if middle < 1 + GOAL else "missed"
     print(f"  the goal, under {GOAL:.0%} of the step: {verdict} ({middle - 1:+.2%})")
 
 

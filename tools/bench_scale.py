@@ -1,4 +1,4 @@
-"""How `railbed check` does on many healthy nodes: seconds, failures and memory on netns labs of 4, 16 and 64 nodes.
+"""Measure `railbed check` on many healthy nodes: seconds, failures and memory on netns labs of 4, 16 and 64 nodes.
 
     python -m tools.bench_scale [--nodes 4 16 64] [--repeats 10]
 
@@ -28,7 +28,7 @@ HELP_ROUNDS = 15
 
 @dataclass(frozen=True)
 class Sample:
-    """One check of a whole lab."""
+    """One check of a lab."""
 
     seconds: float
     megabytes: float
@@ -66,7 +66,7 @@ def measure(folder: Path, nodes: int, repeats: int) -> list[Sample]:
 
 
 def run(folder: Path, cache: Path, *arguments: str) -> None:
-    """Run railbed with a cache of its own, and end where it fails."""
+    """Run railbed with its own cache, and exit if it fails."""
     environment = {**os.environ, "RAILBED_CACHE": str(cache)}
     done = subprocess.run(
         [RAILBED, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -76,7 +76,7 @@ def run(folder: Path, cache: Path, *arguments: str) -> None:
 
 
 def sample(folder: Path, cluster: Path) -> Sample:
-    """Check once; the memory is the most that the process ever had."""
+    """Check once, and return the time and the peak memory."""
     start = time.monotonic()
     with subprocess.Popen(
         [RAILBED, "check", "--json", "-c", str(cluster)], cwd=folder, stdout=subprocess.PIPE, text=True
@@ -103,7 +103,7 @@ def row(nodes: int, samples: list[Sample]) -> str:
 
 
 def median_of_help() -> float:
-    """Return how long the list of verbs takes."""
+    """Return how long `railbed --help` takes."""
     times = []
     for _ in range(HELP_ROUNDS):
         start = time.monotonic()

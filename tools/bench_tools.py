@@ -1,7 +1,7 @@
-"""What `railbed bench` adds to the wall time of the tools it runs: the same suite by railbed and by a plain script.
+"""Measure what `railbed bench` adds to the wall time of its tools: the same suite with railbed and a plain script.
 
-Both go over the same two SSH servers on this machine. The script is what a careful person types: start the server over
-SSH, wait until it listens, run the client over SSH; one connection each time, as `ssh` makes them. In turns.
+Both use the same two SSH servers on this machine, in turns. The script does what a careful person would type: start the
+server over SSH, wait until it listens, run the client over SSH, with a new connection each time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def by_railbed(folder: Path) -> float:
-    """Run the suite by railbed and return how long it took."""
+    """Run the suite with railbed and return how long it took."""
     start = time.monotonic()
     subprocess.run([RAILBED, "bench", "suite.yaml"], cwd=folder, check=True, capture_output=True)
     return time.monotonic() - start
@@ -52,17 +52,17 @@ def by_railbed(folder: Path) -> float:
 def by_hand(servers: Servers) -> float:
     """Run the same tools over ssh, one after another, and return how long it took."""
     start = time.monotonic()
-    one, other = servers.servers
-    ways = ((one, other), (other, one))
-    for port, (source, target) in enumerate(ways, PORT + 1000):
+    first, second = servers.servers
+    directions = ((first, second), (second, first))
+    for port, (source, target) in enumerate(directions, PORT + 1000):
         server = f"iperf3 -s -1 -p {port} -B {target.address}"
         client = f"iperf3 -c {target.address} -p {port} -t {SECONDS} -J"
         pair(servers, source, target, port, server, client)
-    for port, (source, target) in enumerate(ways, PORT + 1100):
+    for port, (source, target) in enumerate(directions, PORT + 1100):
         server = f"timeout {SECONDS + 3} sockperf sr --tcp -i {target.address} -p {port}"
         client = f"sockperf pp --tcp -i {target.address} -p {port} -t {SECONDS} -m 14"
         pair(servers, source, target, port, server, client)
-    for source, target in ways:
+    for source, target in directions:
         ping = f"ping -n -c 200 -i 0.005 {target.address}"
         subprocess.run([*ssh(servers, source), ping], check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - start

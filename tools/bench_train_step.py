@@ -1,10 +1,10 @@
-"""How fast one step of training is on this processor, beside a plain loop of the same model written with transformers.
+"""Measure a training step on this processor against a plain loop with the same model in transformers.
 
     python -m tools.bench_train_step [--recipe gpt2] [--steps 3] [--sequences 1] [--context 1024] [--threads N]
 
-Both train in this process, fp32, the same shape, batch and threads, in turns: ours, theirs, ours, theirs. The plain
-loop is what its documentation shows: `model(ids, labels=ids).loss.backward()`, clip, AdamW, zero_grad. What railbed
-adds to a step of several ranks is `tools.bench_overhead`'s.
+Both train in this process, fp32, with the same shape, batch and threads, in turns: ours, theirs, ours, theirs. The
+plain loop follows the documentation: `model(ids, labels=ids).loss.backward()`, clip, AdamW, zero_grad.
+`tools.bench_overhead` measures what railbed adds to a step of several ranks.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ def their_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
 
 
 def report(times: dict[str, list[tuple[float, float]]], tokens: int, threads: int) -> None:
-    """Print what was measured; the first step of each is left out. On a busy machine the processor's time says more."""
+    """Print the results without the first step of each; on a busy machine processor time is more meaningful."""
     fastest = {name: [min(pair[kind] for pair in taken[1:]) for kind in (0, 1)] for name, taken in times.items()}
     for name, taken in times.items():
         spread = ", ".join(f"{clock:.2f} ({used:.2f})" for clock, used in taken[1:])
-        print(f"{name:<14}{tokens / fastest[name][0]:9.1f} tokens/s   steps, with the processor's time: {spread} s")
-    print(f"torch {torch.__version__}, {threads} threads, fp32, {tokens} tokens a step, fastest of {len(taken) - 1}")
+        print(f"{name:<14}{tokens / fastest[name][0]:9.1f} tokens/s   steps (processor time): {spread} s")
+    print(f"torch {torch.__version__}, {threads} threads, fp32, {tokens} tokens per step, fastest of {len(taken) - 1}")
     for kind, what in enumerate(("by the clock", "by the processor's time")):
         print(f"railbed / transformers {what}: {fastest['transformers'][kind] / fastest['railbed'][kind]:.2f}")
 

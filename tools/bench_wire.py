@@ -1,8 +1,8 @@
-"""What bf16 on the wire does to the loss and to the bytes: the same training three times, on two ranks of this machine.
+"""Measure how bf16 on the wire affects loss and bytes: the same training three times, on two ranks of this machine.
 
     python -m tools.bench_wire [--recipe tiny] [--steps 100]
 
-Prints, in Markdown, a table of losses and bytes, and the curves.
+Prints a table of losses and bytes, and the curves, as Markdown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def trained(recipe: str, steps: int, form: str) -> dict[str, Series]:
-    """Train with one wire format; return the measures of rank 0, by name and step."""
+    """Train with one wire format; return the measurements of rank 0, by name and step."""
     railbed = Path(sys.executable).parent / "railbed"
     settings = [f"steps={steps}", f"evaluation.every={steps}", f"wire={form}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -49,8 +49,8 @@ def trained(recipe: str, steps: int, form: str) -> dict[str, Series]:
 
 
 def print_table(runs: dict[str, dict[str, Series]]) -> None:
-    """Print loss and bytes of each format, and how far its loss was from that of fp32."""
-    print("| wire | bytes sent in a step, median | loss at the end | validation | distance, mean | distance, most |")
+    """Print loss and bytes of each format, and how much its loss differs from that of fp32."""
+    print("| wire | bytes sent per step, median | final loss | validation | mean difference | largest difference |")
     print("|---|--:|--:|--:|--:|--:|")
     exact = runs["fp32"]["loss"]
     for form, run in runs.items():
@@ -62,7 +62,7 @@ def print_table(runs: dict[str, dict[str, Series]]) -> None:
 
 
 def print_curves(runs: dict[str, dict[str, Series]]) -> None:
-    """Print the curves as a chart that Markdown shows."""
+    """Print the curves as a chart in Markdown."""
     steps = sorted(runs["fp32"]["loss"])
     shown = [steps[at * (len(steps) - 1) // (POINTS - 1)] for at in range(POINTS)]
     print("\n```mermaid\nxychart-beta")

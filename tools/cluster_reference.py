@@ -1,4 +1,4 @@
-"""The reference of the cluster file, from the model itself: a page for people, and a JSON Schema for editors."""
+"""Generate the reference of the cluster file from its model: a page for people, and a JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ INTRODUCTION = """\
 # The cluster file
 
 What a cluster should be: its nodes, their ports on rails, its switches, the lossless policy and the logins. It never
-holds a secret. Keys that are not known are mistakes, and a key without a value counts as not given. Anchors, aliases
-and tags of YAML are not used. The JSON Schema beside this page, [cluster.schema.json](cluster.schema.json), lets an
-editor complete and check the keys; the first line of a file can name it:
+contains a secret. Unknown keys are mistakes, and a key without a value counts as absent. Anchors, aliases
+and tags of YAML are not allowed. The JSON Schema beside this page, [cluster.schema.json](cluster.schema.json), lets an
+editor complete and check the keys; name it in the first line of a file:
 `# yaml-language-server: $schema=…/cluster.schema.json`.
 
 ```yaml
@@ -40,7 +40,7 @@ def cluster_schema() -> str:
 
 
 def _parts() -> Iterator[tuple[str, Schema]]:
-    """Yield the parts in the order in which a reader of the file meets them."""
+    """Yield the parts in the order in which they appear in the file."""
     waiting, seen = [("Cluster", model_schema())], {"Cluster"}
     while waiting:
         name, part = waiting.pop(0)
@@ -51,7 +51,7 @@ def _parts() -> Iterator[tuple[str, Schema]]:
 
 
 def _part_below(schema: Schema) -> str:
-    """Return the name of the part that a key holds, by itself, in a list or by name; empty for a plain value."""
+    """Return the part that a key contains, directly, in a list or by name; empty for a plain value."""
     inner = [schema, *schema.get("anyOf", []), schema.get("items", {}), *schema.get("patternProperties", {}).values()]
     return next((str(option["$ref"]).rsplit("/", 1)[1] for option in inner if "$ref" in option), "")
 
@@ -85,7 +85,7 @@ def _default(value: object) -> str:
 
 
 def _public(schema: Any) -> Any:  # noqa: ANN401
-    """Return a schema without what only railbed reads, and without defaults that say nothing."""
+    """Return a schema without railbed's own extensions and without trivial defaults."""
     if isinstance(schema, list):
         return [_public(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
-"""`python -m tools.doc_recordings KIND RUN`: makes a recording for the pictures in the documents from a run on a lab.
+"""`python -m tools.doc_recordings KIND RUN`: turn a run on a lab into a recording for the pictures in the documents.
 
-KIND is bench, check or train. Only what is shown is kept, times start at a fixed moment, and nothing of the machine it
-was made on stays: its paths, its name, its processes.
+KIND is bench, check or train. A recording contains only what is shown, its times start at a fixed moment, and it
+reveals nothing about the machine: no paths, names or processes.
 
     railbed lab up --nodes 4 --rate 1G; railbed lab fault slow node3 300M; railbed bench             -> bench
     railbed lab fault heal; railbed lab fault mtu node2 1500; railbed check                          -> check
@@ -63,7 +63,7 @@ def _of_bench(records: Iterable[Recorded]) -> Iterator[Recorded]:
 
 
 def _of_training(records: Iterable[Recorded]) -> Iterator[Recorded]:
-    """Yield what the terminal shows of every step, and what only the page shows of every fifth."""
+    """Yield what the terminal shows for every step, and what only the page shows for every fifth."""
     for record in records:
         step = record.get("labels", {}).get("step", 0)
         if record["kind"] == "measurement" and record["name"] not in EVERY_STEP and step % STEPS_BETWEEN:

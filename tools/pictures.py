@@ -1,4 +1,4 @@
-"""Draws the pictures in the documents: terminals, from recordings alone, and with chromium the report's page.
+"""Draw the pictures in the documents: terminals, from recordings alone, and the report's page with chromium.
 
 `python -m tools.pictures` writes all of them; a test compares the terminals with what would be drawn.
 """
@@ -26,7 +26,7 @@ RAILBED = str(Path(sys.executable).parent / "railbed")
 SECONDS = 60
 PROMPT = "\x1b[32m$\x1b[0m \x1b[1m{}\x1b[0m\n"
 ELAPSED = re.compile(r"in \d+\.\d s, ")
-"""How long a replay takes says nothing of the cluster."""
+"""The duration of a replay says nothing about the cluster."""
 RUN = "runs/20260102-030405-{}"
 PAGE, PAGE_SIZE = "report.png", (1100, 810)
 CHROMIUM = (
@@ -38,12 +38,12 @@ TRIES = 3
 
 
 def pictures() -> dict[str, Callable[[], str]]:
-    """Return, by the name of each file, what draws it."""
+    """Return the function that draws each file, by its name."""
     return {"check.svg": check, "bench.svg": bench, "train.svg": train, "lab.svg": lab}
 
 
 def check() -> str:
-    """Return what `check` shows of a cluster with a badly set-up node."""
+    """Return the output of `check` for a cluster with a misconfigured node."""
     with tempfile.TemporaryDirectory() as folder:
         recording = make_recording("two-roce-vms", Path(folder) / "recording")
         text = _printed(RAILBED, "check", "--replay", str(recording), folder=folder, stderr=subprocess.DEVNULL)
@@ -51,12 +51,12 @@ def check() -> str:
 
 
 def bench() -> str:
-    """Return what `bench` shows of a lab in which a node is slow."""
+    """Return the output of `bench` for a lab with a slow node."""
     return _terminal("railbed bench", [("railbed bench", _shown("bench", "bench.jsonl"))])
 
 
 def train() -> str:
-    """Return what `train` shows of a run that a node drops out of."""
+    """Return the output of `train` for a run that loses a node."""
     with tempfile.TemporaryDirectory() as folder:
         text = _printed(RAILBED, "train", "--attach", str(_run_folder(Path(folder))), folder=folder)
     command = "railbed train tiny -c cluster.yaml --min-nodes 2"
@@ -64,7 +64,7 @@ def train() -> str:
 
 
 def lab() -> str:
-    """Return a lab, a fault, and what `check` says of it."""
+    """Return a lab, a fault, and the output of `check`."""
     return _terminal(
         "railbed lab",
         [
@@ -77,7 +77,7 @@ def lab() -> str:
 
 
 def photograph(target: Path) -> None:
-    """Write a picture of the report's page, as chromium shows it, in few colours so that it is small."""
+    """Write a screenshot of the report's page, with few colours to keep it small."""
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ def photograph(target: Path) -> None:
 
 
 def _browse(page: Path, shot: Path, *, profile: Path) -> None:
-    """Write what chromium shows of a page. It may hang after that, or before: then it is ended and tried again."""
+    """Write chromium's screenshot of a page; chromium may hang, so it has a time-out and a second attempt."""
     width, height = PAGE_SIZE
     options = [f"--user-data-dir={profile}", f"--window-size={width},{height}", f"--screenshot={shot}"]
     for _ in range(TRIES):
@@ -103,7 +103,7 @@ def _browse(page: Path, shot: Path, *, profile: Path) -> None:
 
 
 def _run_folder(folder: Path) -> Path:
-    """Return the recorded training as a run's folder below another."""
+    """Return the recorded training as a run folder below another folder."""
     run = folder / RUN.format("train")
     shutil.copytree(RECORDINGS / "train", run)
     return run
@@ -120,12 +120,12 @@ def _shortened(text: str, lines: int) -> str:
 
 
 def _shown(screen: str, recording: str) -> str:
-    """Return what a screen shows of recorded records."""
+    """Return what a screen shows for recorded records."""
     return _printed(sys.executable, "-m", "tools.show_records", screen, str(RECORDINGS / recording), folder=str(ROOT))
 
 
 def _printed(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:
-    """Return what a program prints for people, with its colours."""
+    """Return the terminal output of a program, with its colours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAILBED_") and name != "NO_COLOR"}
     colourful = {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Writes the generated reference: commands, checks, probes, the cluster file and its JSON Schema.
+"""Generate the reference: commands, checks, probes, the cluster file and its JSON Schema.
 
 `python -m tools.reference` writes the pages; a test compares them with what would be written.
 """
@@ -48,7 +48,7 @@ def commands_page() -> str:
 
 
 def _pages_of(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401  (typer hides what a group is)
-    """Yield the help of a command, and of those below it where it is a group."""
+    """Yield the help of a command, and of its subcommands if it is a group."""
     context = command.make_context(name, [], resilient_parsing=True, terminal_width=WIDTH)
     yield _help(name, command.get_help(context))
     for below in command.list_commands(context) if hasattr(command, "list_commands") else ():
@@ -64,10 +64,10 @@ def checks_page() -> str:
     checks = all_checks()
     parts = [
         "# Checks\n",
-        f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some; `railbed check --explain "
-        "RULE` shows one.\n",
-        "Training depends on those marked *: where one of them is unknown, and none failed, `check` ends with 3.\n",
-        "| rule | looks at | says |\n|---|---|---|",
+        f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some of them; `railbed check "
+        "--explain RULE` explains one.\n",
+        "Training depends on those marked *: if one of them is unknown and none failed, `check` ends with 3.\n",
+        "| rule | judges | requirement |\n|---|---|---|",
         *(
             f"| [{name}](#{name}){' *' if check.essential else ''} | {SCOPES[check.scope]} | {check.title} |"
             for name, check in checks.items()
@@ -93,7 +93,7 @@ def probes_page() -> str:
     return "\n".join(
         [
             "# Probes\n",
-            "What is read from a node. `railbed parse PROBE FILE` reads a saved output in the same way.\n",
+            "What railbed reads from a node. `railbed parse PROBE FILE` parses a saved output in the same way.\n",
             "| probe | reads | needs | root | used by |\n|---|---|---|---|---|",
             *rows,
             "",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the virtual environment given as the first argument, and installs the system packages where it may.
+# Creates the virtual environment named by the first argument, and installs the system packages if allowed.
 set -eu
 venv=$1
 
@@ -15,7 +15,7 @@ if command -v dpkg-query >/dev/null 2>&1; then
         [ "$state" = installed ] || missing="$missing $package"
     done
 fi
-# A Python that is not the distribution's brings its own venv.
+# A Python from outside the distribution brings its own venv.
 if "$PYTHON" -c 'import ensurepip' 2>/dev/null; then
     missing=$(echo "$missing" | sed 's/ python3-venv//')
 fi

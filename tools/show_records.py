@@ -1,4 +1,4 @@
-"""`python -m tools.show_records SCREEN FILE`: shows recorded records as the command line shows them live."""
+"""`python -m tools.show_records SCREEN FILE`: show recorded records as the command line would show them live."""
 
 from __future__ import annotations
 

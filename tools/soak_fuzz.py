@@ -1,10 +1,10 @@
-"""The fuzzing campaign: damaged inputs for everything that reads what others wrote, counted by reader.
+"""The fuzzing campaign: damaged inputs for everything that reads foreign data, counted by reader.
 
     python -m tools.soak_fuzz                       INPUTS=1000000 SECONDS=3600 SEED=1 by default, from the environment
-    python -m tools.soak_fuzz READER SEED INDEX     one input again, printed, and then read
+    python -m tools.soak_fuzz READER SEED INDEX     print one input, and read it again
 
 A reader must return or refuse: any other exception fails the campaign, and so does an input that takes more than a
-second of processor time. Inputs that fail are kept in a folder. Two processes share the work; one that hangs is ended.
+second of processor time. Inputs that fail are saved in a folder. Two processes share the work; a hung one is killed.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ PROCESSES = 2
 SLOW_SECONDS = 1.0
 HANG_SECONDS = 60.0
 BATCH = 50
-"""Inputs of one reader between two messages: enough to cost nothing, few enough to see one that hangs."""
+"""Inputs of one reader per message: enough to make messages cheap, few enough to notice one that hangs."""
 KEPT_PER_READER = 20
 
 
 @dataclass
 class Tally:
-    """What came of one reader's inputs."""
+    """The results of one reader."""
 
     inputs: int = 0
     seconds: float = 0.0
     slowest: float = 0.0
     slowest_index: int = 0
     failures: list[tuple[int, str]] = field(default_factory=list)
-    """The index of an input, and what it did."""
+    """The index of an input, and what happened."""
 
     def add(self, other: Tally) -> None:
-        """Add what another process counted."""
+        """Add the counts of another process."""
         self.inputs += other.inputs
         self.seconds += other.seconds
         self.failures += other.failures
@@ -58,7 +58,7 @@ Batch = tuple[str, int]
 
 
 def batches(inputs: int) -> list[Batch]:
-    """Return all batches, readers in turns, so that a campaign that is cut short has tried all of them."""
+    """Return all batches, with readers in turns, so that an interrupted campaign has tried all of them."""
     readers = all_readers().values()
     shares = sum(reader.share for reader in readers)
     counts = {reader.name: max(1, round(inputs * reader.share / shares / BATCH)) for reader in readers}
@@ -69,7 +69,7 @@ def batches(inputs: int) -> list[Batch]:
 
 
 def try_batch(reader: Reader, first: int) -> Tally:
-    """Read some inputs and return what came of them."""
+    """Read some inputs and return the results."""
     tally = Tally()
     for index in range(first, first + BATCH):
         text = reader.input(SEED, index)
@@ -91,7 +91,7 @@ def try_batch(reader: Reader, first: int) -> Tally:
 
 
 def work(control: Connection) -> None:
-    """Try the batches that come, until there are no more."""
+    """Process incoming batches until there are no more."""
     readers = all_readers()
     while batch := control.recv():
         name, first = batch
@@ -99,7 +99,7 @@ def work(control: Connection) -> None:
 
 
 class Helper:
-    """One process, and the batch it is at."""
+    """One process, and its current batch."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
@@ -110,19 +110,19 @@ class Helper:
         self._used = 0.0
 
     def give(self, batch: Batch) -> None:
-        """Let it try a batch."""
+        """Send it a batch."""
         self.batch, self._used = batch, self._processor_time()
         self.control.send(batch)
 
     @property
     def hangs(self) -> bool:
-        """Whether it has been at its batch for too long, or is gone."""
+        """Whether it is taking too long, or is gone."""
         return self.batch is not None and (
             not self._process.is_alive() or self._processor_time() - self._used > HANG_SECONDS + BATCH * SLOW_SECONDS
         )
 
     def answer(self) -> Tally | None:
-        """Return what came of its batch; None where it is still at it, or gone."""
+        """Return the results of its batch; None if it is still working, or gone."""
         try:
             answer: Tally | None = self.control.recv() if self.control.poll(0.05) else None
         except (EOFError, OSError):
@@ -130,7 +130,7 @@ class Helper:
         return answer
 
     def _processor_time(self) -> float:
-        """Return the seconds it has used: on a busy machine it may wait for minutes, and does not hang."""
+        """Return its processor time: on a busy machine it may wait for minutes without hanging."""
         try:
             stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -144,7 +144,7 @@ class Helper:
 
 
 def campaign(inputs: int, seconds: float) -> dict[str, Tally]:
-    """Return what came of every reader's inputs."""
+    """Return the results of every reader."""
     tallies = {name: Tally() for name in all_readers()}
     left: Iterator[Batch] = iter(batches(inputs))
     deadline = time.monotonic() + seconds
@@ -160,7 +160,7 @@ def campaign(inputs: int, seconds: float) -> dict[str, Tally]:
             elif helper.hangs:
                 assert helper.batch
                 name, first = helper.batch
-                tallies[name].failures.append((first, f"one of {BATCH} inputs from here hung, or ended the process"))
+                tallies[name].failures.append((first, f"one of {BATCH} inputs from here hung, or crashed the process"))
                 helper.end()
                 helpers[helpers.index(helper)] = replacement = Helper()
                 _next(replacement, left, deadline)
@@ -177,20 +177,23 @@ def _next(helper: Helper, left: Iterator[Batch], deadline: float) -> None:
 
 
 def show(tallies: dict[str, Tally], took: float) -> None:
-    """Print a table, and where the inputs that failed are kept."""
+    """Print a table, and where the failing inputs are saved."""
     print(f"{'reader':<28}{'inputs':>9}{'CPU':>9}{'slowest':>11}  at index   failed")
     for name, tally in sorted(tallies.items()):
         print(
             f"{name:<28}{tally.inputs:>9,}{tally.seconds:>7.1f} s{tally.slowest * 1e3:>8.1f} ms"
             f"{tally.slowest_index:>10}{len(tally.failures):>9}"
         )
-    inputs, failed = sum(one.inputs for one in tallies.values()), sum(len(one.failures) for one in tallies.values())
-    slowest = max(tallies.values(), key=lambda one: one.slowest).slowest
+    inputs, failed = (
+        sum(tally.inputs for tally in tallies.values()),
+        sum(len(tally.failures) for tally in tallies.values()),
+    )
+    slowest = max(tallies.values(), key=lambda tally: tally.slowest).slowest
     print(f"{inputs:,} inputs in {took:.0f} s, seed {SEED}: {failed} failed; the slowest took {slowest * 1e3:.0f} ms")
 
 
 def keep_failures(tallies: dict[str, Tally]) -> None:
-    """Write the inputs that failed to files, and say how to try each again."""
+    """Write the failing inputs to files, and print how to repeat each."""
     folder = Path(tempfile.mkdtemp(prefix="railbed-soak-"))
     for name, tally in tallies.items():
         for index, what in tally.failures[:KEPT_PER_READER]:

@@ -1,7 +1,7 @@
-"""A lab of the other processor, end to end: up, an RDMA write, `check`, a fault and its repair, down.
+"""Test a lab with the other processor end to end: up, an RDMA write, `check`, a fault and its repair, down.
 
-`python -m tools.soak_x86` runs it; where this machine's own processor is x86-64 the nodes are aarch64. The first time
-makes the image, which takes a quarter of an hour where it is emulated.
+`python -m tools.soak_x86` runs it; on an x86-64 machine the nodes are aarch64. The first run builds the image, which
+takes a quarter of an hour under emulation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
 
 @contextmanager
 def lab(arch: str) -> Iterator[str]:
-    """Lend the cluster file of a lab of two nodes."""
+    """Bring up a lab of two nodes, and yield its cluster file."""
     lines = step("up", "lab", "up", "--kind", "vm", "--arch", arch, "--nodes", "2", "--name", NAME, "--json")
     try:
         yield json.loads(lines.splitlines()[-1])["data"]["cluster"]
@@ -76,7 +76,7 @@ def failures(cluster: str) -> set[tuple[str, str]]:
 
 
 def step(title: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
-    """Run railbed, and return what it prints."""
+    """Run railbed, and return its output."""
     began = time.monotonic()
     done = subprocess.run([RAILBED, *arguments], stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
     print(f"{title}: exit {done.returncode}, {time.monotonic() - began:.0f} s", flush=True)
@@ -85,10 +85,10 @@ def step(title: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
     return done.stdout.strip()
 
 
-def expect(what: str, wanted: object, seen: object) -> None:
-    """Stop where something is not as it should be."""
-    if wanted != seen:
-        raise SystemExit(f"{what}: expected {wanted}, and it is {seen}")
+def expect(what: str, expected: object, actual: object) -> None:
+    """Stop unless a value is as expected."""
+    if expected != actual:
+        raise SystemExit(f"{what}: expected {expected}, got {actual}")
 
 
 if __name__ == "__main__":

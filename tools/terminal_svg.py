@@ -1,4 +1,4 @@
-"""Draws what a program prints on a terminal, colours included, as an SVG that needs no font but the reader's own."""
+"""Draw a program's terminal output, with its colours, as an SVG that needs no fonts of its own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MARGIN, BAR = 16, 34
 BACKGROUND, BORDER, PLAIN, TITLE = "#161b22", "#444c56", "#d1d7e0", "#9198a1"
 BUTTONS = ("#ff5f57", "#febc2e", "#28c840")
 COLOURS = ("#6e7681", "#ff7b72", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#ffffff")
-"""Of a terminal's eight colours, in its own order; bright ones look the same."""
+"""A terminal's eight colours, in its own order; bright ones look the same."""
 DIM = "#9198a1"
 
 
 def draw(text: str, *, columns: int, title: str) -> str:
-    """Return the picture of a terminal of that many columns; lines that are longer wrap."""
+    """Return the picture of a terminal with that many columns; longer lines wrap."""
     console = Console(width=columns)
     lines = list(Text.from_ansi(text).wrap(console, columns))
     width, height = round(columns * ADVANCE + 2 * MARGIN), len(lines) * LEADING + BAR + MARGIN
@@ -44,7 +44,7 @@ def _line(console: Console, line: Text, y: int) -> str:
 
 
 def _runs(console: Console, line: Text, y: int) -> Iterator[str]:
-    """Yield the pieces of a line, each where its column is, whatever the font's own width."""
+    """Yield the pieces of a line, each positioned at its column, whatever the font's own width."""
     column = 0
     for text, style, _ in line.render(console):
         cells = text.rstrip("\n")

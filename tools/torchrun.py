@@ -1,4 +1,4 @@
-"""A plain torchrun on every node of a lab, started over SSH as a user would, and what it prints."""
+"""Run plain torchrun on every node of a lab, started over SSH as a user would, and collect its output."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from railbed import clusterfile
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "tools" / "torchrun_peer.py"
 RANKS = "-f 'python[^ ]* -u .*torchrun_peer'"
-"""What `pkill` finds a rank by; torchrun itself is not meant."""
+"""Matches ranks in `pkill`, but not torchrun itself."""
 PORT = 29400
 
 
 class Torchrun(AbstractContextManager["Torchrun"]):
-    """A job on all nodes; three of four are enough for it."""
+    """A job on all four nodes; three are enough for it."""
 
     def __init__(self, lab: RunningLab) -> None:
         self._lines: queue.Queue[tuple[float, bool, str]] = queue.Queue()
         nodes = clusterfile.load(lab.cluster).nodes
         addresses = {name: str(node.ports[0].address) for name, node in nodes.items()}
-        first = next(iter(nodes.values())).host  # which torchrun knows for its own; the rail is for the gradients
+        first = next(
+            iter(nodes.values())
+        ).host  # an address that torchrun recognises as its own; the rail is for the gradients
         self._processes = [
             subprocess.Popen(
                 [RAILBED, "lab", "shell", name, "--name", lab.name, "--", _command(lab.folder, first, address)],
@@ -59,14 +61,14 @@ class Torchrun(AbstractContextManager["Torchrun"]):
             self._lines.put((time.time(), complains, line.strip()))
 
     def await_steps(self, count: int, seconds: float) -> None:
-        """Wait until a step is made; the benchmark cannot go on without."""
+        """Wait until a step is taken; the benchmark cannot continue without it."""
         for _, complains, words in self._until(time.time() + seconds):
             if not complains and words.endswith(f"step {count}"):
                 return
-        sys.exit(f"torchrun made no {count} steps within {seconds:g} s")
+        sys.exit(f"torchrun did not take {count} steps within {seconds:g} s")
 
     def watch(self, since: float, seconds: float) -> tuple[float | None, float | None]:
-        """Return when it first complained after a moment, and when a rank that began after it made a step."""
+        """Return when it first complained after a moment, and when a rank started later took a step."""
         noticed, begun = None, False
         for at, complains, words in self._until(since + seconds):
             if at > since and complains:

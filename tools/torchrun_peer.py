@@ -1,4 +1,4 @@
-"""What a user would write for torchrun: DDP on the model of the failure benchmark, with a checkpoint to go on from.
+"""What a user would write for torchrun: DDP on the model of the failure benchmark, with a checkpoint to resume from.
 
     torchrun … tools/torchrun_peer.py FOLDER
 
@@ -23,10 +23,10 @@ SAVE_EVERY = 10
 
 
 def main() -> None:
-    """Train until somebody ends it."""
+    """Train until killed."""
     file = Path(sys.argv[1]) / "state.pt"
     dist.init_process_group("gloo")
-    tell("begin")
+    print_line("begin")
     model = Gpt.empty(SHAPE, torch.device("cpu"))
     model.initialise(1)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -45,15 +45,15 @@ def main() -> None:
         optimiser.step()
         optimiser.zero_grad()
         step += 1
-        tell(f"step {step}")
+        print_line(f"step {step}")
         if step % SAVE_EVERY == 0 and dist.get_rank() == 0:
             torch.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step}, f"{file}.new")
             Path(f"{file}.new").replace(file)
 
 
-def tell(words: str) -> None:
+def print_line(text: str) -> None:
     """Print a line with the time."""
-    print(f"{time.time():.3f} {words}", flush=True)
+    print(f"{time.time():.3f} {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -86,14 +86,14 @@ def _outlier(site: BenchSite, outlier: Outlier, group: ComparablePaths) -> Findi
     value = median([sample.value for sample in outlier.samples])
     subject, cable = _suspect(site, outlier)
     unit = group.unit
-    verb = {"sends": "sends", "receives": "receives"}.get(outlier.kind, "delivers")
+    verb = outlier.kind if outlier.kind in ("sends", "receives") else "delivers"
     return finding(
         CHECK,
         subject,
         # A single path may have been measured at a busy moment; all paths of a port or rail are no coincidence.
         Verdict.WARN if outlier.kind == "pair" else Verdict.FAIL,
         f"{number(outlier.usual)} {unit} like the others ({group.method})",
-        f"{verb} {number(value)} {unit} on {_describe_paths(outlier.samples)}",
+        f"{'takes' if unit == 'µs' else verb} {number(value)} {unit} on {_describe_paths(outlier.samples)}",
         WHY,
         remedy=_remedy(outlier, cable),
         evidence="\n".join(
