@@ -16,8 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from railbed import clusterfile
-from tests.support.cli import RAILBED, environment
-from tests.support.labs import RunningLab, cache_variables, call
+from tests.support.labs import RunningLab, call
 from tests.support.training import (
     Records,
     assert_files_agree,
@@ -100,15 +99,12 @@ def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
     stop = lab.folder / "enough"
     address = clusterfile.load(lab.cluster).nodes["node1"].ports[0].address
     attack = f"cd {REPOSITORY} && exec {sys.executable} -m tests.support.intruder {address} 29500 {stop}"
-    command = [RAILBED, "lab", "shell", "node4", "--name", lab.name, "--", attack]
     with (
-        subprocess.Popen(
-            command, env=environment(**cache_variables()), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        ) as intruder,
+        lab.start_shell("node4", f"{attack} 2>/dev/null") as intruder,
         training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=30") as run,
     ):
         assert intruder.stdout is not None
-        assert intruder.stdout.readline() == b"begins\n"
+        assert intruder.stdout.readline() == "begins\n"
         run.until(lambda _: run.steps >= 2)
         listening = lab.shell("node1", "ss -Hltn | awk '{print $4}'").out.split()
         assert run.end() == 1
@@ -154,13 +150,7 @@ def copying(lab: RunningLab) -> Iterator[Callable[[], None]]:
     @contextmanager
     def script(node: str, text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         command = f"exec python3 -c {shlex.quote(text)} {shlex.join(arguments)}"
-        with subprocess.Popen(
-            [RAILBED, "lab", "shell", node, "--name", lab.name, "--", command],
-            env=environment(**cache_variables()),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+        with lab.start_shell(node, command) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             yield process
@@ -273,18 +263,12 @@ def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
 
 
 def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
-    def call(*arguments: str) -> list[dict[str, Any]]:
-        done = subprocess.run(
-            [RAILBED, "train", *arguments, "--json"],
-            cwd=lab.folder,
-            env=environment(**cache_variables(), RAILBED_RUNS=str(lab.folder / "runs")),
-            capture_output=True,
-            timeout=120,
-            check=True,
-        )
-        return [json.loads(line) for line in done.stdout.splitlines()]
+    def train_command(*arguments: str) -> list[dict[str, Any]]:
+        result = call(lab.folder, "train", *arguments, "--json")
+        assert result.code == 0, result
+        return result.records
 
-    (begun,) = call("small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--detach")
+    (begun,) = train_command("small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--detach")
     with training(lab, "--attach", begun["data"]["run"]) as view:
         view.until(lambda record: "state of step 10 " in record.get("message", ""))
         assert view.nodes == NODES
@@ -292,7 +276,7 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
         assert view.end() == 130
     look = "pgrep -f 'railbed[.](train|launch)'"
     assert [lab.shell(node, look).code for node in NODES] == [0] * 4
-    (stopped,) = call("--stop", begun["data"]["run"])
+    (stopped,) = train_command("--stop", begun["data"]["run"])
     assert stopped["data"]["status"] == "interrupted"
     assert [lab.shell(node, look).code for node in NODES] == [1] * 4
 
