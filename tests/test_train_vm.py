@@ -15,7 +15,7 @@ from tests.support.labs import RunningLab, cache_variables
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 STEPS = 4
-SECONDS = 300
+SECONDS = 600
 RECIPE = f"""
 extends: tiny
 steps: {STEPS}

@@ -86,12 +86,12 @@ class RunningLab:
         assert status["faults"] == []
         assert set(status["states"].values()) == {"up"}
 
-    def verdicts(self, *rules: str, seconds: int = 60) -> dict[tuple[str, str], str]:
+    def verdicts(self, *rules: str, seconds: int = 120) -> dict[tuple[str, str], str]:
         """Return the verdicts of rules, by rule and subject, after waiting at most so long for a node."""
         findings = self.railbed("check", *rules, "--json", "--timeout", str(seconds)).findings
         return {(finding["check"], finding["subject"]): finding["verdict"] for finding in findings}
 
-    def failing(self, *rules: str, seconds: int = 60) -> set[tuple[str, str]]:
+    def failing(self, *rules: str, seconds: int = 120) -> set[tuple[str, str]]:
         """Return the rules that fail, with their subjects."""
         return {key for key, verdict in self.verdicts(*rules, seconds=seconds).items() if verdict == "fail"}
 
