@@ -23,8 +23,8 @@ def bench(lab: RunningLab, *steps: str) -> Result:
 
 
 def measured(records: Sequence[dict[str, Any]], name: str, **labels: object) -> list[dict[str, Any]]:
-    found = [one for one in records if one["kind"] == "measurement" and one["name"] == name]
-    return [one for one in found if labels.items() <= one["labels"].items()]
+    measurements = [record for record in records if record["kind"] == "measurement" and record["name"] == name]
+    return [record for record in measurements if labels.items() <= record["labels"].items()]
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +46,10 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 def test_what_is_slow_is_named_by_the_pair_matrix(healed: RunningLab, target: str) -> None:
     assert healed.fault("slow", target, "100M").code == 0
     result = bench(healed, "test: iperf3, seconds: 1, pattern: rounds, direction: each")
-    outliers = [one for one in result.findings if one["check"] == "bench_outlier"]
-    assert {(one["subject"], one["verdict"]) for one in outliers} == {(target, "fail")}, outliers
-    labels = [one["labels"] for one in measured(result.records, "bandwidth")]
-    assert len({(one["from"], one["to"], one["rail"]) for one in labels}) == 24
+    outliers = [finding for finding in result.findings if finding["check"] == "bench_outlier"]
+    assert {(finding["subject"], finding["verdict"]) for finding in outliers} == {(target, "fail")}, outliers
+    labels = [record["labels"] for record in measured(result.records, "bandwidth")]
+    assert len({(label["from"], label["to"], label["rail"]) for label in labels}) == 24
     assert result.code == 1
 
 
@@ -61,37 +61,43 @@ def test_patterns_run_at_the_same_time(lab: RunningLab) -> None:
         "test: iperf3, seconds: 1, pattern: ring, direction: one",
     )
     assert result.code in {0, 1}, result  # who shares a link at one moment and who does not is up to the flows
-    incast = [one["labels"] for one in measured(result.records, "bandwidth", pattern="incast, all rails", to="node1")]
-    assert {(one["from"], one["rail"]) for one in incast} == {
+    incast = [
+        record["labels"] for record in measured(result.records, "bandwidth", pattern="incast, all rails", to="node1")
+    ]
+    assert {(measurement["from"], measurement["rail"]) for measurement in incast} == {
         (f"node{number}", rail) for number in (2, 3, 4) for rail in ("rail0", "rail1")
     }
-    assert len({one["trial"] for one in incast}) == 1
+    assert len({measurement["trial"] for measurement in incast}) == 1
     assert len(measured(result.records, "bandwidth", pattern="ring", rail="rail0")) == 4
 
 
 def test_collectives_run_in_one_job_and_say_so(lab: RunningLab) -> None:
     operations = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
     result = bench(lab, *(f"test: {name}, sizes: [8, 64K], seconds: 1, engine: gloo" for name in operations))
-    proof = [one for one in result.findings if one["check"] == "bench_one_job"]
-    assert [(one["verdict"], one["observed"]) for one in proof] == [
+    proof = [finding for finding in result.findings if finding["check"] == "bench_one_job"]
+    assert [(finding["verdict"], finding["observed"]) for finding in proof] == [
         ("ok", "4 ranks on 4 nodes saw each other's random numbers")
     ], result
     for name in operations:
-        found = measured(result.records, "bus_bandwidth", test=name)
-        assert [one["labels"]["size"] for one in found][-1] == 65536, result
+        measurements = measured(result.records, "bus_bandwidth", test=name)
+        assert [record["labels"]["size"] for record in measurements][-1] == 65536, result
         algorithm = measured(result.records, "algorithm_bandwidth", test=name)
         factor = {"all_reduce": 1.5, "broadcast": 1.0}.get(name, 0.75)
-        assert [one["value"] for one in found] == pytest.approx([one["value"] * factor for one in algorithm])
+        assert [record["value"] for record in measurements] == pytest.approx(
+            [measurement["value"] * factor for measurement in algorithm]
+        )
     assert result.code == 0, result
     run = max((lab.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
     again = lab.railbed("bench", "suite.yaml", "--json", "--replay", run)
     assert again.code == 3, again
-    assert [one["observed"] for one in again.findings] == ["a recording cannot run a job over all nodes"]
+    assert [finding["observed"] for finding in again.findings] == ["a recording cannot run a job over all nodes"]
 
 
 def test_an_engine_that_is_not_there_is_a_finding(lab: RunningLab) -> None:
     result = bench(lab, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
-    (failed,) = [one for one in result.findings if (one["check"], one["verdict"]) == ("bench_measured", "fail")]
+    (failed,) = [
+        finding for finding in result.findings if (finding["check"], finding["verdict"]) == ("bench_measured", "fail")
+    ]
     assert "pigeons" in failed["observed"]
     assert measured(result.records, "round_trip")
 
@@ -112,9 +118,9 @@ comparisons:
 def second_visit(lab: RunningLab, run: str) -> tuple[str, dict[str, float]]:
     """Measure the other arm; return the answer, and the bounds of the difference."""
     result = lab.railbed("bench", "--second-visit", run, "--json")
-    (answer,) = [one["observed"] for one in result.findings if one["check"] == "bench_difference"]
-    found = measured(result.records, "difference")
-    return answer, {one["labels"]["bound"]: one["value"] for one in found}
+    (answer,) = [finding["observed"] for finding in result.findings if finding["check"] == "bench_difference"]
+    measurements = measured(result.records, "difference")
+    return answer, {record["labels"]["bound"]: record["value"] for record in measurements}
 
 
 @needs_iperf3

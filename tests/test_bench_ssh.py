@@ -60,9 +60,9 @@ def kept_records(folder: Path, run: str) -> list[dict[str, Any]]:
 def measures(records: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
     """Return what was measured, in a form that two runs can be compared in."""
     return [
-        (one["name"], one["value"], json.dumps(one["labels"], sort_keys=True))
-        for one in records
-        if one["kind"] == "measurement"
+        (record["name"], record["value"], json.dumps(record["labels"], sort_keys=True))
+        for record in records
+        if record["kind"] == "measurement"
     ]
 
 
@@ -94,12 +94,12 @@ def test_numbers_come_from_the_raw_outputs_and_are_judged(two: Servers, tmp_path
     )
     done = railbed(tmp_path, "bench", "suite.yaml", "--json", "--save-baseline")
     assert done.code == 0, done
-    found = measures(done.records)
-    labels = [json.loads(one[2]) for one in found]
-    ways = {(one["from"], one["to"]) for one in labels if one["test"] == "iperf3" and one["streams"] == 2}
+    measurements = measures(done.records)
+    labels = [json.loads(record[2]) for record in measurements]
+    ways = {(label["from"], label["to"]) for label in labels if label["test"] == "iperf3" and label["streams"] == 2}
     assert ways == {("n1", "n2"), ("n2", "n1")}
-    assert {one["version"].split()[0] for one in labels} == {"ping", "iperf", "sockperf", _fio(labels)}
-    names = {(one[0], json.loads(one[2])["test"]) for one in found}
+    assert {label["version"].split()[0] for label in labels} == {"ping", "iperf", "sockperf", _fio(labels)}
+    names = {(record[0], json.loads(record[2])["test"]) for record in measurements}
     assert {
         ("round_trip", "ping"),
         ("bandwidth", "iperf3"),
@@ -107,13 +107,13 @@ def test_numbers_come_from_the_raw_outputs_and_are_judged(two: Servers, tmp_path
         ("half_round_trip", "sockperf_tcp"),
         ("disk_operations", "fio_randwrite"),
     } <= names
-    skipped = [one for one in done.findings if one["verdict"] == "skipped"]
-    assert any("no RDMA device" in one["observed"] for one in skipped)
+    skipped = [finding for finding in done.findings if finding["verdict"] == "skipped"]
+    assert any("no RDMA device" in finding["observed"] for finding in skipped)
 
     (run,) = (tmp_path / "runs").iterdir()
     again = railbed(tmp_path, "bench", "suite.yaml", "--json", "--replay", run)
-    assert measures(again.records) == found
-    judged = {(one["check"], one["subject"]): one["verdict"] for one in again.findings}
+    assert measures(again.records) == measurements
+    judged = {(finding["check"], finding["subject"]): finding["verdict"] for finding in again.findings}
     assert judged["bench_baseline", "cluster"] == "ok"
     assert list((tmp_path / "disk").iterdir()) == []
 
@@ -121,7 +121,9 @@ def test_numbers_come_from_the_raw_outputs_and_are_judged(two: Servers, tmp_path
 
     write_cluster(two, tmp_path, speed=100_000)
     slow = railbed(tmp_path, "bench", "suite.yaml", "--json", "-c", "cluster.yaml", "--replay", run)
-    (rate, *_) = [one for one in slow.findings if one["check"] == "bench_line_rate" and one["verdict"] == "fail"]
+    (rate, *_) = [
+        finding for finding in slow.findings if finding["check"] == "bench_line_rate" and finding["verdict"] == "fail"
+    ]
     assert "the link of n" in rate["expected"]
     await_none(" 2061")
 
@@ -135,16 +137,16 @@ def reported(folder: Path, run: Path, test: str) -> list[float]:
 
 def received(run: Path) -> list[float]:
     """Return what receivers counted, in Gb/s, from what iperf3 itself printed: without any of our parsers."""
-    found = []
+    rates = []
     for path in (run / "raw").glob("*/*.iperf3.*.out"):
         printed = path.read_text().partition("==> output <==")[2].partition("==> after <==")[0]
         end = json.loads(printed)["end"] if '"sum_received"' in printed else {}
-        found += [end[name]["bits_per_second"] * 1e-9 for name in end if name.startswith("sum_received")]
-    return found
+        rates += [end[name]["bits_per_second"] * 1e-9 for name in end if name.startswith("sum_received")]
+    return rates
 
 
 def _fio(labels: list[dict[str, Any]]) -> str:
-    return next(str(one["version"]) for one in labels if one["tool"] == "fio")
+    return next(str(label["version"]) for label in labels if label["tool"] == "fio")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -185,9 +187,9 @@ def test_what_was_measured_until_it_was_ended_is_shown(two: Servers, tmp_path: P
         out, err = (text.decode() for text in process.communicate(timeout=SECONDS))
     await_none(long)
     (run,) = railbed(tmp_path, "runs", "--json").records
-    trials = [one["data"] for one in kept_records(tmp_path, run["id"]) if one["name"] == "trial"]
-    assert [one["done"] for one in trials] == list(range(len(trials)))
-    (total,) = {one["total"] for one in trials}
+    trials = [record["data"] for record in kept_records(tmp_path, run["id"]) if record["name"] == "trial"]
+    assert [measurement["done"] for measurement in trials] == list(range(len(trials)))
+    (total,) = {measurement["total"] for measurement in trials}
     assert total > len(trials) - 1 > 0
     again = "railbed bench suite.yaml -c cluster.yaml"
     assert run["next"] == again
@@ -213,10 +215,12 @@ def test_a_node_that_dies_costs_its_own_pairs_only(three: Servers, tmp_path: Pat
         out, err = process.communicate(timeout=120)
     assert process.returncode == 1, err.decode()
     records = [json.loads(line) for line in out.splitlines()]
-    unknown = {one["subject"] for one in records if one["kind"] == "finding" and one["verdict"] == "unknown"}
+    unknown = {
+        record["subject"] for record in records if record["kind"] == "finding" and record["verdict"] == "unknown"
+    }
     assert unknown == {"n1/lo > n3", "n2/lo > n3"}
-    assert [one["subject"] for one in records if one.get("check") == "reachable"] == ["n3"]
-    pairs = {one["labels"]["pair"] for one in records if one["kind"] == "measurement"}
+    assert [record["subject"] for record in records if record.get("check") == "reachable"] == ["n3"]
+    pairs = {record["labels"]["pair"] for record in records if record["kind"] == "measurement"}
     assert pairs == {"n1-n2"}
     await_none(" 2080")
 
@@ -244,13 +248,13 @@ def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str
         write_cluster(servers, tmp_path)
         write_suite(tmp_path, "test: iperf3, seconds: 1, pattern: matrix, direction: one", first_port=21000)
         done = railbed(tmp_path, "bench", "suite.yaml", "--json")
-    (judged,) = [one for one in done.findings if one["check"] == "bench_outlier"]
+    (judged,) = [finding for finding in done.findings if finding["check"] == "bench_outlier"]
     assert (judged["verdict"], done.code) == (verdict, 0), done
-    measured = [one for one in done.records if one.get("name") == "bandwidth"]
-    assert [one["labels"]["pair"] for one in measured] == ["n1-n2", "n1-n3", "n2-n3", "n1-n2", "n1-n2"]
-    assert [one["labels"]["repeat"] for one in measured] == [1, 1, 1, 2, 3]
-    assert len({one["labels"]["trial"] for one in measured}) == 5
-    (told,) = [one["message"] for one in done.records if one.get("name") == "second_look"]
+    measured = [record for record in done.records if record.get("name") == "bandwidth"]
+    assert [measurement["labels"]["pair"] for measurement in measured] == ["n1-n2", "n1-n3", "n2-n3", "n1-n2", "n1-n2"]
+    assert [measurement["labels"]["repeat"] for measurement in measured] == [1, 1, 1, 2, 3]
+    assert len({measurement["labels"]["trial"] for measurement in measured}) == 5
+    (told,) = [record["message"] for record in done.records if record.get("name") == "second_look"]
     assert told.startswith("n1 > n2 on rail0 lags behind the others: measuring again, about ")
     if verdict == "warn":
         assert judged["subject"] == "n1/lo > n2"
@@ -268,32 +272,34 @@ def test_a_port_that_is_taken_is_changed(two: Servers, tmp_path: Path) -> None:
         taken.bind(("127.0.0.3", 20900))
         done = railbed(tmp_path, "bench", "suite.yaml", "--json")
     assert done.code == 0, done
-    assert any(one["name"] == "half_round_trip" for one in done.records)
+    assert any(record["name"] == "half_round_trip" for record in done.records)
 
 
 def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers, tmp_path: Path) -> None:
     assert two.servers
     write_suite(tmp_path, "test: fio_read, seconds: 1, path: /etc/hostname", "test: ping, samples: 5")
     done = railbed(tmp_path, "bench", "suite.yaml", "--json")
-    failed = [one for one in done.findings if one["verdict"] == "fail"]
-    assert [one["subject"] for one in failed] == ["n1", "n2"]
-    assert all("/etc/hostname is not a folder" in one["observed"] for one in failed)
+    failed = [finding for finding in done.findings if finding["verdict"] == "fail"]
+    assert [finding["subject"] for finding in failed] == ["n1", "n2"]
+    assert all("/etc/hostname is not a folder" in finding["observed"] for finding in failed)
     assert done.code == 1
-    assert len({json.loads(one[2])["pair"] for one in measures(done.records)}) == 1
+    assert len({json.loads(record[2])["pair"] for record in measures(done.records)}) == 1
 
 
 def test_where_nothing_is_measured_that_is_no_success(two: Servers, tmp_path: Path) -> None:
     """Neither without RDMA, nor where no node takes the files of a collective; that ends, and the rest is measured."""
     assert two.servers
     done = railbed(tmp_path, "bench", "rdma", "--json")
-    assert (done.code, {one["verdict"] for one in done.findings}) == (3, {"skipped"}), done
+    assert (done.code, {finding["verdict"] for finding in done.findings}) == (3, {"skipped"}), done
     (tmp_path / "disk").rmdir()
     (tmp_path / "disk").write_text("no folder")
     for steps, code in ((["test: all_reduce"], 3), (["test: all_reduce", "test: ping, samples: 5"], 0)):
         write_suite(tmp_path, *steps)
         done = railbed(tmp_path, "bench", "suite.yaml", "--json")
         assert done.code == code, done
-        unknown = {one["subject"]: one["observed"] for one in done.findings if one["verdict"] == "unknown"}
+        unknown = {
+            finding["subject"]: finding["observed"] for finding in done.findings if finding["verdict"] == "unknown"
+        }
         assert sorted(unknown) == ["n1", "n2"]
         assert all("Not a directory" in why or "File exists" in why for why in unknown.values()), unknown
 
@@ -322,12 +328,14 @@ def test_an_experiment_takes_turns_and_answers_with_an_interval(two: Servers, tm
     (tmp_path / "e.yaml").write_text(text)
     done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
     assert done.code == 0, done
-    arms = [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"]
+    arms = [record["labels"]["arm"] for record in done.records if record.get("name") == "bandwidth"]
     assert arms == ["plain", "changed", "changed", "plain", "plain", "changed"]
-    bounds = {one["labels"]["bound"]: one["value"] for one in done.records if one.get("name") == "difference"}
+    bounds = {
+        record["labels"]["bound"]: record["value"] for record in done.records if record.get("name") == "difference"
+    }
     assert bounds["low"] <= bounds["mean"] <= bounds["high"]
     assert bounds["mean"] < 0
-    (answer,) = [one["observed"] for one in done.findings if one["check"] == "bench_difference"]
+    (answer,) = [finding["observed"] for finding in done.findings if finding["check"] == "bench_difference"]
     assert "95 % confidence, 3 repeats" in answer
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("127.")) == []
 
@@ -351,19 +359,21 @@ def test_two_visits_that_hear_the_same_see_no_difference(two: Servers, tmp_path:
     (tmp_path / "e.yaml").write_text(VISITS)
     done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
     assert done.code == 0, done
-    assert [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"] == ["before"] * 3
-    assert not [one for one in done.findings if one["check"] == "bench_difference"]
+    assert [record["labels"]["arm"] for record in done.records if record.get("name") == "bandwidth"] == ["before"] * 3
+    assert not [finding for finding in done.findings if finding["check"] == "bench_difference"]
     (run,) = (tmp_path / "runs").iterdir()
     assert f"now move the cable, then measure after: railbed bench --second-visit {run.name}" in done.err
     again = railbed(tmp_path, "bench", "--second-visit", run.name, "--replay", run, "--json")
     assert again.code == 0, again
-    bounds = {one["labels"]["bound"]: one["value"] for one in again.records if one.get("name") == "difference"}
+    bounds = {
+        record["labels"]["bound"]: record["value"] for record in again.records if record.get("name") == "difference"
+    }
     assert bounds["mean"] == 0
-    (answer,) = [one["observed"] for one in again.findings if one["check"] == "bench_difference"]
+    (answer,) = [finding["observed"] for finding in again.findings if finding["check"] == "bench_difference"]
     assert "no difference seen" in answer
     assert "in two visits" in answer
-    arms = [one for one in again.records if one.get("name") == "arm_value"]
-    assert [one["labels"]["arm"] for one in arms] == ["before"] * 3 + ["after"] * 3
+    arms = [record for record in again.records if record.get("name") == "arm_value"]
+    assert [arm["labels"]["arm"] for arm in arms] == ["before"] * 3 + ["after"] * 3
     second = next(path.name for path in (tmp_path / "runs").iterdir() if path != run)
     for wrong, words in (
         (["--second-visit", second], "is not the first visit"),
@@ -408,12 +418,12 @@ def test_a_change_that_cannot_be_undone_is_a_finding_and_ends_the_experiment(two
     left_changed(tmp_path, "iperf3, seconds: 1")
     done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")
     assert done.code == 1, done
-    (found,) = [one for one in done.findings if one["verdict"] == "fail"]
+    (found,) = [finding for finding in done.findings if finding["verdict"] == "fail"]
     assert (found["check"], found["subject"]) == ("bench_undone", "n2"), found
     assert "not today" in found["observed"]
     assert "undo it by hand: rm " in found["remedy"]
-    assert [one["labels"]["arm"] for one in done.records if one.get("name") == "bandwidth"] == ["changed"]
-    answers = [one["observed"] for one in done.findings if one["check"] == "bench_difference"]
+    assert [record["labels"]["arm"] for record in done.records if record.get("name") == "bandwidth"] == ["changed"]
+    answers = [finding["observed"] for finding in done.findings if finding["check"] == "bench_difference"]
     assert answers[0].startswith("too few repeats")
     assert answers[1].startswith("not measured: a change may still be in effect: n2: ")
 
@@ -450,8 +460,8 @@ def test_a_suite_file_is_refused_with_line_and_key(tmp_path: Path, text: str, se
 
 def test_suites_and_tests_are_listed_and_a_wrong_name_is_told(tmp_path: Path) -> None:
     listed = railbed(tmp_path, "bench", "--list", "--json").records
-    suites = {one["name"] for one in listed if one["kind"] == "suite"}
+    suites = {record["name"] for record in listed if record["kind"] == "suite"}
     assert suites == {"quick", "rdma", "tcp", "storage", "collective", "full"}
-    assert {"ib_write_bw", "all_reduce"} <= {one["name"] for one in listed if one["kind"] == "test"}
+    assert {"ib_write_bw", "all_reduce"} <= {record["name"] for record in listed if record["kind"] == "test"}
     refused = railbed(tmp_path, "bench", "quikc")
     assert (refused.code, "did you mean quick?" in refused.err) == (2, True)

@@ -117,12 +117,12 @@ def test_on_a_terminal_it_asks_once(site: Site, answer: str, code: int, left: in
         os.write(control, f"{answer}\n".encode())
         assert process.wait(60) == code
     os.close(terminal)
-    said = ""
+    output = ""
     with suppress(OSError):  # how a terminal that nobody writes to any more ends
         while piece := os.read(control, 65536).decode():
-            said += piece
+            output += piece
     os.close(control)
-    assert said.count("Remove all of this (0.1 MB)? [y/N]:") == 1
+    assert output.count("Remove all of this (0.1 MB)? [y/N]:") == 1
     assert len(site.runs()) == left
 
 
@@ -237,7 +237,7 @@ def test_the_list_as_records(site: Site) -> None:
     assert (here["name"], here["data"]["run"]) == ("leftover", name)
     assert (there["subject"], there["data"]["node"]) == (f"here:{site.base}/runs/job1/here", "here")
     removed = site.clean("--json", "--yes").records
-    assert [one["name"] for one in removed] == ["leftover", "leftover", "removed", "removed"]
+    assert [name["name"] for name in removed] == ["leftover", "leftover", "removed", "removed"]
 
 
 def test_options_of_cleaning_need_it(site: Site) -> None:

@@ -210,7 +210,7 @@ def test_our_own_fault_is_one_sentence_and_a_file(
 
 
 @pytest.mark.parametrize(
-    ("redirection", "code", "said"),
+    ("redirection", "code", "message"),
     [
         (">&-", 0, ""),
         ("2>&-", 0, ""),
@@ -220,12 +220,12 @@ def test_our_own_fault_is_one_sentence_and_a_file(
         ("--json | exec true; exit ${PIPESTATUS[0]}", 141, ""),
     ],
 )
-def test_output_that_goes_nowhere(tmp_path: Path, redirection: str, code: int, said: str) -> None:
+def test_output_that_goes_nowhere(tmp_path: Path, redirection: str, code: int, message: str) -> None:
     # Enough rules that the reader is gone before the last line is written.
     command = f"{RAILBED} check disk_space memory_available kernel_equal {redirection}"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, check=False)
     first, *left = done.stderr.decode().splitlines(keepends=True) or [""]
-    assert (done.returncode, first) == (code, said)
+    assert (done.returncode, first) == (code, message)
     assert not left or "kept in runs/" in left[0]
 
 
@@ -253,5 +253,5 @@ def test_discover_here(tmp_path: Path) -> None:
 
 def test_a_machine_alone_has_nothing_to_compare_itself_with(tmp_path: Path) -> None:
     result = railbed(tmp_path, "bench", "--experiment", "rdma-vs-tcp", "--cluster", "local", "--json")
-    answers = [one["observed"] for one in result.findings if one["check"] == "bench_difference"]
+    answers = [finding["observed"] for finding in result.findings if finding["check"] == "bench_difference"]
     assert (result.code, answers) == (3, ["it cannot be measured here: no two nodes share a rail"] * 2), result

@@ -51,12 +51,12 @@ def use_home(servers: Servers, home: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def running(script: Path) -> list[str]:
     """Return the processes that run a script, whoever their parent is by now."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if str(script).encode() in path.read_bytes():
-                found.append(path.parent.name)
-    return found
+                processes.append(path.parent.name)
+    return processes
 
 
 def await_path(path: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_killed_host_is_one_finding(three: Servers, tmp_path: Path) -> None:
 
 def test_a_dead_host_is_told_of_whatever_was_asked(three: Servers, tmp_path: Path) -> None:
     three.servers[1].kill()
-    found = railbed(tmp_path, "check", "disk_space", "--json").findings
-    assert [(f["check"], f["subject"]) for f in found if f["verdict"] == "fail"] == [("reachable", "n2")]
+    findings = railbed(tmp_path, "check", "disk_space", "--json").findings
+    assert [(f["check"], f["subject"]) for f in findings if f["verdict"] == "fail"] == [("reachable", "n2")]
 
 
 def test_all_hosts_dead_is_its_own_exit_code(three: Servers, tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ def test_a_command_that_hangs_is_unknown_and_the_rest_is_judged(three: Servers, 
     slow_down(three, tmp_path)
     file = tmp_path / "cluster.yaml"
     file.write_text(file.read_text().replace(f"python: {tmp_path}/slow-python", "python: python3", 2))
-    seen = {(f["subject"], f["check"]): f for f in railbed(tmp_path, "check", "--json", "--timeout", "10").findings}
-    assert seen["n3", "reachable"]["verdict"] == "ok"
-    assert seen["n3", "torch_equal"]["verdict"] == "unknown"
-    assert seen["n3", "torch_equal"]["observed"] == "torch did not finish within 5 s"
-    assert seen["n3", "disk_space"]["verdict"] == seen["n1", "disk_space"]["verdict"]
+    findings = {(f["subject"], f["check"]): f for f in railbed(tmp_path, "check", "--json", "--timeout", "10").findings}
+    assert findings["n3", "reachable"]["verdict"] == "ok"
+    assert findings["n3", "torch_equal"]["verdict"] == "unknown"
+    assert findings["n3", "torch_equal"]["observed"] == "torch did not finish within 5 s"
+    assert findings["n3", "disk_space"]["verdict"] == findings["n1", "disk_space"]["verdict"]
 
 
 def test_a_host_that_hangs_half_way_is_one_finding(tmp_path: Path) -> None:
@@ -149,14 +149,14 @@ def test_a_host_that_hangs_half_way_is_one_finding(tmp_path: Path) -> None:
         servers.servers[2].freeze()
         out, err = process.communicate(timeout=60)
     findings = [record for line in out.splitlines() if (record := json.loads(line))["kind"] == "finding"]
-    seen = {(f["subject"], f["check"]): f for f in findings}
-    assert seen["n3", "reachable"]["verdict"] == "fail", err
-    assert "no answer within 12 s" in seen["n3", "reachable"]["observed"]
-    for (subject, check), finding in seen.items():
+    by_subject = {(f["subject"], f["check"]): f for f in findings}
+    assert by_subject["n3", "reachable"]["verdict"] == "fail", err
+    assert "no answer within 12 s" in by_subject["n3", "reachable"]["observed"]
+    for (subject, check), finding in by_subject.items():
         # What was read before it hung is judged as on the others; what was not is told of once, above.
         if subject == "n3" and check not in ("reachable", "governor", "nodes_alike"):
-            assert finding["verdict"] == seen["n1", check]["verdict"]
-    assert {"n1", "n2", "n3"} <= {subject for subject, _ in seen}
+            assert finding["verdict"] == by_subject["n1", check]["verdict"]
+    assert {"n1", "n2", "n3"} <= {subject for subject, _ in by_subject}
     assert process.returncode == 1
 
 
@@ -229,11 +229,11 @@ def test_discover_writes_a_file_and_then_shows_what_changed(
     assert (tmp_path / "found.yaml").read_text() == gpu
     written = railbed(tmp_path, "discover", "-c", "found.yaml", "--write")
     assert written.code == 0, written
-    kept = (tmp_path / "found.yaml").read_text()
-    assert "# my comment" in kept
-    assert "# three of them" in kept
-    assert "29501" in kept
-    assert "V100" not in kept
+    content = (tmp_path / "found.yaml").read_text()
+    assert "# my comment" in content
+    assert "# three of them" in content
+    assert "29501" in content
+    assert "V100" not in content
 
 
 def test_discover_with_a_dead_host_keeps_the_others(

@@ -42,11 +42,11 @@ def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ra
     started = starter.run(ranks, settings, checkpoints="", transport="mpi", machines=(0,) * ranks)
     for rank in started:
         assert losses(rank) == (over_gloo if ranks == 2 else pytest.approx(over_gloo, rel=1e-5))
-    (told,) = started[0].said("transport")
-    assert told["engine"] == "mpi"
-    assert told["reason"].startswith("mpi within one machine: ")
-    assert "as asked for" in told["reason"]
-    assert all(timing["seconds"] > 0 for timing in told["timings"]["mpi"])
+    (message,) = started[0].said("transport")
+    assert message["engine"] == "mpi"
+    assert message["reason"].startswith("mpi within one machine: ")
+    assert "as asked for" in message["reason"]
+    assert all(timing["seconds"] > 0 for timing in message["timings"]["mpi"])
 
 
 def shared_memory() -> set[Path]:
@@ -57,8 +57,8 @@ def test_sums_of_every_type_and_exchanges() -> None:
     port, before = free_port(), shared_memory()
     command = [sys.executable, "-m", "tests.support.exchange_rank"]
     ranks = [subprocess.Popen([*command, str(rank), str(port)], stderr=subprocess.PIPE) for rank in range(2)]
-    said = [rank.communicate(timeout=120)[1].decode() for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], said
+    output = [rank.communicate(timeout=120)[1].decode() for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], output
     wait_for(lambda: shared_memory() <= before)
 
 
@@ -76,10 +76,10 @@ def test_a_killed_rank_blocks_the_other_until_it_is_ended(starter: Starter) -> N
 def test_without_rdma_auto_takes_gloo_and_says_why(starter: Starter) -> None:
     reason = "no RDMA device rxe0 port 1 on the node"
     ranks = starter.run(2, recipe(steps=2), checkpoints="", node="node7", no_rdma=reason)
-    (told,) = ranks[0].said("transport")
-    assert (told["engine"], told["falls_back"]) == ("gloo", True)
-    assert "gloo over TCP (lo): " in told["reason"]
-    assert f"because node7: {reason}" in told["reason"]
+    (message,) = ranks[0].said("transport")
+    assert (message["engine"], message["falls_back"]) == ("gloo", True)
+    assert "gloo over TCP (lo): " in message["reason"]
+    assert f"because node7: {reason}" in message["reason"]
 
 
 def refused(starter: Starter, **fields: Any) -> str:

@@ -33,10 +33,14 @@ def run_of(fast: Sequence[float], noisy: Sequence[float], verdict: Verdict, *, m
 def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
     before = run_of([10, 10.1, 9.9], [10, 14, 6], Verdict.OK)
     after = run_of([8, 8.1, 7.9], [8, 12, 5], Verdict.FAIL, more=True)
-    told = railbed(tmp_path, "compare", before.name, after.name, "--json").records
-    numbers = {one["of"]: (one["before"], one["after"], one["beyond_noise"]) for one in told if "noise" in one}
+    records = railbed(tmp_path, "compare", before.name, after.name, "--json").records
+    numbers = {
+        record["of"]: (record["before"], record["after"], record["beyond_noise"])
+        for record in records
+        if "noise" in record
+    }
     assert numbers == {"from a, test fast, to b": (10, 8, True), "from a, test noisy, to b": (10, 8, False)}
-    (changed,) = [one for one in told if one["name"] == "finding"]
+    (changed,) = [record for record in records if record["name"] == "finding"]
     assert (changed["before"][:2], changed["after"][:4]) == ("ok", "fail")
     shown = railbed(tmp_path, "compare", before.name, after.name)
     assert "1 number changed, 0 did not, 1 has samples too far apart to tell before is" in shown.out.replace("\n", " ")
@@ -51,10 +55,10 @@ def test_what_changed_in_the_cluster_is_told(tmp_path: Path) -> None:
     before, after = run_of([1], [1], Verdict.OK), run_of([1], [1], Verdict.OK)
     text = (after / "cluster.yaml").read_text()
     (after / "cluster.yaml").write_text(text.replace("speed: 10", "speed: 25"))
-    told = railbed(tmp_path, "compare", before, after, "--json").records
-    assert [(one["subject"], one["before"], one["after"]) for one in told if one["kind"] == "change"] == [
-        ("rails.rail0.speed", "10", "25")
-    ]
+    records = railbed(tmp_path, "compare", before, after, "--json").records
+    assert [
+        (record["subject"], record["before"], record["after"]) for record in records if record["kind"] == "change"
+    ] == [("rails.rail0.speed", "10", "25")]
     (after / "cluster.yaml").write_text("nonsense: [")
     assert "cannot be compared" in railbed(tmp_path, "compare", before, after).out
 
@@ -89,8 +93,8 @@ def test_a_large_change_is_never_called_unchanged(tmp_path: Path) -> None:
     """Three times as much in noise, and a sixth in quiet: the one may have changed, the other has."""
     before = run_of([60, 61, 59], [1.0, 1.1, 3.2], Verdict.OK)
     after = run_of([10.2, 10.3, 10.1], [2.88, 1.2, 9.4], Verdict.OK)
-    told = railbed(tmp_path, "compare", before, after, "--json").records
-    numbers = {one["of"].split(",")[1]: one for one in told if "outcome" in one}
+    records = railbed(tmp_path, "compare", before, after, "--json").records
+    numbers = {record["of"].split(",")[1]: record for record in records if "outcome" in record}
     assert {name: one["outcome"] for name, one in numbers.items()} == {
         " test fast": "changed",
         " test noisy": "unclear",
@@ -109,8 +113,12 @@ def test_a_large_change_is_never_called_unchanged(tmp_path: Path) -> None:
 
 def test_once_is_not_enough(tmp_path: Path) -> None:
     before, after = run_of([10], [7], Verdict.OK), run_of([20], [7], Verdict.OK)
-    told = railbed(tmp_path, "compare", before, after, "--json").records
-    outcomes = {one["before"]: (one["outcome"], one["why"], one["noise"]) for one in told if "outcome" in one}
+    records = railbed(tmp_path, "compare", before, after, "--json").records
+    outcomes = {
+        record["before"]: (record["outcome"], record["why"], record["noise"])
+        for record in records
+        if "outcome" in record
+    }
     assert outcomes == {10: ("unclear", "not enough samples to tell", None), 7: ("unchanged", "", 0)}
     shown = railbed(tmp_path, "compare", before, after).out
     assert "0 numbers changed, 1 did not, 1 has not enough samples to tell\n" in shown
@@ -124,13 +132,15 @@ def test_settings_that_differ_are_listed(tmp_path: Path) -> None:
     (after / "records.jsonl").write_text(records.replace('"precision":"fp32"', '"precision":"bf16"'))
     summary = (after / "run.json").read_text()
     (after / "run.json").write_text(summary.replace('"lab.yaml"', '"lab.yaml","--set","steps=30"'))
-    told = railbed(tmp_path, "compare", before, after, "--json").records
-    settings = {one["of"]: (one["before"], one["after"]) for one in told if one["name"] == "setting"}
+    compared = railbed(tmp_path, "compare", before, after, "--json").records
+    settings = {record["of"]: (record["before"], record["after"]) for record in compared if record["name"] == "setting"}
     assert settings["recipe steps"] == ("20", "30")
     assert settings["chosen precision"] == ("fp32", "bf16")
     assert settings["command"][1].endswith("--set steps=30")
     assert not [key for key in settings if "peak_flops" in key]
-    alone = {(one["name"], one["of"]): one["only_in"] for one in told if one["name"].startswith("only_")}
+    alone = {
+        (record["name"], record["of"]): record["only_in"] for record in compared if record["name"].startswith("only_")
+    }
     assert alone["only_event", "restart"] == "after"
     shown = railbed(tmp_path, "compare", before, after).out
     assert "recipe steps: 20 → 30" in shown
@@ -140,7 +150,9 @@ def test_settings_that_differ_are_listed(tmp_path: Path) -> None:
 
 def test_runs_of_different_verbs_are_not_compared_setting_by_setting(tmp_path: Path) -> None:
     told = railbed(tmp_path, "compare", run_of([1], [1], Verdict.OK), training_run(steps=20, fails_at=None), "--json")
-    settings = {one["of"]: (one["before"], one["after"]) for one in told.records if one["name"] == "setting"}
+    settings = {
+        record["of"]: (record["before"], record["after"]) for record in told.records if record["name"] == "setting"
+    }
     assert sorted(settings) == ["choices of ranks", "command", "settings of a recipe"]
     assert settings["choices of ranks"][0] is None
 
@@ -153,8 +165,8 @@ def test_steps_are_compared_with_the_same_steps(tmp_path: Path) -> None:
             [Measurement(name="loss", value=50 / step, unit="1", labels={"step": step}) for step in range(1, steps + 1)]
         )
 
-    told = railbed(tmp_path, "compare", falling(20), falling(60), "--json").records
-    (loss,) = [one for one in told if one["name"] == "loss"]
+    records = railbed(tmp_path, "compare", falling(20), falling(60), "--json").records
+    (loss,) = [record for record in records if record["name"] == "loss"]
     assert (loss["outcome"], loss["samples"]) == ("unchanged", [10, 10])
     assert loss["before"] == loss["after"]
 
@@ -167,8 +179,10 @@ def test_nodes_and_ranks_of_one_run_only_are_named(tmp_path: Path) -> None:
         ]
 
     before, after = plain_run(steps(0, 1)), plain_run(steps(0))
-    told = railbed(tmp_path, "compare", before, after, "--json").records
-    alone = {(one["name"], one["of"], one["only_in"]) for one in told if one["name"].startswith("only_")}
+    records = railbed(tmp_path, "compare", before, after, "--json").records
+    alone = {
+        (record["name"], record["of"], record["only_in"]) for record in records if record["name"].startswith("only_")
+    }
     assert alone == {("only_node", "node2", "before"), ("only_rank", "rank 1", "before")}
     shown = railbed(tmp_path, "compare", before, after).out
     assert f"only in {before.name}: node node2" in shown

@@ -141,9 +141,9 @@ def test_settings_and_what_only_one_run_has_are_on_the_page() -> None:
 
 def test_labels_that_all_share_are_told_once() -> None:
     first, second = (read(run) for run in pair())
-    found = compared(first, second)
-    assert dict(found.shared) == {"from": "a", "to": "b", "rail": "rail0"}
-    assert {own_labels(one, found.shared) for one in found.numbers} == {"fast", "noisy", "slow", "none"}
+    comparison = compared(first, second)
+    assert dict(comparison.shared) == {"from": "a", "to": "b", "rail": "rail0"}
+    assert {own_labels(value, comparison.shared) for value in comparison.numbers} == {"fast", "noisy", "slow", "none"}
 
 
 @pytest.mark.parametrize("verb", ["bench", "train", "check"])
@@ -163,8 +163,8 @@ def test_as_records_and_on_standard_output(tmp_path: Path) -> None:
     before, after = pair()
     *rest, last = railbed(tmp_path, "compare", before, after, "-o", "c.html", "--json").records
     assert (last["kind"], last["name"], last["data"]["file"]) == ("event", "compare", "c.html")
-    assert {one["kind"] for one in rest} == {"comparison", "change"}
-    assert [one["share"] for one in rest if one.get("of", "").endswith("test none, to b")] == [None]
+    assert {record["kind"] for record in rest} == {"comparison", "change"}
+    assert [record["share"] for record in rest if record.get("of", "").endswith("test none, to b")] == [None]
     assert railbed(tmp_path, "compare", before, after, "-o", "-").out.startswith("<!doctype html>")
     said_once(railbed(tmp_path, "compare", before, after, "-o", "-", "--json"), 2, "both write to standard output")
     said_once(railbed(tmp_path, "compare", before, after, "-o", "no/such/x.html"), 2, "cannot write the page")

@@ -75,7 +75,7 @@ def commands(path: Path) -> list[str]:
     return [line for line in lines if line.startswith("railbed ")]
 
 
-@pytest.mark.parametrize("path", [one for one in DOCUMENTS if commands(one)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [document for document in DOCUMENTS if commands(document)], ids=lambda path: path.stem)
 def test_the_commands_of_documents_can_be_called(path: Path) -> None:
     """Each is parsed as the command line would, down to its last option; nothing is run."""
     for line in commands(path):

@@ -51,8 +51,8 @@ def call(folder: Path, *arguments: str | Path) -> Result:
 
 
 def node_folder(trained: Path) -> Path:
-    (found,) = (trained / "work" / ".railbed" / "runs").glob("*/here")
-    return found
+    (folder,) = (trained / "work" / ".railbed" / "runs").glob("*/here")
+    return folder
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def without_model(trained: Path) -> Iterator[Path]:
 
 
 def events(result: Result, name: str) -> list[dict[str, Any]]:
-    return [one for one in result.records if one.get("name") == name]
+    return [record for record in result.records if record.get("name") == name]
 
 
 def test_transformers_loads_it_and_samples_from_it(trained: Path, tmp_path: Path) -> None:
@@ -118,16 +118,16 @@ def test_a_run_that_did_not_finish_gives_its_newest_good_checkpoint(trained: Pat
 
 def test_weights_that_were_damaged_on_the_node_are_not_taken(trained: Path, tmp_path: Path) -> None:
     file = node_folder(trained) / "model" / "model.safetensors"
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-100] + bytes(100))
+    content = file.read_bytes()
+    file.write_bytes(content[:-100] + bytes(100))
     try:
         done = call(trained, "export", "newest", tmp_path / "weights", "--json")
     finally:
-        file.write_bytes(whole)
+        file.write_bytes(content)
     assert done.code == 0
-    assert any("model.safetensors is not what was written" in one["message"] for one in events(done, "notice"))
+    assert any("model.safetensors is not what was written" in event["message"] for event in events(done, "notice"))
     assert events(done, "weights")[0]["data"]["finished"] is False
-    assert (tmp_path / "weights" / "model.safetensors").read_bytes() == whole
+    assert (tmp_path / "weights" / "model.safetensors").read_bytes() == content
 
 
 def test_a_run_without_weights_says_so_in_one_sentence(trained: Path, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_the_sums_of_what_was_fetched_are_right(trained: Path, tmp_path: Path) -
     assert call(trained, "export", "newest", tmp_path / "weights").code == 0
     sums = json.loads((tmp_path / "weights" / "manifest.json").read_text())["files"]
     for name, (digest, _) in sums.items():
-        told = subprocess.run(["sha256sum", tmp_path / "weights" / name], capture_output=True, text=True, check=True)
-        assert told.stdout.split()[0] == digest
+        done = subprocess.run(["sha256sum", tmp_path / "weights" / name], capture_output=True, text=True, check=True)
+        assert done.stdout.split()[0] == digest
 
 
 @pytest.mark.ssh

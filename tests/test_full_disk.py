@@ -60,9 +60,9 @@ def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_recording_says_so(disk: Path) -> None:
     fill(disk)
-    said = Output(device="a", key="k", command="c", stdout=b"x" * 10_000, stderr=b"", exit=0, sent=0.0, received=0.0)
+    output = Output(device="a", key="k", command="c", stdout=b"x" * 10_000, stderr=b"", exit=0, sent=0.0, received=0.0)
     with Recorder(disk / "recording") as recorder, pytest.raises(UsageError, match=r"the disk is full$"):
-        recorder.keep(said)
+        recorder.keep(output)
 
 
 def test_tokens_are_made_whole_or_not_at_all(disk: Path, tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_tokens_are_made_whole_or_not_at_all(disk: Path, tmp_path: Path) -> None
     prepared = prepare(recipe, disk / "cache")
     for name in ("tokens.bin", "tokenizer.json"):
         path = prepared.folder / name
-        whole = path.read_bytes()
-        path.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))  # as a crash leaves it
-        assert (prepare(recipe, disk / "cache").folder / name).read_bytes() == whole
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))  # as a crash leaves it
+        assert (prepare(recipe, disk / "cache").folder / name).read_bytes() == content
 
 
 def test_a_checkpoint_that_does_not_fit_leaves_the_one_before(disk: Path) -> None:
@@ -119,16 +119,16 @@ def test_an_agent_says_that_the_disk_is_full(disk: Path) -> None:
     (disk / "run").mkdir()
     fill(disk)
     rank = {"rank": 3, "command": ["true"], "job": "x" * 100_000}
-    asked = encode({"do": "start", "generation": 1, "ranks": [rank]})
+    request = encode({"do": "start", "generation": 1, "ranks": [rank]})
     with subprocess.Popen(agent, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout
-        process.stdin.write(asked)
+        process.stdin.write(request)
         process.stdin.flush()
-        told = next(one for line in process.stdout if (one := json.loads(line))["kind"] == "exit")
+        ended = next(one for line in process.stdout if (one := json.loads(line))["kind"] == "exit")
         process.stdin.close()
         assert process.wait(20) == 0
-    assert told["said"] == f"{disk}/run/rank3.g1.json cannot be written: the disk is full"
+    assert ended["said"] == f"{disk}/run/rank3.g1.json cannot be written: the disk is full"
 
 
 @pytest.mark.parametrize("files", [7, 600])
@@ -177,13 +177,15 @@ def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(fol
         done = railbed(folder, "train", "small.yaml", "--json", "--ranks", "1", "--set", "model.width=512")
         assert not list(disk.rglob("*.new"))
         assert not list((disk / ".railbed" / "runs").rglob("model"))
-    (notice,) = [one["message"] for one in done.records if one.get("name") == "notice" and one["subject"] == "here"]
+    (notice,) = [
+        record["message"] for record in done.records if record.get("name") == "notice" and record["subject"] == "here"
+    ]
     assert notice.startswith("its disk has room for 0.01 GB and checkpoints take up to 0.23 GB: ")
-    failed = [one for one in done.records if one.get("name") == "checkpoint_failed"]
+    failed = [record for record in done.records if record.get("name") == "checkpoint_failed"]
     assert len(failed) == 3
     assert "the disk is full (0.0" in failed[0]["message"]
     assert failed[0]["message"].endswith("training goes on, there is none yet")
-    (finding,) = [one for one in done.findings if one["check"] == "weights_written"]
+    (finding,) = [finding for finding in done.findings if finding["check"] == "weights_written"]
     assert finding["verdict"] == "fail"
     assert finding["observed"].endswith("/model: the disk is full")
     assert done.code == 1

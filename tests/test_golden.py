@@ -69,7 +69,7 @@ def test_what_training_depends_on_must_be_known(
     reason = f"exit code 3: training depends on what is unknown: {rule}" if code else "1 unknown"
     assert result.out.splitlines()[-1].startswith(reason)
     findings = railbed(tmp_path, "check", "--replay", recording, rule, "--json").findings
-    assert {one["essential"] for one in findings} == {code == 3}
+    assert {finding["essential"] for finding in findings} == {code == 3}
 
 
 def test_a_failure_counts_more_than_what_is_unknown(recording: Path, tmp_path: Path) -> None:

@@ -123,8 +123,8 @@ def run(
     return asyncio.run(asyncio.wait_for(launch(clusterfile.load(lab.cluster), job, faults or {}, lab, until), 180))
 
 
-def named(told: Sequence[Event], name: str) -> list[Event]:
-    return [event for event in told if event.name == name]
+def named(events: Sequence[Event], name: str) -> list[Event]:
+    return [event for event in events if event.name == name]
 
 
 def ranks_left(lab: RunningLab) -> str:
@@ -132,11 +132,11 @@ def ranks_left(lab: RunningLab) -> str:
 
 
 def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
-    told = run(lab, Counting(10))
-    assert named(told, "done")
-    assert {event.subject for event in named(told, "step")} == {"node1", "node2", "node3"}
-    assert {event.data["rank"] for event in named(told, "step")} == set(range(6))
-    assert any("rank 5 of 6 begins at 0" in event.message for event in named(told, "log"))
+    events = run(lab, Counting(10))
+    assert named(events, "done")
+    assert {event.subject for event in named(events, "step")} == {"node1", "node2", "node3"}
+    assert {event.data["rank"] for event in named(events, "step")} == set(range(6))
+    assert any("rank 5 of 6 begins at 0" in event.message for event in named(events, "log"))
     assert ranks_left(lab) == "0"
 
 
@@ -151,25 +151,25 @@ def test_a_node_that_goes_silent_is_noticed_and_the_rest_goes_on(
     healed: RunningLab, fault: list[str], why: str
 ) -> None:
     job = Counting(90)
-    told = run(healed, job, {20: fault})
-    (restart, *_) = named(told, "restart")
+    events = run(healed, job, {20: fault})
+    (restart, *_) = named(events, "restart")
     assert (restart.subject, why in restart.message) == ("node2", True), restart
-    generations = [event.data["nodes"] for event in named(told, "generation")]
+    generations = [event.data["nodes"] for event in named(events, "generation")]
     assert generations[:2] == [["node1", "node2", "node3"], ["node1", "node3"]]
-    assert named(told, "done")
-    begun = [event.message for event in named(told, "log") if "begins at" in event.message]
+    assert named(events, "done")
+    begun = [event.message for event in named(events, "log") if "begins at" in event.message]
     assert not any("begins at 0" in text for text in begun[6:])
 
 
 def test_a_node_that_comes_back_is_taken_back(healed: RunningLab) -> None:
     faults = {20: ["kill", "node3"], 75: ["heal", "node3"]}
-    told = run(healed, Counting(10_000), faults, until="6 ranks on node1, node2, node3")
-    assert [event.data["nodes"] for event in named(told, "generation")] == [
+    events = run(healed, Counting(10_000), faults, until="6 ranks on node1, node2, node3")
+    assert [event.data["nodes"] for event in named(events, "generation")] == [
         ["node1", "node2", "node3"],
         ["node1", "node2"],
         ["node1", "node2", "node3"],
     ]
-    assert any("node3 came back" in event.message for event in named(told, "restart"))
+    assert any("node3 came back" in event.message for event in named(events, "restart"))
 
 
 def test_too_few_nodes_end_the_job_with_a_sentence(healed: RunningLab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,19 +189,19 @@ def test_parcels_are_named_by_their_content(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_stopped_before_its_first_word_is_noticed_and_its_node_is_blamed(lab: RunningLab) -> None:
-    told = run(lab, Counting(60, stops=2))
-    (restart, *_) = named(told, "restart")
+    events = run(lab, Counting(60, stops=2))
+    (restart, *_) = named(events, "restart")
     assert (restart.subject, restart.message) == ("node2", "node2: rank 2 is stopped (SIGSTOP)")
-    assert named(told, "done")
+    assert named(events, "done")
 
 
 def test_interference_from_outside_is_no_fault_of_a_node(lab: RunningLab) -> None:
-    told = run(lab, Counting(30, interference="somebody answers as rank 0", interfered=4))
-    assert {(one.subject, one.message) for one in named(told, "restart")} == {
+    events = run(lab, Counting(30, interference="somebody answers as rank 0", interfered=4))
+    assert {(event.subject, event.message) for event in named(events, "restart")} == {
         ("", "the ranks were interfered with: somebody answers as rank 0")
     }
-    assert [one.data["nodes"] for one in named(told, "generation")] == [["node1", "node2", "node3"]] * 5
-    assert not named(told, "node_out")
+    assert [event.data["nodes"] for event in named(events, "generation")] == [["node1", "node2", "node3"]] * 5
+    assert not named(events, "node_out")
 
 
 def test_interference_that_does_not_end_ends_the_job_with_a_sentence(

@@ -43,7 +43,7 @@ def test_every_regular_expression_is_linear(part: int, expressions: list[Express
 
 
 def test_all_expressions_are_collected(expressions: list[Expression]) -> None:
-    places = {one.where for one in expressions}
+    places = {expression.where for expression in expressions}
     assert {
         "railbed.probes.ping_mtu.REPLY",
         "railbed.model.scrub._ASSIGNED",

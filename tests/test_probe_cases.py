@@ -23,14 +23,14 @@ FILES = sorted(CASES.glob("*/*.txt"))
 def test_case(path: Path, update: bool) -> None:
     probe = all_probes()[path.parent.name]
     try:
-        seen = to_jsonable_python(probe.parse(path.read_bytes().decode("utf-8", "replace")))
-        TypeAdapter(probe.facts).validate_python(seen)
+        result = to_jsonable_python(probe.parse(path.read_bytes().decode("utf-8", "replace")))
+        TypeAdapter(probe.facts).validate_python(result)
     except ParseError as error:
-        seen = {"error": error.message}
+        result = {"error": error.message}
     expected = path.with_suffix(".json")
     if update:
-        expected.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
-    assert seen == json.loads(expected.read_text())
+        expected.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+    assert result == json.loads(expected.read_text())
 
 
 @pytest.mark.parametrize("name", sorted(all_probes()))

@@ -67,9 +67,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_a_terminal_shows_who_is_waited_for(site: Site) -> None:
     with site.terminal("check", "torch_equal") as terminal:
-        said = terminal.read(until="waiting for n3")
+        output = terminal.read(until="waiting for n3")
         await_hanging(site)
-        assert "2/3" in said
+        assert "2/3" in output
         seconds = len(terminal.said)
         terminal.read(until="0:02")
         assert len(terminal.said) > seconds, "it moves while nothing else does"
@@ -117,13 +117,13 @@ def test_ctrl_c_says_what_is_left(site: Site, times: int) -> None:
     with site.terminal("check", "torch_equal", "-c", "cluster.yaml") as terminal:
         terminal.read(until="waiting for n3")
         terminal.type("\x03" * times)
-        said = terminal.read()
+        output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
     run = site.run()
     assert run["status"] == "interrupted"
-    assert "railbed: interrupted\r\n" in said
-    assert f"kept in runs/{run['id']}: " in said
-    assert "start again: railbed check torch_equal -c cluster.yaml\r\n" in said
+    assert "railbed: interrupted\r\n" in output
+    assert f"kept in runs/{run['id']}: " in output
+    assert "start again: railbed check torch_equal -c cluster.yaml\r\n" in output
     assert run["next"] == "railbed check torch_equal -c cluster.yaml"
 
 

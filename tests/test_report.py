@@ -86,12 +86,12 @@ def keep(browser: Browser, name: str, folder: Path) -> None:
 def plots(browser: Browser) -> list[float]:
     """The widths of the plots that have something drawn in them."""
     drawn = "svg.main-svg path.js-line, svg.main-svg .points path, svg.main-svg path.js-fill"
-    found = browser.evaluate(
+    values = browser.evaluate(
         "[...document.querySelectorAll('.plot')].filter(plot => "
         f"plot.querySelector('{drawn}')).map(plot => plot.querySelector('svg').getBoundingClientRect().width)"
     )
-    assert isinstance(found, list)
-    return found
+    assert isinstance(values, list)
+    return values
 
 
 @pytest.mark.browser

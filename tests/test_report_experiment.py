@@ -34,9 +34,9 @@ def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def compared(number: int, a: Sequence[float], b: Sequence[float], *, name: str = "rdma-vs-tcp") -> list[Record]:
     """Return the records of one comparison, as the experiment itself makes them."""
     question = experiments.load(name)
-    one = question.comparisons[number - 1]
-    sides = [Side(arm=question.a, step=one.a), Side(arm=question.b, step=one.b)]
-    contest = Contest(number=number, comparison=one, a=sides[0], b=sides[1])
+    comparison = question.comparisons[number - 1]
+    sides = [Side(arm=question.a, step=comparison.a), Side(arm=question.b, step=comparison.b)]
+    contest = Contest(number=number, comparison=comparison, a=sides[0], b=sides[1])
     told: list[Record] = [
         contest.add(side, at, value)
         for side, values in zip(sides, (a, b), strict=True)
@@ -57,9 +57,9 @@ def test_the_plots_and_the_table_have_the_numbers_of_the_records() -> None:
     assert first.keys == [("RDMA", "c1"), ("TCP", "c2")]
     assert [trace["name"] for trace in second.traces] == ["RDMA", "TCP"]
     told = {
-        (one.labels["comparison"], one.labels["bound"]): one.value
-        for one in run.measurements
-        if one.name == "difference"
+        (measurement.labels["comparison"], measurement.labels["bound"]): measurement.value
+        for measurement in run.measurements
+        if measurement.name == "difference"
     }
     mean = sum(RDMA) / 3
     (dots,) = differences.traces
@@ -79,7 +79,11 @@ def test_the_verdict_says_whether_a_difference_is_seen() -> None:
 
 def test_a_first_visit_says_what_is_to_be_done() -> None:
     question = experiments.load("direct-vs-switch")
-    arms = [one for one in compared(1, (1.0, 1.1, 1.2), (), name="direct-vs-switch") if isinstance(one, Measurement)]
+    arms = [
+        record
+        for record in compared(1, (1.0, 1.1, 1.2), (), name="direct-vs-switch")
+        if isinstance(record, Measurement)
+    ]
     run = plain_run([*arms, first_visit_event("direct-vs-switch", question, [])], verb="bench")
     document = describe(read(run))
     assert "the first of two visits: measured direct; now plug the rail cables" in document.sentence

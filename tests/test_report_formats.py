@@ -39,8 +39,8 @@ def bandwidth(value: float, **labels: str | int) -> Measurement:
 
 
 def blocks(report: dict[str, Any], section: str, kind: str) -> list[dict[str, Any]]:
-    (found,) = [one for one in report["sections"] if one["name"] == section]
-    return [block for block in found["blocks"] if block["type"] == kind]
+    (section_found,) = [one for one in report["sections"] if one["name"] == section]
+    return [block for block in section_found["blocks"] if block["type"] == kind]
 
 
 def rows(text: bytes) -> list[dict[str, str]]:
@@ -82,10 +82,10 @@ def test_numbers_as_data_are_those_of_the_records_to_the_last_digit() -> None:
 def test_every_measurement_is_a_row_and_no_other() -> None:
     run = training_run(steps=20, fails_at=13)
     records = [json.loads(line) for line in record_lines(run)]
-    wanted = [one for one in records if one["kind"] == "measurement"]
-    found = rows(as_csv(run))
-    assert len(found) == len(wanted) > 100
-    for row, one in zip(found, wanted, strict=True):
+    wanted = [record for record in records if record["kind"] == "measurement"]
+    table = rows(as_csv(run))
+    assert len(table) == len(wanted) > 100
+    for row, one in zip(table, wanted, strict=True):
         assert (row["name"], float(row["value"]), row["unit"]) == (one["name"], one["value"], one["unit"])
         assert {name: row[name] for name in one["labels"]} == {name: str(one["labels"][name]) for name in one["labels"]}
 

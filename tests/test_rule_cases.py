@@ -24,12 +24,12 @@ FILES = sorted(CASES.glob("*/*.yaml"))
 def test_case(path: Path) -> None:
     case = load_yaml(path)
     findings = list(judge_site([all_checks()[path.parent.name]], site_of(case)))
-    seen = [to_jsonable_python(finding) for finding in findings]
+    result = [to_jsonable_python(finding) for finding in findings]
     expected: list[dict[str, Any]] = case["expect"]
-    shown = [_shown(finding, wanted) for finding, wanted in zip(seen, expected, strict=False)]
+    shown = [_shown(finding, wanted) for finding, wanted in zip(result, expected, strict=False)]
     assert shown == expected
-    assert len(seen) == len(expected), seen[len(expected) :]
-    for finding in seen:
+    assert len(result) == len(expected), result[len(expected) :]
+    for finding in result:
         assert finding["observed"], finding
         if finding["verdict"] in ("fail", "warn"):
             assert finding["remedy"], finding

@@ -172,7 +172,7 @@ async def test_known_hosts_none_in_the_users_configuration_accepts_nothing(
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"key": "/no/such/key"}, "/no/such/key"),
         ({"jump": "@@@"}, "no jump host"),
@@ -180,11 +180,11 @@ async def test_known_hosts_none_in_the_users_configuration_accepts_nothing(
         ({"password": Secret(keyring="railbed-test/nobody")}, "keyring"),
     ],
 )
-async def test_a_login_that_cannot_work_is_one_sentence(one: Servers, changes: dict[str, object], said: str) -> None:
+async def test_a_login_that_cannot_work_is_one_sentence(one: Servers, changes: dict[str, object], message: str) -> None:
     target = Target(name="n1", host=one.servers[0].address, login=login(one, one.servers[0], **changes))
     with pytest.raises(DeviceError) as caught:
         await log_in(target)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "\n" not in caught.value.message
 
 
@@ -345,15 +345,15 @@ async def test_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(
-    ("shell", "said"),
+    ("shell", "message"),
     [("exit 1", "ended the session at once"), ("echo This account is currently not available.", "not available")],
 )
-async def test_an_account_without_a_shell(tmp_path: Path, shell: str, said: str) -> None:
+async def test_an_account_without_a_shell(tmp_path: Path, shell: str, message: str) -> None:
     with running_servers(1, tmp_path, shell=shell) as servers:
         answers = await ask(targets(servers), HELLO)
     failure = answers["n1"].failure
     assert failure is not None
-    assert said in failure.reason
+    assert message in failure.reason
 
 
 async def test_a_login_that_greets_first(tmp_path: Path) -> None:

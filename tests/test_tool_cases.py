@@ -34,14 +34,14 @@ def test_case(path: Path, update: bool) -> None:
     tool = all_tools()[path.parent.name]
     try:
         reading = tool.parse(unwrap(read(path)).output)
-        seen = to_jsonable_python(reading)
-        seen["samples"] = len(reading.samples)
+        result = to_jsonable_python(reading)
+        result["samples"] = len(reading.samples)
     except ParseError as error:
-        seen = {"error": error.message}
+        result = {"error": error.message}
     expected = path.with_suffix(".json")
     if update:
-        expected.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n")
-    assert seen == json.loads(expected.read_text())
+        expected.write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+    assert result == json.loads(expected.read_text())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -43,9 +43,9 @@ def records_of(run: Path) -> list[dict[str, Any]]:
 def steps_of(run: Path) -> dict[str, dict[int, dict[int, float]]]:
     """Return the measurements by name, step and rank."""
     found: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    for one in records_of(run):
-        if one["kind"] == "measurement" and "step" in one["labels"]:
-            found[one["name"]][one["labels"]["step"]][one["labels"]["rank"]] = one["value"]
+    for record in records_of(run):
+        if record["kind"] == "measurement" and "step" in record["labels"]:
+            found[record["name"]][record["labels"]["step"]][record["labels"]["rank"]] = record["value"]
     return found
 
 
@@ -55,24 +55,24 @@ def test_metrics_and_curves_are_what_the_records_say(folder: Path) -> None:
     assert done.code == 0, done.err
     assert "2 ranks will take about 0.8 GB of" in done.err
     run = only_run(folder)
-    told = steps_of(run)
+    steps = steps_of(run)
     metrics = json.loads((run / "training_metrics.json").read_text())
     assert (metrics["status"], metrics["nodes"], metrics["steps_in_history"]) == ("done", ["here"], 12)
     assert metrics["total_tokens"] == 12 * 8 * 32
     for row in metrics["steps"]:
-        assert row["loss"] == told["loss"][row["step"]][0]
-        assert row["mfu"] == pytest.approx(fmean(told["mfu"][row["step"]].values()))
-        assert {int(rank): value for rank, value in row["idle_seconds"].items()} == told["idle_seconds"][row["step"]]
+        assert row["loss"] == steps["loss"][row["step"]][0]
+        assert row["mfu"] == pytest.approx(fmean(steps["mfu"][row["step"]].values()))
+        assert {int(rank): value for rank, value in row["idle_seconds"].items()} == steps["idle_seconds"][row["step"]]
         assert min(row["idle_seconds"].values()) == 0
     assert [row["step"] for row in metrics["steps"] if row["validation_loss"]] == [6, 12]
     (memory,) = metrics["memory"]
     assert 0.3 < memory["peak_memory_bytes"] / memory["estimated_rank_bytes"] < 1.5
     reader = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0}).Reload()
     curves = {tag: {point.step: point.value for point in reader.Scalars(tag)} for tag in reader.Tags()["scalars"]}
-    assert curves["loss"] == pytest.approx({step: by[0] for step, by in told["loss"].items()})
+    assert curves["loss"] == pytest.approx({step: by[0] for step, by in steps["loss"].items()})
     for name in ("bytes_sent", "idle_seconds", "forward_seconds", "mfu"):
         for rank in (0, 1):
-            assert curves[f"{name}/rank{rank}"] == pytest.approx({step: by[rank] for step, by in told[name].items()})
+            assert curves[f"{name}/rank{rank}"] == pytest.approx({step: by[rank] for step, by in steps[name].items()})
     page = railbed(folder, "report", "--json")
     assert {"ranks", "memory"} <= set(page.records[0]["data"]["sections"])
 

@@ -82,7 +82,7 @@ def detached(result: Result) -> tuple[str, int]:
 
 
 def running(folder: Path, run: str) -> bool:
-    statuses: dict[str, Any] = {one["id"]: one["status"] for one in call(folder, "runs", "--json").records}
+    statuses: dict[str, Any] = {record["id"]: record["status"] for record in call(folder, "runs", "--json").records}
     return bool(statuses[run] == "running")
 
 
@@ -126,12 +126,12 @@ class Viewer:
 def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path) -> None:
     command = f"{RAILBED} {' '.join(TRAIN)} --detach && echo prompt && read line"
     with Terminal(["sh", "-c", command], folder, env(folder)) as terminal:
-        said = terminal.read(until="prompt")
+        output = terminal.read(until="prompt")
         terminal.hang_up()
         assert terminal.process.wait(SECONDS) == -signal.SIGHUP
-    run = re.search(r"\d{8}-\d{6}-train", said)[0]  # type: ignore[index]
+    run = re.search(r"\d{8}-\d{6}-train", output)[0]  # type: ignore[index]
     for command in (f"railbed train --attach {run} ", f"railbed train --stop {run} ", f"railbed report {run} "):
-        assert command in said
+        assert command in output
     about = json.loads((folder / "runs" / run / "run.json").read_text())
     process = Path("/proc", str(about["process"]["pid"]))
     assert process.joinpath("stat").read_text().rpartition(")")[2].split()[4] == "0", "a terminal controls it"
@@ -143,11 +143,11 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
     with Terminal([RAILBED, "train", "--attach", "newest"], folder, env(folder)) as terminal:
         terminal.read(until="tokens/s")
         terminal.type("\x03")
-        said = terminal.read()
+        output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
-    assert "generation 1: 1 ranks on here" in said
-    assert f"{run} goes on: `railbed train --attach {run}`" in said
-    assert "railbed: interrupted" not in said
+    assert "generation 1: 1 ranks on here" in output
+    assert f"{run} goes on: `railbed train --attach {run}`" in output
+    assert "railbed: interrupted" not in output
     assert running(folder, run)
 
     result = call(folder, "train", "--stop", run)
@@ -251,7 +251,7 @@ def test_a_run_without_a_good_checkpoint_is_not_started_anew_unasked(folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--resume", "RUN", "--set", "steps=3"), "--resume and --set do not go together"),
         (("tiny", "--resume", "RUN"), "--resume and RECIPE do not go together"),
@@ -260,9 +260,9 @@ def test_a_run_without_a_good_checkpoint_is_not_started_anew_unasked(folder: Pat
     ],
     ids=str,
 )
-def test_what_does_not_go_with_resuming_is_refused(folder: Path, options: tuple[str, ...], said: str) -> None:
+def test_what_does_not_go_with_resuming_is_refused(folder: Path, options: tuple[str, ...], message: str) -> None:
     result = call(folder, "train", *options)
-    assert (result.code, said in result.err) == (2, True), result
+    assert (result.code, message in result.err) == (2, True), result
 
 
 def test_the_view_ends_with_the_run_and_its_exit_code(folder: Path) -> None:
@@ -319,11 +319,13 @@ def test_ctrl_c_after_a_checkpoint_says_how_to_continue(folder: Path) -> None:
         (run,) = set((folder / "runs").glob("*")) - before
         eventually(lambda: b'"name":"checkpoint"' in (run / "records.jsonl").read_bytes())
         terminal.type("\x03")
-        said = terminal.read()
+        output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
-    assert re.search(r"trained \d+ of 100000 steps: loss \d", said), said
-    assert re.search(rf"kept in runs/{run.name}: \d+ records, \d+ of 100000 steps, checkpoint of step \d+", said), said
-    assert f"continue: railbed train --resume {run.name}" in said
+    assert re.search(r"trained \d+ of 100000 steps: loss \d", output), output
+    assert re.search(rf"kept in runs/{run.name}: \d+ records, \d+ of 100000 steps, checkpoint of step \d+", output), (
+        output
+    )
+    assert f"continue: railbed train --resume {run.name}" in output
     (about,) = (json.loads(line) for line in call(folder, "runs", "--json").out.splitlines() if run.name in line)
     assert about["next"] == f"railbed train --resume {run.name}"
 

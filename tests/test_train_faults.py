@@ -79,15 +79,15 @@ def faults_change_nothing(lab: RunningLab, kinds: Sequence[str], *, steps: int, 
             cause(lab, run, kind, node)
         assert lab.fault("heal", "rail0").code == 0
         assert run.end() == (0 if len(run.nodes) == 4 else 1)
-    seen = losses(run.records)
+    reported = losses(run.records)
     # Ranks sum in another order than one alone, and how far that carries depends on the text, which is this machine's
     # own: in the middle 6e-6 with one, with another 7e-5 and 1.3e-3 at a single step. So it is measured; twenty
     # restarts add a third. A learning rate that is wrong by one part in ten thousand makes a hundred times as much.
-    rounding, differences = apart(on_three, undisturbed), apart(seen, undisturbed)
+    rounding, differences = apart(on_three, undisturbed), apart(reported, undisturbed)
     assert median(differences) < 5 * median(rounding)
     assert max(differences) < 5 * max(rounding)
-    assert steps in seen
-    assert len(seen) > steps - len(kinds)  # a fault may swallow the last messages of a node
+    assert steps in reported
+    assert len(reported) > steps - len(kinds)  # a fault may swallow the last messages of a node
     used = history(generations_of(run.records), steps)
     # Not the counters themselves: pytest takes hours to show how two of this size differ.
     assert [sequence for sequence in range(steps * BATCH) if used[sequence] != 1] == []

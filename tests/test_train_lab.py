@@ -79,19 +79,23 @@ def test_training_survives_a_node_and_loses_nothing(
     records = train(lab, "small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", faults={20: fault})
     (restart, *_) = events(records, "restart")
     assert noticed in restart["message"] or "lost the others" in restart["message"]
-    generations = [one["data"]["nodes"] for one in events(records, "generation")]
+    generations = [event["data"]["nodes"] for event in events(records, "generation")]
     assert generations[0] == NODES
     assert [node for node in NODES if node != fault[1]] in generations
-    told = losses(records)
-    assert told == pytest.approx({step: undisturbed[step] for step in told}, rel=2e-4)
-    assert len(told) >= len(undisturbed) - 1  # a fault may swallow the last words of a node, of a step that was saved
+    reported = losses(records)
+    assert reported == pytest.approx({step: undisturbed[step] for step in reported}, rel=2e-4)
+    assert (
+        len(reported) >= len(undisturbed) - 1
+    )  # a fault may swallow the last words of a node, of a step that was saved
     assert_files_agree(max(Path(lab.folder, "runs").glob("*-train*")), records)
     assert proof(records)["observed"].startswith("gradients went over TCP")
 
 
 def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    (found,) = [one for one in records if one["kind"] == "finding" and one["check"] == "gradients_over_rdma"]
-    return found
+    (finding,) = [
+        record for record in records if record["kind"] == "finding" and record["check"] == "gradients_over_rdma"
+    ]
+    return finding
 
 
 def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
@@ -111,11 +115,11 @@ def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab) -> None:
         stop.touch()
         assert set(json.loads(intruder.stdout.read()).values()) == {0}
     assert f"{address}:29500" in listening
-    assert [one for one in listening if one.startswith(EVERYWHERE) and not one.endswith(":22")] == []
-    assert [one["data"]["nodes"] for one in events(run.records, "generation")] == [NODES]
+    assert [address for address in listening if address.startswith(EVERYWHERE) and not address.endswith(":22")] == []
+    assert [event["data"]["nodes"] for event in events(run.records, "generation")] == [NODES]
     assert len(losses(run.records)) == 30
     intruder_address = str(clusterfile.load(lab.cluster).nodes["node4"].ports[0].address)
-    assert {one["data"]["address"] for one in events(run.records, "intrusion")} == {intruder_address}
+    assert {event["data"]["address"] for event in events(run.records, "intrusion")} == {intruder_address}
     (ending,) = events(run.records, "ending")
     assert ending["message"] == f"trained to the end, but somebody at {intruder_address} tried to get at its ranks"
 
@@ -177,19 +181,19 @@ def test_gloo_is_proven_to_be_tcp_to_the_byte(lab: RunningLab) -> None:
         run.until(lambda record: record.get("labels", {}).get("step", 0) >= 2)
         send()
         assert run.end() == 0
-    found = proof(run.records)
-    assert found["verdict"] == "warn"
-    assert "on all 4 nodes, because node1 has no RDMA: no RDMA device in the cluster file" in found["observed"]
+    finding = proof(run.records)
+    assert finding["verdict"] == "warn"
+    assert "on all 4 nodes, because node1 has no RDMA: no RDMA device in the cluster file" in finding["observed"]
     moved = {
-        (one["name"], one["labels"]["node"]): one["value"]
-        for one in run.records
-        if one["kind"] == "measurement" and one["labels"].get("bound", "least") == "least"
+        (record["name"], record["labels"]["node"]): record["value"]
+        for record in run.records
+        if record["kind"] == "measurement" and record["labels"].get("bound", "least") == "least"
     }
     for node in NODES:
         # A ring of four sends each byte one and a half times.
         assert 1.5 <= moved["tcp_bytes", node] / moved["gradient_bytes", node] < 1.55
         assert moved["rdma_bytes", node] == 0
-    rails = {one["node"]: one["rails"][0] for one in events(run.records, "gradient_path")[-1]["data"]["nodes"]}
+    rails = {event["node"]: event["rails"][0] for event in events(run.records, "gradient_path")[-1]["data"]["nodes"]}
     others = {node: rail["other_tcp_bytes"] for node, rail in rails.items()}
     assert others == {**dict.fromkeys(NODES, 0), "node1": RAIL_BYTES}
     for rail in rails.values():
@@ -203,9 +207,9 @@ def test_gloo_is_proven_to_be_tcp_to_the_byte(lab: RunningLab) -> None:
 def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
     result = call(lab.folder, "check", "reachable", "--prove", "training", "-c", "cluster.yaml", "--json")
     assert result.code == 0, result
-    found = proof(result.records)
-    assert (found["verdict"], found["subject"]) == ("warn", "cluster")
-    assert found["observed"].startswith("gradients went over TCP: 96.0 MB on all 4 nodes")
+    finding = proof(result.records)
+    assert (finding["verdict"], finding["subject"]) == ("warn", "cluster")
+    assert finding["observed"].startswith("gradients went over TCP: 96.0 MB on all 4 nodes")
     refused = lab.railbed("check", "--prove", "storage")
     assert refused.code == 2
 
@@ -257,7 +261,7 @@ def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
     again = trained(lab, "--resume", run)  # on its own cluster
     (resuming,) = events(again, "resuming")
     assert resuming["message"].startswith("continues after step 20 of 30; the state is on node1, node2")
-    assert any("step-00000030" in one["message"] for one in events(again, "checkpoint_failed"))
+    assert any("step-00000030" in event["message"] for event in events(again, "checkpoint_failed"))
     assert min(losses(again)) == 21
     assert losses(again)[30] == pytest.approx(losses(records)[30], rel=1e-6)
 
@@ -284,11 +288,11 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
 def test_mpi_without_rdma_is_tcp_says_so_and_survives_a_node(lab: RunningLab, undisturbed: dict[int, float]) -> None:
     options = ["small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--transport", "mpi"]
     records = train(lab, *options, faults={20: ["kill", "node2"]})
-    generations = [one["data"]["nodes"] for one in events(records, "generation")]
+    generations = [event["data"]["nodes"] for event in events(records, "generation")]
     assert generations == [NODES, ["node1", "node3", "node4"]]
     chosen = events(records, "transport")
     assert len(chosen) == 2
-    assert all(one["message"].startswith("mpi over TCP (rail0): ") for one in chosen)
+    assert all(choice["message"].startswith("mpi over TCP (rail0): ") for choice in chosen)
     assert losses(records) == pytest.approx(undisturbed, rel=2e-4)
-    (judged,) = [one for one in records if one.get("check") == "gradients_over_rdma"]
+    (judged,) = [record for record in records if record.get("check") == "gradients_over_rdma"]
     assert "gradients went over TCP" in judged["observed"]

@@ -67,11 +67,11 @@ def test_the_same_loss_on_any_ranks(starter: Starter, alone: list[float], shares
 def test_a_validation_that_a_failure_prevented_is_made_up_for(starter: Starter) -> None:
     """The state of step 10 was saved, and what was due after it was not told any more."""
     wanted = recipe(evaluation={"every": 10}, checkpoint={"steps": 10})
-    whole = starter.run(2, wanted)[0].said("evaluation")
+    complete = starter.run(2, wanted)[0].said("evaluation")
     shutil.rmtree(starter.folder / "node1" / "step-00000020")
     resumed = starter.run(2, wanted, resume=ResumeSource(step=10, rank=0), owes_evaluation=True)[0].said("evaluation")
-    assert [one["step"] for one in resumed] == [one["step"] for one in whole] == [10, 20]
-    assert [one["validation_loss"] for one in resumed] == [one["validation_loss"] for one in whole]
+    assert [message["step"] for message in resumed] == [message["step"] for message in complete] == [10, 20]
+    assert [message["validation_loss"] for message in resumed] == [message["validation_loss"] for message in complete]
 
 
 def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: list[float]) -> None:
@@ -86,9 +86,9 @@ def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: li
         achieved = json.loads(intruder.stdout.read())
     assert losses(ranks[0]) == pytest.approx(alone, rel=1e-5)
     assert set(achieved.values()) == {0}
-    (told, *_) = ranks[0].said("intrusion")
-    assert told["address"] == "127.0.0.1"
-    assert "was turned away" in told["sentence"]
+    (message, *_) = ranks[0].said("intrusion")
+    assert message["address"] == "127.0.0.1"
+    assert "was turned away" in message["sentence"]
 
 
 def test_an_account_is_given_of_every_step(starter: Starter) -> None:
@@ -114,12 +114,17 @@ def test_an_account_is_given_of_every_step(starter: Starter) -> None:
 def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter: Starter) -> None:
     busy, free = starter.run(2, recipe(model={"layers": 4, "width": 128}), shares=(1, 0), checkpoints="")
     idle = IdleTimes(2)
-    told = [
-        one for rank in (busy, free) for said in rank.said("progress") for one in idle.hear("a", said["rank"], said)
+    waits_reported = [
+        record
+        for rank in (busy, free)
+        for message in rank.said("progress")
+        for record in idle.hear("a", message["rank"], message)
     ]
-    waits = {rank: median(one.value for one in told if one.labels["rank"] == rank) for rank in (0, 1)}
-    works = median(said["forward_seconds"] + said["backward_seconds"] for said in busy.said("progress"))
-    assert len(told) == 2 * 20
+    waits = {
+        rank: median(record.value for record in waits_reported if record.labels["rank"] == rank) for rank in (0, 1)
+    }
+    works = median(message["forward_seconds"] + message["backward_seconds"] for message in busy.said("progress"))
+    assert len(waits_reported) == 2 * 20
     assert waits[0] == 0
     assert 0.5 * works < waits[1] < 1.5 * works
 
@@ -127,10 +132,10 @@ def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter:
 @pytest.mark.parametrize(("ranks", "wire"), [(1, "fp32"), (3, "fp32"), (2, "bf16-feedback")])
 def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str) -> None:
     wanted = {**EVEN_LONG, "wire": wire}
-    whole = starter.run(ranks, wanted)
-    expected = whole[0].said("checkpoint")[-1]
+    complete = starter.run(ranks, wanted)
+    expected = complete[0].said("checkpoint")[-1]
     assert expected["step"] == 60
-    assert {rank.said("checkpoint")[-1]["hash"] for rank in whole} == {expected["hash"]}
+    assert {rank.said("checkpoint")[-1]["hash"] for rank in complete} == {expected["hash"]}
     for rank in range(ranks):
         shutil.rmtree(starter.folder / f"node{rank}")
     killed = starter.start(ranks, wanted)
@@ -144,7 +149,7 @@ def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str
     assert resumed[-1].said("resumed")[0]["step"] == last
     assert resumed[-1].said("progress")[0]["step"] == last + 1
     assert {rank.said("checkpoint")[-1]["hash"] for rank in resumed} == {expected["hash"]}
-    assert losses(resumed[0]) == losses(whole[0])[last:]
+    assert losses(resumed[0]) == losses(complete[0])[last:]
 
 
 @pytest.mark.parametrize("wire", ["bf16", "bf16-feedback"])

@@ -50,10 +50,10 @@ def equal(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> list[float]
 
 def counts(ranks: Sequence[Rank], step: int) -> tuple[int, ...]:
     """Return how many sequences each rank took in a step; together they are the step's, each exactly once."""
-    told = [message["samples"] for rank in ranks for message in rank.said("progress") if message["step"] == step]
-    seen = [number for first, end in told for number in range(first, end)]
-    assert seen == list(range((step - 1) * SEQUENCES, step * SEQUENCES))
-    return tuple(end - first for first, end in told)
+    ranges = [message["samples"] for rank in ranks for message in rank.said("progress") if message["step"] == step]
+    taken = [number for first, end in ranges for number in range(first, end)]
+    assert taken == list(range((step - 1) * SEQUENCES, step * SEQUENCES))
+    return tuple(end - first for first, end in ranges)
 
 
 def test_shares_follow_the_speed_and_the_loss_does_not_change(whole: list[Rank], equal: list[float]) -> None:
@@ -62,12 +62,12 @@ def test_shares_follow_the_speed_and_the_loss_does_not_change(whole: list[Rank],
     assert taken[-1][0] > 1.5 * taken[-1][1] > 0
     for rank in whole:
         assert losses(rank) == pytest.approx(equal, rel=1e-5)
-    (told, *_) = whole[0].said("shares")
-    fast, slow = told["counts"]
+    (message, *_) = whole[0].said("shares")
+    fast, slow = message["counts"]
     start = f"fast takes {fast} of 24 sequences, slow {slow}: fast was measured "
-    assert told["sentence"].startswith(start)
-    assert told["sentence"].endswith(" times as fast as slow")
-    assert taken[told["step"] : told["step"] + 2] == [(12, 12), (fast, slow)]
+    assert message["sentence"].startswith(start)
+    assert message["sentence"].endswith(" times as fast as slow")
+    assert taken[message["step"] : message["step"] + 2] == [(12, 12), (fast, slow)]
     assert not whole[1].said("shares")
 
 

@@ -38,10 +38,10 @@ def write_suite(folder: Path, *steps: str, first_port: int = 20500) -> None:
 
 def processes_with(word: str) -> list[str]:
     """Return the command lines that hold a word, of any process but this one."""
-    found = []
+    matching = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             line = path.read_bytes().decode(errors="replace").replace("\0", " ")
             if word in line and int(path.parent.name) != os.getpid():
-                found.append(line)
-    return found
+                matching.append(line)
+    return matching

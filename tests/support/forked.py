@@ -82,14 +82,14 @@ class ForkServer:
         number, rank = next(self._numbers), Forked()
         self._ranks[number] = rank
         changed = {name: value for name, value in os.environ.items() if self._environment.get(name) != value}
-        asked = {"id": number, "name": "rank", "module": module, "arguments": list(arguments), "env": changed}
-        socket.send_fds(self._link, [json.dumps(asked).encode()], [output, messages])
+        request = {"id": number, "name": "rank", "module": module, "arguments": list(arguments), "env": changed}
+        socket.send_fds(self._link, [json.dumps(request).encode()], [output, messages])
         rank.await_pid()
         return rank
 
     def _hear(self) -> None:
-        while told := self._link.recv(REQUEST_BYTES):
-            message = json.loads(told)
+        while received := self._link.recv(REQUEST_BYTES):
+            message = json.loads(received)
             if "ready" in message:
                 self._ready.set()
             else:

@@ -139,9 +139,9 @@ def attacks(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
     for prefix, body in _repeats(tree, ""):
         prefixes.add(prefix)
         pieces.add(_sample(body))
-    whole = _sample(tree)
-    pieces |= {whole, whole[:-1], f"{whole}\n", f"{whole[:-1]}\n", *prefixes}
-    pieces |= {f"{one}{other}" for one in whole[:6] for other in "\n :x"}
+    sample = _sample(tree)
+    pieces |= {sample, sample[:-1], f"{sample}\n", f"{sample[:-1]}\n", *prefixes}
+    pieces |= {f"{message}{other}" for message in sample[:6] for other in "\n :x"}
     for prefix in prefixes:
         for piece in pieces:
             if piece:
@@ -222,8 +222,8 @@ def _sample(tree: Any) -> str:
 
 def _takes(items: Any, char: str) -> bool:
     negated = bool(items) and items[0][0] is codes.NEGATE
-    found = any(_item_takes(code, value, char) for code, value in items)
-    return found != negated
+    matches = any(_item_takes(code, value, char) for code, value in items)
+    return matches != negated
 
 
 def _item_takes(code: Any, value: Any, char: str) -> bool:
@@ -286,4 +286,4 @@ def slow_inputs(expression: Expression) -> list[str]:
 
 def all_of(expressions: Iterable[Expression]) -> dict[str, list[str]]:
     """Return the slow inputs of every expression that has any."""
-    return {one.where: slow for one in expressions if (slow := slow_inputs(one))}
+    return {expression.where: slow for expression in expressions if (slow := slow_inputs(expression))}

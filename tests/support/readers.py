@@ -68,8 +68,8 @@ class Reader:
 def all_readers() -> dict[str, Reader]:
     """Return every reader by name; the files that they need are in a folder that goes with the process."""
     folder = Path(_FOLDER.name)
-    found = [*_probes(), *_tools(), *_yaml_files(folder), *_runs(folder), *_training(folder), *_wires(folder)]
-    return {reader.name: reader for reader in found}
+    readers = [*_probes(), *_tools(), *_yaml_files(folder), *_runs(folder), *_training(folder), *_wires(folder)]
+    return {reader.name: reader for reader in readers}
 
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="railbed-fuzz-")
@@ -319,8 +319,8 @@ def _wires(folder: Path) -> Iterator[Reader]:
     entry = {"middle": 1.0, "spread": 0.1, "unit": "Gb/s", "count": 3}
     base = json.dumps({"cluster": "lab", "run": "x", "saved": 1.0, "measures": {"bandwidth|a": entry}})
     lines = [json.dumps(line), json.dumps(error)]
-    yield Reader("recording", index, [f"{one}\n" for one in (*lines, "\n".join(lines))], 8)
-    yield Reader("message of an agent", message, [json.dumps(one) for one in MESSAGES], 15)
+    yield Reader("recording", index, [f"{line}\n" for line in (*lines, "\n".join(lines))], 8)
+    yield Reader("message of an agent", message, [json.dumps(record) for record in MESSAGES], 15)
     yield Reader("baseline", kept, [base], 4)
     secret = [
         '{"password": "x", "a": ["token abc123def"]}',

@@ -16,13 +16,13 @@ VARIABLES = ("address", "peer", "other", "gid")
 
 def make_recording(name: str, folder: Path) -> Path:
     """Write the recording with the cluster file of the example of the same name, and return its folder."""
-    said = load_yaml(FOLDER / f"{name}.yaml")
+    recording = load_yaml(FOLDER / f"{name}.yaml")
     folder.mkdir()
     (folder / "cluster.yaml").write_text((EXAMPLES / f"{name}.yaml").read_text())
     with Recorder(folder) as recorder:
-        for node, own in said["nodes"].items():
+        for node, own in recording["nodes"].items():
             variables = {"name": node, **{key: own[key] for key in VARIABLES}}
-            outputs = {**said["common"], **{key: text for key, text in own.items() if key not in VARIABLES}}
+            outputs = {**recording["common"], **{key: text for key, text in own.items() if key not in VARIABLES}}
             for probe, texts in outputs.items():
                 readings = texts if isinstance(texts, list) else [texts]
                 for text in readings * (3 - len(readings)):

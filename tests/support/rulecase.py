@@ -47,7 +47,7 @@ def _device(name: str, facts: dict[str, Any]) -> DeviceFacts:
 
 def _readings(device: str, probe: str, value: Any) -> tuple[Known[object] | Unknown, ...]:
     values = value["readings"] if isinstance(value, dict) and "readings" in value else [value]
-    return tuple(_reading(device, probe, one) for one in values)
+    return tuple(_reading(device, probe, value) for value in values)
 
 
 def _reading(device: str, name: str, value: Any) -> Known[object] | Unknown:

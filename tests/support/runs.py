@@ -162,8 +162,8 @@ class _Training:
         }
 
     def said(self, node: str, rank: int, kind: str, **fields: object) -> Iterator[Record]:
-        said = {"kind": kind, "rank": rank, "time": self.clock.now, **fields}
-        for record in (*records_of(node, rank, said), *self.idle.hear(node, rank, said)):
+        message = {"kind": kind, "rank": rank, "time": self.clock.now, **fields}
+        for record in (*records_of(node, rank, message), *self.idle.hear(node, rank, message)):
             object.__setattr__(record, "time", self.clock.now)
             yield record
 
@@ -209,28 +209,28 @@ def training_run(*, steps: int = 300, fails_at: int | None = 173) -> Path:
 
 
 def _story(clock: Clock, steps: int, fails_at: int | None) -> Iterator[Record]:
-    told = _Training(clock, random.Random(7), steps)  # noqa: S311
+    training = _Training(clock, random.Random(7), steps)  # noqa: S311
     yield from findings()
-    yield told.event("training", "x", "", run="x", recipe={**RECIPE, "steps": steps})
-    yield told.event("estimate", "", "3,174,144 parameters; a rank will need about 0.9 GB", nodes=ESTIMATES)
-    yield told.event("notice", "", "the gradients go over TCP (gloo): no RDMA transport was asked for")
-    yield from told.start(1)
+    yield training.event("training", "x", "", run="x", recipe={**RECIPE, "steps": steps})
+    yield training.event("estimate", "", "3,174,144 parameters; a rank will need about 0.9 GB", nodes=ESTIMATES)
+    yield training.event("notice", "", "the gradients go over TCP (gloo): no RDMA transport was asked for")
+    yield from training.start(1)
     if fails_at:
-        yield from told.take(1, fails_at)
+        yield from training.take(1, fails_at)
         clock.now += 1.1
         why = "node2: rank 1 was ended by SIGKILL"
-        yield told.event("restart", "node2", why, generation=1)
+        yield training.event("restart", "node2", why, generation=1)
         clock.now += 2.6
-        yield from told.start(2)
+        yield from training.start(2)
         first = fails_at // 50 * 50
-        yield from told.said("node1", 0, "resumed", step=first)
-        yield from told.take(first + 1, steps)
+        yield from training.said("node1", 0, "resumed", step=first)
+        yield from training.take(first + 1, steps)
     else:
-        yield from told.take(1, steps)
+        yield from training.take(1, steps)
     yield from path(clock)
-    yield from told.said("node1", 0, "sample", step=steps, text=SAMPLE, tokens=[1, 2, 3])
-    yield from told.said("node1", 0, "exported", folder="/var/lib/railbed/runs/x/node1/model")
-    yield told.event("done", "", "every rank is done", generation=2)
+    yield from training.said("node1", 0, "sample", step=steps, text=SAMPLE, tokens=[1, 2, 3])
+    yield from training.said("node1", 0, "exported", folder="/var/lib/railbed/runs/x/node1/model")
+    yield training.event("done", "", "every rank is done", generation=2)
 
 
 def path(clock: Clock) -> Iterator[Record]:
@@ -239,14 +239,14 @@ def path(clock: Clock) -> Iterator[Record]:
     ledger.generation(NODES)
     for rank, node in enumerate(NODES):
         for begin, packets, sent in ((True, 0, 0), (False, 470_000, 1_960_000_000)):
-            said = {"kind": "counters", "begin": begin, "transport": "mpi", "tcp_segments": packets // 5000}
+            message = {"kind": "counters", "begin": begin, "transport": "mpi", "tcp_segments": packets // 5000}
             net = {"rail0": {"tx_bytes": sent, "mtu": 4200}}
             tcp = {"ranks": {"rail0": sent // 10**6}, "others": {"rail0": sent // 10**4}, "unclear": 0}
-            segments = said["tcp_segments"]
+            segments = message["tcp_segments"]
             connections = {"node_segments": [segments, segments], "segments": segments, **tcp}
             rdma = {"rxe0/1": {"hw_counters/sent_pkts": packets}}
             ledger.hear(node, rank, {"kind": "progress", "bytes_sent": 1_904_000_000, "bytes_reduced": 1_904_000_000})
-            for record in ledger.hear(node, rank, {**said, "rdma": rdma, "net": net, "connections": connections}):
+            for record in ledger.hear(node, rank, {**message, "rdma": rdma, "net": net, "connections": connections}):
                 object.__setattr__(record, "time", clock.now)
                 yield record
     yield from ledger.closing()
@@ -270,7 +270,7 @@ def findings() -> Iterator[Finding]:
 
 
 def finding(verdict: Verdict, **changes: Any) -> Finding:
-    one = Finding(
+    finding = Finding(
         check="mtu", subject="node1", verdict=verdict, expected="", observed="", why="It matters.", time=STARTED
     )
-    return replace(one, **changes)
+    return replace(finding, **changes)

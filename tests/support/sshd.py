@@ -80,10 +80,10 @@ def descendants(ancestor: int) -> list[int]:
         with contextlib.suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found = list(children.get(ancestor, []))
-    for pid in found:
-        found += children.get(pid, [])
-    return found
+    processes = list(children.get(ancestor, []))
+    for pid in processes:
+        processes += children.get(pid, [])
+    return processes
 
 
 @contextmanager

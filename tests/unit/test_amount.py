@@ -36,6 +36,6 @@ def test_worded(text: str, wanted: str) -> None:
 
 @given(st.floats(1e-3, 1e15), st.integers(3, 6))
 def test_nothing_is_lost_but_the_digits_that_do_not_count(value: float, digits: int) -> None:
-    told = number(value, digits)
-    assert "e" not in told
-    assert float(told.replace(",", "")) == pytest.approx(value, rel=0.51 * 10 ** (1 - digits))
+    text = number(value, digits)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.51 * 10 ** (1 - digits))

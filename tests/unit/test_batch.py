@@ -224,11 +224,11 @@ def test_frames_survive_any_bytes_in_any_pieces(contents: list[bytes], piece: in
 
     async def frames() -> list[bytes]:
         reader = batch._Frames(ScriptedShell(stdout, b"", piece), 1, "MARK")
-        found = []
+        frames_read = []
         for _ in contents:
             frame = await reader.next()
             assert frame is not None
-            found.append(frame.data)
-        return found
+            frames_read.append(frame.data)
+        return frames_read
 
     assert asyncio.run(frames()) == contents

@@ -141,7 +141,7 @@ async def test_one_of_many_that_fails_leaves_the_others() -> None:
     """The middle one's port is taken; all three run at the same time."""
     with socket.create_server(("127.0.0.1", free_port())) as taken:
         outcomes = await run(tool(), free_port(), taken.getsockname()[1], free_port())
-    assert [isinstance(one, Measured) for one in outcomes] == [True, False, True], outcomes
+    assert [isinstance(outcome, Measured) for outcome in outcomes] == [True, False, True], outcomes
 
 
 def test_a_latency_of_many_samples_may_take_longer_than_one_of_few() -> None:

@@ -23,8 +23,8 @@ def test_slow_trials_make_the_rest_longer() -> None:
     pace, clock = paced(*[("bw", 2.0)] * 50)
     pace.begin("bw", 2.0)
     clock.now = 8.0
-    told = pace.begin("bw", 2.0)
-    assert (told["done"], told["total"], told["expected"], told["left"]) == (1, 50, 8.0, 49 * 8.0)
+    progress = pace.begin("bw", 2.0)
+    assert (progress["done"], progress["total"], progress["expected"], progress["left"]) == (1, 50, 8.0, 49 * 8.0)
 
 
 def test_a_test_is_judged_by_its_own_kind_where_that_is_known() -> None:
@@ -33,9 +33,9 @@ def test_a_test_is_judged_by_its_own_kind_where_that_is_known() -> None:
     clock.now = 10.0
     pace.begin("lat", 1.0)
     clock.now = 21.0
-    told = pace.begin("lat", 1.0)
+    progress = pace.begin("lat", 1.0)
     overall = 21 / 11
-    assert told["left"] == round(11.0 + 10.0 + 2.0 * overall, 1)
+    assert progress["left"] == round(11.0 + 10.0 + 2.0 * overall, 1)
 
 
 def test_a_second_look_adds_to_what_is_left() -> None:
@@ -43,8 +43,8 @@ def test_a_second_look_adds_to_what_is_left() -> None:
     pace.begin("bw", 2.0)
     clock.now = 2.0
     pace.expect([("bw", 2.0), ("bw", 2.0)])
-    told = pace.begin("bw", 2.0)
-    assert (told["done"], told["total"], told["left"]) == (1, 3, 4.0)
+    progress = pace.begin("bw", 2.0)
+    assert (progress["done"], progress["total"], progress["left"]) == (1, 3, 4.0)
 
 
 def test_what_was_not_planned_is_counted_all_the_same() -> None:

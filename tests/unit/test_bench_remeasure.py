@@ -35,25 +35,25 @@ def plan(repeats: int = 1) -> BenchSchedule:
 
 
 def measured(plan: BenchSchedule, slow: Mapping[tuple[str, str], float]) -> list[Measurement]:
-    found = []
+    measurements = []
     for trial in plan.trials:
         (flow,) = trial.flows
         way = (flow.source.node, flow.target.node)
         labels: dict[str, str | int] = {"test": "iperf3", "from": way[0], "to": way[1], "rail": "r0"}
         labels |= {"pattern": "matrix", "trial": trial.number, "repeat": trial.repeat}
-        found.append(Measurement(name="bandwidth", value=slow.get(way, 10.0), unit="Gb/s", labels=labels))
-    return found
+        measurements.append(Measurement(name="bandwidth", value=slow.get(way, 10.0), unit="Gb/s", labels=labels))
+    return measurements
 
 
 def test_a_single_way_is_measured_until_there_are_three() -> None:
     for repeats in (1, 2):
         laid = plan(repeats)
         doubtful = doubtful_paths(measured(laid, {("b", "d"): 4.0}))
-        assert [(one.source, one.target, len(one.trials)) for one in doubtful] == [("b", "d", repeats)]
+        assert [(finding.source, finding.target, len(finding.trials)) for finding in doubtful] == [("b", "d", repeats)]
         again = extra_trials(laid, doubtful)
-        assert [one.repeat for one in again] == list(range(repeats + 1, 4))
-        assert [one.number for one in again] == [len(laid.trials) + 1 + at for at in range(3 - repeats)]
-        assert {(one.flows[0].source.node, one.flows[0].target.node) for one in again} == {("b", "d")}
+        assert [record.repeat for record in again] == list(range(repeats + 1, 4))
+        assert [record.number for record in again] == [len(laid.trials) + 1 + at for at in range(3 - repeats)]
+        assert {(record.flows[0].source.node, record.flows[0].target.node) for record in again} == {("b", "d")}
         assert remeasure_event(doubtful, again).message.startswith(
             "b > d on r0 lags behind the others: measuring again, about"
         )
@@ -63,9 +63,9 @@ def test_what_three_ways_say_of_a_port_is_asked_again_in_turns() -> None:
     laid = plan()
     slow = {way: 4.0 for way in WAYS if way[1] == "c"}
     again = extra_trials(laid, doubtful_paths(measured(laid, slow)))
-    ways = [(one.flows[0].source.node, one.flows[0].target.node) for one in again]
+    ways = [(record.flows[0].source.node, record.flows[0].target.node) for record in again]
     assert ways == [*slow, *slow]
-    assert [one.repeat for one in again] == [2, 2, 2, 3, 3, 3]
+    assert [record.repeat for record in again] == [2, 2, 2, 3, 3, 3]
 
 
 @pytest.mark.parametrize(

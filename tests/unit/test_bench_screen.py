@@ -39,8 +39,10 @@ def pair(way: str, value: float, **labels: str | int) -> Measurement:
 
 def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[str]) -> None:
     values = {"MTU 1500": (4.0, 5.0, 6.0), "MTU 9000": (9.0, 9.5, 9.6)}
-    found = shown(capsys, *(pair("n1>n2", one, arm=arm) for arm, repeats in values.items() for one in repeats))
-    assert [line.split() for line in found] == [
+    output = shown(
+        capsys, *(pair("n1>n2", measurement, arm=arm) for arm, repeats in values.items() for measurement in repeats)
+    )
+    assert [line.split() for line in output] == [
         ["arm", "test", "how", "over", "middle"],
         ["MTU", "1500", "ib_write_bw", "pair", "rail0", "5.00", "Gb/s"],
         ["MTU", "9000", "ib_write_bw", "pair", "rail0", "9.50", "Gb/s"],
@@ -48,8 +50,8 @@ def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[st
 
 
 def test_of_many_ways_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    found = shown(capsys, pair("n1>n2", 1.0), pair("n2>n1", 3.0), pair("n3>n1", 4.0))
-    assert [line.split() for line in found] == [
+    output = shown(capsys, pair("n1>n2", 1.0), pair("n2>n1", 3.0), pair("n3>n1", 4.0))
+    assert [line.split() for line in output] == [
         ["test", "how", "over", "ways", "lowest", "middle", "highest"],
         ["ib_write_bw", "pair", "rail0", "3", "1.00", "3.00", "4.00", "Gb/s"],
     ]
@@ -64,19 +66,19 @@ def test_the_widest_rows_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> N
         pair("n1>n2", 1.0, arm="unmarked"),
         pair("n2>n1", 1.0, arm="unmarked"),
     ]
-    found = shown(capsys, *records)
-    assert len(found) == 1 + 3, found
-    assert not any("…" in line for line in found), found
-    assert found[1].split()[:2] == ["reduce_scatter", "1G"]
+    output = shown(capsys, *records)
+    assert len(output) == 1 + 3, output
+    assert not any("…" in line for line in output), output
+    assert output[1].split()[:2] == ["reduce_scatter", "1G"]
 
 
 def test_what_fails_again_and_again_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     failed = Finding(
         check="bench_measured", subject="n1", verdict=Verdict.FAIL, expected="a number", observed="no answer", why=""
     )
-    found = shown(capsys, failed, failed, failed)
-    assert found[0].split() == ["n1", "3", "failed"]
-    assert found[1].split("  ")[-1] == "no answer (3 times); expected a number"
+    output = shown(capsys, failed, failed, failed)
+    assert output[0].split() == ["n1", "3", "failed"]
+    assert output[1].split("  ")[-1] == "no answer (3 times); expected a number"
 
 
 def test_an_answer_is_told_once_and_one_that_is_not_there_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,21 +89,21 @@ def test_an_answer_is_told_once_and_one_that_is_not_there_is_marked(capsys: pyte
             ("half_round_trip", Verdict.UNKNOWN, "too few"),
         )
     )
-    found = shown(capsys, answered, not_answered)
-    assert found[:2] == ["bandwidth: no difference seen", "unknown half_round_trip: too few"]
-    assert found[2].startswith("1 unknown · 1 ok"), found
-    assert len(found) == 3
+    output = shown(capsys, answered, not_answered)
+    assert output[:2] == ["bandwidth: no difference seen", "unknown half_round_trip: too few"]
+    assert output[2].startswith("1 unknown · 1 ok"), output
+    assert len(output) == 3
 
 
 def test_a_small_collective_is_told_by_its_time(capsys: pytest.CaptureFixture[str]) -> None:
     labels: dict[str, str | int] = {"test": "all_reduce", "size": 8, "engine": "gloo"}
-    found = shown(
+    output = shown(
         capsys,
         Measurement(name="collective_time", value=1194.0, unit="us", labels=labels),
         Measurement(name="algorithm_bandwidth", value=6.7e-06, unit="GB/s", labels=labels),
         Measurement(name="bus_bandwidth", value=1e-05, unit="GB/s", labels=labels),
     )
-    assert [line.split() for line in found[1:]] == [
+    assert [line.split() for line in output[1:]] == [
         ["all_reduce", "8", "gloo", "1,194", "µs"],
         ["all_reduce", "8", "gloo", "<0.001", "GB/s", "busbw"],
     ]

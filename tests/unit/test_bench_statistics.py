@@ -37,18 +37,18 @@ VALUES = st.lists(st.floats(0.001, 1e6), min_size=1, max_size=300)
 @given(VALUES, st.sampled_from([1.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0]))
 def test_a_percentile_is_a_sample_that_so_many_do_not_exceed(values: list[float], percent: float) -> None:
     ordered = sorted(values)
-    found = percentile(ordered, percent)
-    assert found in ordered
-    assert sum(value <= found for value in ordered) * 100 >= percent * len(ordered) - 1e-6
-    assert sum(value < found for value in ordered) * 100 < percent * len(ordered) + 1e-6
+    result = percentile(ordered, percent)
+    assert result in ordered
+    assert sum(value <= result for value in ordered) * 100 >= percent * len(ordered) - 1e-6
+    assert sum(value < result for value in ordered) * 100 < percent * len(ordered) + 1e-6
 
 
 @given(VALUES)
 def test_median_and_mean_are_those_of_python(values: list[float]) -> None:
     assert median(values) == pytest.approx(python.median(values))
-    told = distribution(values)
-    assert told["mean"] == pytest.approx(python.fmean(values))
-    assert (told["min"], told["max"]) == (min(values), max(values))
+    statistics = distribution(values)
+    assert statistics["mean"] == pytest.approx(python.fmean(values))
+    assert (statistics["min"], statistics["max"]) == (min(values), max(values))
 
 
 def test_a_percentile_that_too_few_samples_can_tell_is_not_told() -> None:
@@ -80,7 +80,7 @@ def matrix(rails: tuple[str, ...] = ("r0",), **slow: float) -> list[Sample]:
 
 
 def named(found: list[Outlier]) -> list[tuple[str, str]]:
-    return [(one.kind, one.name) for one in found]
+    return [(record.kind, record.name) for record in found]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,10 @@ def test_what_is_slow_is_named_by_what_it_has_in_common(
 ) -> None:
     samples = matrix(rails, **slow)
     assert named(find_outliers(samples, higher_is_better=True)) == wanted
-    turned = [Sample(source=one.source, target=one.target, rail=one.rail, value=1 / one.value) for one in samples]
+    turned = [
+        Sample(source=measurement.source, target=measurement.target, rail=measurement.rail, value=1 / measurement.value)
+        for measurement in samples
+    ]
     assert named(find_outliers(turned, higher_is_better=False)) == wanted
 
 
@@ -144,9 +147,14 @@ def test_what_is_alike_is_rarely_taken_for_slow_and_what_is_slow_nearly_always_f
     chance = random.Random(3)  # noqa: S311 -- data, not a secret
     wrong = right = 0
     for _ in range(200):
-        noisy = [replace(one, value=one.value * chance.lognormvariate(0, width)) for one in matrix()]
+        noisy = [
+            replace(measurement, value=measurement.value * chance.lognormvariate(0, width)) for measurement in matrix()
+        ]
         wrong += bool(find_outliers(noisy, higher_is_better=True))
-        slow = [replace(one, value=one.value * (0.05 if "c" in (one.source, one.target) else 1)) for one in noisy]
+        slow = [
+            replace(finding, value=finding.value * (0.05 if "c" in (finding.source, finding.target) else 1))
+            for finding in noisy
+        ]
         right += ("node", "c") in named(find_outliers(slow, higher_is_better=True))
     assert wrong <= 20
     assert right >= 190
@@ -154,8 +162,8 @@ def test_what_is_alike_is_rarely_taken_for_slow_and_what_is_slow_nearly_always_f
 
 def test_the_slowest_part_bounds_and_is_named() -> None:
     parts = [PathLimit(part="link", gbps=100), PathLimit(part="PCIe", gbps=63), PathLimit(part="other link", gbps=100)]
-    found = slowest(parts)
-    assert found == parts[1]
+    part = slowest(parts)
+    assert part == parts[1]
     assert [judge_bandwidth(value, parts[1]) for value in (63, 60.5, 60.4, 56.8, 56.6)] == [
         Verdict.OK,
         Verdict.OK,
@@ -249,9 +257,9 @@ def test_the_shell_around_a_tool_tells_version_processor_time_and_where_it_ran()
         "==> about <==\npinned 0-3\nversion Version: 6.06\nticks 100\ncpu  10 0 20 1000 0 0 5 0 0 0\n"
         "==> output <==\nthe tool's\nown words\n\n==> after <==\ncpu  60 0 120 1200 0 0 15 0 0 0\n"
     )
-    told = unwrap(text)
-    assert told.output == "the tool's\nown words"
-    assert (told.version, told.pinned, told.cpu_seconds) == ("Version: 6.06", "0-3", 1.6)
+    result = unwrap(text)
+    assert result.output == "the tool's\nown words"
+    assert (result.version, result.pinned, result.cpu_seconds) == ("Version: 6.06", "0-3", 1.6)
     assert unwrap("just words").output == "just words"
     assert unwrap("==> about <==\nticks x\n==> output <==\no\n").cpu_seconds is None
 
@@ -268,10 +276,10 @@ def test_quantiles_of_students_t_are_those_of_the_tables(freedom: int, probabili
 
 def test_a_difference_has_its_interval_by_hand() -> None:
     """Differences 1, 2, 3: mean 2, deviation 1; t for two degrees of freedom is 4.3027."""
-    found = paired_difference([10, 10, 10], [11, 12, 13])
-    assert (found.a, found.b, found.mean, found.repeats) == (10, 12, 2, 3)
-    assert found.high - found.mean == pytest.approx(4.30265 / 3**0.5, abs=1e-4)
-    assert not found.is_seen
+    difference = paired_difference([10, 10, 10], [11, 12, 13])
+    assert (difference.a, difference.b, difference.mean, difference.repeats) == (10, 12, 2, 3)
+    assert difference.high - difference.mean == pytest.approx(4.30265 / 3**0.5, abs=1e-4)
+    assert not difference.is_seen
     with pytest.raises(ValueError, match="two pairs"):
         paired_difference([1], [2])
 
@@ -286,9 +294,9 @@ def test_a_shift_is_found_and_turning_the_arms_turns_the_sign(values: list[float
 
 
 def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
-    seen = paired_difference([10, 10.1, 9.9, 10], [5, 5.1, 5, 4.9])
-    assert "TCP is worse by 50.0 %" in describe(seen, "RDMA", "TCP", "bandwidth", "Gb/s")
-    assert "TCP is better by 50.0 %" in describe(seen, "RDMA", "TCP", "half_round_trip", "us")
+    difference = paired_difference([10, 10.1, 9.9, 10], [5, 5.1, 5, 4.9])
+    assert "TCP is worse by 50.0 %" in describe(difference, "RDMA", "TCP", "bandwidth", "Gb/s")
+    assert "TCP is better by 50.0 %" in describe(difference, "RDMA", "TCP", "half_round_trip", "us")
     none = paired_difference([10, 11, 9, 10], [10.5, 10, 9.5, 10.2])
     assert "no difference seen (" in describe(none, "a", "b", "bandwidth", "Gb/s")
     alike = paired_difference([10, 10], [9.9999, 10.0001])
@@ -299,10 +307,10 @@ def test_the_answer_says_who_is_better_or_that_no_difference_is_seen() -> None:
 
 def test_the_difference_of_repeats_measured_apart_is_by_welch() -> None:
     """By hand: means 10 and 13, squared errors 1/3 and 4/3, so (5/3)² / (1/18 + 16/18) = 2.941 degrees of freedom."""
-    found = separate_difference([9, 10, 11], [11, 13, 15])
-    assert (found.a, found.b, found.mean, found.repeats) == (10, 13, 3, 3)
-    assert found.high - found.mean == pytest.approx(t_quantile(0.975, 2.9411764) * (5 / 3) ** 0.5, abs=1e-6)
-    assert found.low < 0 < found.high
+    difference = separate_difference([9, 10, 11], [11, 13, 15])
+    assert (difference.a, difference.b, difference.mean, difference.repeats) == (10, 13, 3, 3)
+    assert difference.high - difference.mean == pytest.approx(t_quantile(0.975, 2.9411764) * (5 / 3) ** 0.5, abs=1e-6)
+    assert difference.low < 0 < difference.high
     assert separate_difference([9, 10, 11], [21, 23, 25, 23]).is_seen
     same = separate_difference([5, 5], [5, 5])
     assert (same.low, same.high, same.is_seen) == (0, 0, False)

@@ -54,10 +54,10 @@ def _flow(source: str, target: str) -> Flow:
 async def test_it_is_tried_as_often_as_its_cause_deserves(monkeypatch: pytest.MonkeyPatch, tries: int) -> None:
     asked, records = await run(monkeypatch, PAIRS, tries, works_from=1000)
     assert asked == [["b", "c"], *[["b"]] * (tries - 1)]
-    assert [one.observed for one in records if isinstance(one, Finding)] == ["its clock"]
+    assert [record.observed for record in records if isinstance(record, Finding)] == ["its clock"]
 
 
 async def test_what_shares_a_node_is_measured_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, records = await run(monkeypatch, INCAST, TRIES, works_from=2)
     assert asked == [["b", "c"], ["b", "c"]]
-    assert [one.value for one in records if isinstance(one, Measurement)] == [2.0, 2.0]
+    assert [record.value for record in records if isinstance(record, Measurement)] == [2.0, 2.0]

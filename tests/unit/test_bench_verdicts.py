@@ -74,27 +74,27 @@ def sent(value: float, source: str, target: str, name: str = "bandwidth", **more
 
 
 def told(findings: list[Finding]) -> list[tuple[str, Verdict]]:
-    return [(one.subject, one.verdict) for one in findings]
+    return [(finding.subject, finding.verdict) for finding in findings]
 
 
 def test_the_slowest_part_of_the_way_is_named() -> None:
     """A card in a narrow slot at the far end bounds the way; 92 of 100 would be a warning, 60 of 63 is not."""
     here = site(port("a"), port("b", pci=63))
-    (found,) = against_hardware(here, [sent(61, "a", "b")])
-    assert (found.subject, found.verdict) == ("a/e0 > b", Verdict.OK)
-    assert found.expected == "63 Gb/s: PCIe of b/e0 is the slowest part"
-    (found,) = against_hardware(site(port("a"), port("b")), [sent(92, "a", "b")])
-    assert (found.verdict, "92%" in found.observed) == (Verdict.WARN, True)
-    (found,) = against_hardware(site(port("a"), port("b", gbps=25)), [sent(12, "a", "b")])
-    assert (found.verdict, "the link of b/e0" in found.expected) == (Verdict.FAIL, True)
+    (finding,) = against_hardware(here, [sent(61, "a", "b")])
+    assert (finding.subject, finding.verdict) == ("a/e0 > b", Verdict.OK)
+    assert finding.expected == "63 Gb/s: PCIe of b/e0 is the slowest part"
+    (finding,) = against_hardware(site(port("a"), port("b")), [sent(92, "a", "b")])
+    assert (finding.verdict, "92%" in finding.observed) == (Verdict.WARN, True)
+    (finding,) = against_hardware(site(port("a"), port("b", gbps=25)), [sent(12, "a", "b")])
+    assert (finding.verdict, "the link of b/e0" in finding.expected) == (Verdict.FAIL, True)
 
 
 def test_of_several_sizes_the_best_counts_and_both_ways_have_twice_the_line() -> None:
     here = site(port("a"), port("b"))
-    (found,) = against_hardware(here, [sent(1, "a", "b", size=2, trial=1), sent(98, "a", "b", trial=2)])
-    assert found.verdict is Verdict.OK
-    (found,) = against_hardware(here, [sent(190, "a", "b", direction="both")])
-    assert (found.verdict, "200 Gb/s" in found.expected) == (Verdict.WARN, True)
+    (finding,) = against_hardware(here, [sent(1, "a", "b", size=2, trial=1), sent(98, "a", "b", trial=2)])
+    assert finding.verdict is Verdict.OK
+    (finding,) = against_hardware(here, [sent(190, "a", "b", direction="both")])
+    assert (finding.verdict, "200 Gb/s" in finding.expected) == (Verdict.WARN, True)
 
 
 def test_many_to_one_share_the_link_of_the_one() -> None:
@@ -109,8 +109,8 @@ def test_tcp_is_judged_with_several_streams_only_and_an_unknown_speed_is_skipped
     assert list(against_hardware(here, [sent(20, "a", "b", streams=1, **tcp)])) == []
     assert told(list(against_hardware(here, [sent(20, "a", "b", streams=4, **tcp)]))) == [("a/e0 > b", Verdict.FAIL)]
     virtual = PortSite(end=End(node="b", rail="r0", netdev="e0"), no_limit="e0 is virtual")
-    (found,) = against_hardware(site(port("a"), virtual), [sent(20, "a", "b")])
-    assert (found.verdict, found.observed) == (Verdict.SKIPPED, "e0 is virtual")
+    (finding,) = against_hardware(site(port("a"), virtual), [sent(20, "a", "b")])
+    assert (finding.verdict, finding.observed) == (Verdict.SKIPPED, "e0 is virtual")
 
 
 @pytest.mark.parametrize(
@@ -124,22 +124,28 @@ def test_tcp_is_judged_with_several_streams_only_and_an_unknown_speed_is_skipped
 )
 def test_published_latencies(rail: str, name: str, value: float, verdict: Verdict) -> None:
     here = site(port("a", rail=rail), port("b", rail=rail))
-    (found,) = against_latency(here, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
-    assert found.verdict is verdict
+    (finding,) = against_latency(here, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
+    assert finding.verdict is verdict
     old = site(port("a", rail=rail, driver="mlx4_core"), port("b", rail=rail))
-    (found,) = against_latency(old, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
-    assert found.verdict is Verdict.SKIPPED
+    (finding,) = against_latency(old, [sent(value, "a", "b", name, rail=rail, size=2, stat="p50")])
+    assert finding.verdict is Verdict.SKIPPED
 
 
 def test_an_outlier_is_named_with_its_cable() -> None:
     here = site(*(port(node) for node in ("a", "b", "c", "d")))
     values = [sent(40 if "c" in way else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
-    (found,) = against_peers(here, [*values, *(sent(97, *way, rail="r1") for way in permutations(("a", "b", "d"), 2))])
-    assert (found.subject, found.verdict) == ("c", Verdict.FAIL)
+    (finding,) = against_peers(
+        here, [*values, *(sent(97, *way, rail="r1") for way in permutations(("a", "b", "d"), 2))]
+    )
+    assert (finding.subject, finding.verdict) == ("c", Verdict.FAIL)
     inwards = [sent(40 if way[1] == "c" else 97, *way) for way in permutations(("a", "b", "c", "d"), 2)]
-    (found,) = against_peers(here, inwards)
-    assert (found.subject, found.verdict, found.observed) == ("c/e0", Verdict.FAIL, "receives 40.00 Gb/s on 3 paths")
-    assert "leaf1 Ethernet1/3" in found.remedy
+    (finding,) = against_peers(here, inwards)
+    assert (finding.subject, finding.verdict, finding.observed) == (
+        "c/e0",
+        Verdict.FAIL,
+        "receives 40.00 Gb/s on 3 paths",
+    )
+    assert "leaf1 Ethernet1/3" in finding.remedy
     incast = [sent(10 * number, one, "a", pattern="incast") for number, one in enumerate("bcd", 1)]
     assert list(against_peers(here, incast)) == []
 
@@ -153,8 +159,8 @@ def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> No
     for trial, (one, other) in enumerate(combinations(nodes, 2)):
         for value, way in ((trial + 1, (one, other)), (49 - trial, (other, one))):
             both_ways.append(sent(value, *way, direction="both", trial=trial, pair=f"{one}-{other}"))
-    found = list(against_peers(here, [*one_way, *both_ways]))
-    assert [(one.verdict, one.observed) for one in found] == [
+    findings = list(against_peers(here, [*one_way, *both_ways]))
+    assert [(record.verdict, record.observed) for record in findings] == [
         (Verdict.OK, "ib_write_bw, matrix: 97.00 to 97.00 Gb/s over 12 paths"),
         (Verdict.OK, "ib_write_bw, matrix, both ways: 50.00 to 50.00 Gb/s over 6 paths"),
     ]
@@ -162,8 +168,8 @@ def test_both_ways_at_once_are_added_up_and_compare_with_their_like_only() -> No
 
 def test_a_way_that_is_slow_by_itself_is_not_hidden_by_both_together() -> None:
     here = site(port("a"), port("b"))
-    found = list(against_hardware(here, [sent(80, "a", "b"), sent(195, "a", "b", direction="both")]))
-    assert [(one.verdict, one.observed) for one in found] == [
+    findings = list(against_hardware(here, [sent(80, "a", "b"), sent(195, "a", "b", direction="both")]))
+    assert [(record.verdict, record.observed) for record in findings] == [
         (Verdict.FAIL, "80.00 Gb/s, 80% (ib_write_bw, matrix)"),
         (Verdict.OK, "195.0 Gb/s, 98% (ib_write_bw, matrix, both ways)"),
     ]
@@ -176,15 +182,15 @@ def test_a_latency_is_an_outlier_where_its_shortest_times_are_long_too() -> None
         for way in permutations(("a", "b", "c", "d"), 2):
             middle, least = (33.0, shortest) if "c" in way else (16.0, 6.5)
             values += [sent(middle, *way, name="round_trip", stat="p50"), sent(least, *way, "round_trip", stat="min")]
-        (found,) = against_peers(here, values)
-        assert found.verdict == wanted
+        (finding,) = against_peers(here, values)
+        assert finding.verdict == wanted
 
 
 def test_a_baseline_names_what_got_worse_and_counts_the_rest() -> None:
     before = make_baseline([sent(97, "a", "b"), sent(97, "b", "a")], cluster="c", run="first", saved=0.0)
-    found = list(against_baseline([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))
-    assert told(found) == [("a > b", Verdict.FAIL), ("cluster", Verdict.OK)]
-    assert found[1].observed == "1 as in first, 1 not in it"
+    findings = list(against_baseline([sent(80, "a", "b"), sent(96, "b", "a"), sent(9, "a", "c")], before))
+    assert told(findings) == [("a > b", Verdict.FAIL), ("cluster", Verdict.OK)]
+    assert findings[1].observed == "1 as in first, 1 not in it"
 
 
 def facts(node: str, address: str, **changes: object) -> DeviceFacts:
@@ -219,7 +225,7 @@ def test_a_site_is_read_from_probes() -> None:
     )
     ports = {one.end.node: one for one in here.on("r0")}
     assert (ports["a"].end.gid_index, ports["a"].no_rdma) == (3, "")
-    assert [(one.part, round(one.gbps)) for one in ports["a"].limits] == [
+    assert [(port.part, round(port.gbps)) for port in ports["a"].limits] == [
         ("the link of a/e0", 100),
         ("PCIe 8 GT/s x8 of a/e0", 63),
     ]
@@ -249,7 +255,7 @@ def test_a_plan_leaves_out_what_cannot_be_measured_and_says_why() -> None:
     # A read pulls: the one who receives is the client.
     assert [(flow.call.client.node, flow.call.server.node) for flow in read[0].flows] == [("b", "a")]
     assert read[0].flows[0].call.settings.traffic_class == 106
-    assert {(one.subject, one.verdict) for one in plan.omitted} == {
+    assert {(omission.subject, omission.verdict) for omission in plan.omitted} == {
         ("d/e0", Verdict.SKIPPED),
         ("a/e1", Verdict.SKIPPED),
         ("b/e1", Verdict.SKIPPED),

@@ -30,9 +30,9 @@ def cluster(text: str = CLUSTER) -> Cluster:
 
 
 def contest(number: int = 1, *, apart: str = "") -> Contest:
-    one = QUESTION.comparisons[number - 1]
-    a, b = Side(arm=QUESTION.a, step=one.a), Side(arm=QUESTION.b, step=one.b)
-    return Contest(number=number, comparison=one, a=a, b=b, apart=apart)
+    comparison = QUESTION.comparisons[number - 1]
+    a, b = Side(arm=QUESTION.a, step=comparison.a), Side(arm=QUESTION.b, step=comparison.b)
+    return Contest(number=number, comparison=comparison, a=a, b=b, apart=apart)
 
 
 def first_visit(*values: float) -> Path:
@@ -60,9 +60,9 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
     assert "direct 1.000 µs, switch 2.000 µs: switch is worse by 100.0 %" in finding.observed
     assert "measured in two visits 5 minutes apart, so it includes whatever else changed in between" in finding.observed
     assert "not what else changed between the visits" in finding.why
-    told = {str(one.labels["bound"]): one.value for one in bounds if isinstance(one, Measurement)}
-    assert told["mean"] == pytest.approx(1.0)
-    assert told["low"] < 1 < told["high"]
+    by_bound = {str(value.labels["bound"]): value.value for value in bounds if isinstance(value, Measurement)}
+    assert by_bound["mean"] == pytest.approx(1.0)
+    assert by_bound["low"] < 1 < by_bound["high"]
 
 
 def test_one_repeat_of_an_arm_is_no_answer() -> None:
@@ -145,11 +145,11 @@ def test_a_wrong_entry_is_not_said_to_be_missing_as_well(tmp_path: Path) -> None
 
 def test_the_time_between_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_000_000.0)
-    told = [time_since(1_000_000.0 - seconds) for seconds in (30, 300, 10_000, 400_000)]
-    assert told == ["30 seconds", "5 minutes", "3 hours", "5 days"]
+    ages = [time_since(1_000_000.0 - seconds) for seconds in (30, 300, 10_000, 400_000)]
+    assert ages == ["30 seconds", "5 minutes", "3 hours", "5 days"]
 
 
 def test_every_experiment_that_comes_with_railbed_can_be_loaded() -> None:
     for name in experiments.names():
-        found = experiments.load(name)
-        assert found == Experiment.model_validate(found.model_dump(mode="json", exclude_none=True))
+        experiment = experiments.load(name)
+        assert experiment == Experiment.model_validate(experiment.model_dump(mode="json", exclude_none=True))

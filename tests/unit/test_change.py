@@ -83,10 +83,10 @@ def test_it_undoes_however_the_shell_ends(
         subprocess.run(["sh", "-c", apply_script(run(f"touch {made}"), str(mark))], check=True, timeout=30)
         assert mark.exists()
         end(shell)
-    seen = subprocess.run(["sh", "-c", undone_script(str(mark))], capture_output=True, timeout=30, check=False)
+    done = subprocess.run(["sh", "-c", undone_script(str(mark))], capture_output=True, timeout=30, check=False)
     assert made.exists() is not works
     assert (tmp_path / "second").exists(), "a step that fails must not keep the next from undoing"
-    assert (seen.returncode, seen.stderr) == ((0, b"") if works else (1, b"no\n"))
+    assert (done.returncode, done.stderr) == ((0, b"") if works else (1, b"no\n"))
     assert not list(tmp_path.glob("mark*"))
 
 

@@ -32,7 +32,7 @@ def node(**changes: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "message"),
     [
         (BEFORE, []),
         (node(host="h2"), ["set nodes.n1.host h1 > h2"]),
@@ -62,9 +62,9 @@ def node(**changes: object) -> dict[str, Any]:
         ]),
     ],
 )  # fmt: skip
-def test_changes(after: dict[str, Any], told: list[str]) -> None:
+def test_changes(after: dict[str, Any], message: list[str]) -> None:
     changes = difference(Cluster.model_validate(BEFORE), Cluster.model_validate(after))
-    assert [f"{change.action} {change.subject} {change.before} > {change.after}" for change in changes] == told
+    assert [f"{change.action} {change.subject} {change.before} > {change.after}" for change in changes] == message
 
 
 def test_long_values_are_short() -> None:

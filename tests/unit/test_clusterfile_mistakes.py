@@ -26,12 +26,12 @@ def told(text: str) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_case(path: Path, update: bool) -> None:
-    seen = told(path.read_bytes().decode())
+    content = told(path.read_bytes().decode())
     expected = path.with_suffix(".txt")
     if update:
-        expected.write_text(seen)
-    assert seen == expected.read_text()
-    assert bool(seen) != path.stem.endswith("fine")
+        expected.write_text(content)
+    assert content == expected.read_text()
+    assert bool(content) != path.stem.endswith("fine")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -45,12 +45,12 @@ def test_every_line_says_where() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name: " + "[\n" * 2000, "cluster.yaml:51: nested too deeply\n"),
         ("name: x\nnodes: \0\n", "cluster.yaml:2: a NUL byte; a cluster file is plain text\n"),
     ],
     ids=["deep", "nul byte"],
 )
-def test_what_no_file_of_ours_should_hold(text: str, said: str) -> None:
-    assert told(text) == said
+def test_what_no_file_of_ours_should_hold(text: str, message: str) -> None:
+    assert told(text) == message

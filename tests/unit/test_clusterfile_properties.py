@@ -128,8 +128,8 @@ def test_rewriting_settings_keeps_every_comment(text: str, other: Cluster) -> No
     after = loads(text, name="x").model_copy(update=settings_of)
     changed = rewrite(text, after)
     assert loads(changed, name="x") == after
-    kept = changed.splitlines()
-    assert [line for line in text.splitlines() if line.strip().startswith("#") and line not in kept] == []
+    lines = changed.splitlines()
+    assert [line for line in text.splitlines() if line.strip().startswith("#") and line not in lines] == []
 
 
 @FEWER

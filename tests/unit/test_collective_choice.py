@@ -20,7 +20,7 @@ NODES = [
     Reply(rank=rank, node=f"node{rank + 1}", machine=rank, device="cpu", interface="rail0", mark="0", rdma="rxe0:1")
     for rank in range(2)
 ]
-GPUS = [replace(one, device="cuda:0") for one in NODES]
+GPUS = [replace(node, device="cuda:0") for node in NODES]
 
 
 def timings(seconds: float, size: int = 1 << 20) -> list[Timing]:
@@ -28,7 +28,7 @@ def timings(seconds: float, size: int = 1 << 20) -> list[Timing]:
 
 
 def changed(answers: list[Reply], at: int, **fields: Any) -> list[Reply]:
-    return [replace(one, **fields) if one.rank == at else one for one in answers]
+    return [replace(finding, **fields) if finding.rank == at else finding for finding in answers]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def changed(answers: list[Reply], at: int, **fields: Any) -> list[Reply]:
         (changed(NODES, 1, rdma="", no_rdma="rxe0 is gone"), ["gloo"], "node2: rxe0 is gone"),
         (changed(NODES, 0, lacks={"mpi": "no mpi4py"}), ["gloo"], "node1: no mpi4py"),
         (changed(GPUS, 1, device="cpu", lacks={"nccl": "no GPU"}), ["mpi", "gloo"], ""),
-        ([replace(one, machine=0) for one in NODES], ["gloo"], "all ranks are on one machine"),
+        ([replace(node, machine=0) for node in NODES], ["gloo"], "all ranks are on one machine"),
         (changed(GPUS, 1, machine=0), ["gloo"], "node2: two ranks share cuda:0, and nccl wants a GPU for each"),
     ],
 )
@@ -53,7 +53,7 @@ def test_what_is_asked_for_is_refused_and_never_replaced() -> None:
     assert refused.value.refused
     with pytest.raises(RankFailed, match="there is no transport smoke; nccl, mpi, gloo and auto are known"):
         candidates("smoke", NODES)
-    assert candidates("mpi", [replace(one, rdma="", no_rdma="none") for one in NODES]) == (["mpi"], "")
+    assert candidates("mpi", [replace(node, rdma="", no_rdma="none") for node in NODES]) == (["mpi"], "")
 
 
 def test_the_faster_is_taken_and_the_other_told() -> None:
@@ -69,7 +69,7 @@ def test_a_reason_is_told_for_what_was_left_out() -> None:
     choice = decide("auto", NODES, {"gloo": timings(0.1)}, "mpi does not work: node1: no device")
     assert choice.reason.endswith("; because mpi does not work: node1: no device")
     assert choice.falls_back
-    same = [replace(one, machine=0) for one in NODES]
+    same = [replace(node, machine=0) for node in NODES]
     assert decide("auto", same, {"gloo": timings(0.1)}, "none").falls_back is False
     assert decide("gloo", NODES, {"gloo": timings(0.1)}, "").falls_back is False
 
@@ -118,7 +118,7 @@ def test_every_rank_does_what_rank_0_says(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("output", "message"),
     [
         ("", ""),
         ("one\n\n  two \n", "two"),
@@ -128,5 +128,5 @@ def test_every_rank_does_what_rank_0_says(monkeypatch: pytest.MonkeyPatch) -> No
         ),
     ],
 )
-def test_the_words_of_a_crash(said: str, told: str) -> None:
-    assert complaint(said) == told
+def test_the_last_line_of_a_crash(output: str, message: str) -> None:
+    assert complaint(output) == message

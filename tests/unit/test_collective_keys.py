@@ -141,9 +141,9 @@ def test_torchs_own_client_can_do_nothing(served: Served, tmp_path: Path) -> Non
 
 
 def test_who_only_looks_whether_somebody_listens_is_no_intruder(served: Served) -> None:
-    for said in (b"", MAGIC[:5], MAGIC + b"r" * 32):
+    for sent in (b"", MAGIC[:5], MAGIC + b"r" * 32):
         with served.plain() as stranger:
-            stranger.sendall(said)
+            stranger.sendall(sent)
     store = served.client()
     store.set("a", "1")
     assert served.alarms == []

@@ -32,7 +32,7 @@ def machine(number: int, *ports: ObservedPort, **more: object) -> Observation:
         "ports": ports,
         "bare_rdma": (),
         "gpus": (),
-        "addresses": {one.netdev: (one.interface,) for one in ports},
+        "addresses": {port.netdev: (port.interface,) for port in ports},
         **more,
     }
     return Observation(**fields)  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def test_the_same_machine_twice_still_gives_a_file_that_loads() -> None:
 
 def test_one_address_on_two_interfaces_stands_once() -> None:
     twice = machine(1, port("e1", "10.0.0.7/24", "mlx5_0"), port("e2", "10.0.0.7/24", "mlx5_1"))
-    assert [one.netdev for one in loaded(build("x", [twice])).nodes["gpu1"].ports] == ["e1"]
+    assert [port.netdev for port in loaded(build("x", [twice])).nodes["gpu1"].ports] == ["e1"]
     assert list(notices([twice])) == [
         "192.0.2.1: e2 was left out: 10.0.0.7 is on e1 of 192.0.2.1; do two interfaces have one address?"
     ]
@@ -117,12 +117,12 @@ def test_a_cable_has_two_ends_with_an_address_each() -> None:
 
 def test_the_recorded_login_of_all_stays_in_a_new_file() -> None:
     common = Login(user="bob", port=2222, key="~/.ssh/id")
-    seen = [replace(one, login=Login(), common_login=common) for one in pair()]
-    assert build("lab", seen).login == common
-    named = [replace(one, login=Login(user="ann")) for one in seen]
+    sightings = [replace(node, login=Login(), common_login=common) for node in pair()]
+    assert build("lab", sightings).login == common
+    named = [replace(one, login=Login(user="ann")) for one in sightings]
     assert build("lab", named).login == Login(user="ann", port=2222, key="~/.ssh/id")
     assert {node.login for node in build("lab", named).nodes.values()} == {Login()}
-    mixed = [seen[0], named[1]]
+    mixed = [sightings[0], named[1]]
     assert [node.login.user for node in build("lab", mixed).nodes.values()] == [None, "ann"]
     assert build("lab", mixed).login == common
 
@@ -146,8 +146,8 @@ def test_lldp_gives_the_switch_and_its_ports() -> None:
         system="leaf1.lab", system_description="Cisco NX-OS", port="Ethernet1/1", addresses=("192.0.2.9",)
     )
     other = Neighbour(system="sonic", system_description="SONiC", port="Ethernet0")
-    one = machine(1, *pair()[0].ports, neighbours={"ens2": (nexus,), "ens2d1": (other,)})
-    cluster = build("lab", [one, pair()[1]])
+    machine_seen = machine(1, *pair()[0].ports, neighbours={"ens2": (nexus,), "ens2d1": (other,)})
+    cluster = build("lab", [machine_seen, pair()[1]])
     assert list(cluster.switches) == ["leaf1"]
     assert cluster.switches["leaf1"].host == "192.0.2.9"
     assert [(p.name, p.node, p.netdev) for p in cluster.switches["leaf1"].ports] == [("Ethernet1/1", "gpu1", "ens2")]
@@ -156,7 +156,8 @@ def test_lldp_gives_the_switch_and_its_ports() -> None:
 def cabled(*sockets: tuple[str, str] | None) -> list[Observation]:
     """Return machines whose ens2 hear a Nexus and its port, or nothing."""
     heard = [
-        {"ens2": (Neighbour(system=one[0], system_description="NX-OS", port=one[1]),)} if one else {} for one in sockets
+        {"ens2": (Neighbour(system=socket[0], system_description="NX-OS", port=socket[1]),)} if socket else {}
+        for socket in sockets
     ]
     return [replace(machine, neighbours=told) for machine, told in zip(pair(), heard, strict=True)]
 
@@ -169,7 +170,7 @@ ONE, TWO = ("leaf1", "Ethernet1/1"), ("leaf1", "Ethernet1/2")
 
 
 @pytest.mark.parametrize(
-    ("now", "found", "told"),
+    ("now", "found", "message"),
     [
         ((ONE, TWO), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
         ((None, None), {"leaf1 Ethernet1/1": "gpu1", "leaf1 Ethernet1/2": "gpu2"}, []),
@@ -197,12 +198,12 @@ ONE, TWO = ("leaf1", "Ethernet1/1"), ("leaf1", "Ethernet1/2")
     ],
 )
 def test_a_cable_that_was_moved_is_shown_and_written(
-    now: tuple[tuple[str, str] | None, ...], found: dict[str, str], told: list[str]
+    now: tuple[tuple[str, str] | None, ...], found: dict[str, str], message: list[str]
 ) -> None:
     text = clusterfile.dumps(build("lab", cabled(ONE, TWO)))
     existing = clusterfile.loads(text, name="x.yaml")
     after = build("lab", cabled(*now), existing=existing)
-    assert [f"{change.action} {change.subject}" for change in clusterfile.difference(existing, after)] == told
+    assert [f"{change.action} {change.subject}" for change in clusterfile.difference(existing, after)] == message
     assert cables(clusterfile.loads(clusterfile.rewrite(text, after), name="x.yaml")) == found
 
 
@@ -221,11 +222,11 @@ def test_an_existing_file_keeps_its_names_and_what_machines_cannot_know() -> Non
     text = clusterfile.dumps(build("lab", pair())).replace("gpu1:", "alice:").replace("rail0", "blue")
     existing = clusterfile.loads(text + "training: {rendezvous_port: 1234}\n", name="x.yaml")
     moved = [pair()[0], machine(2, port("ens2", "10.1.0.9/24", "rocep130s0", speed_gbps=40.0))]
-    found = build("ignored", moved, existing=existing)
-    assert found.name == "lab"
-    assert "alice" in found.nodes
-    assert found.training.rendezvous_port == 1234
-    changes = {change.subject: (change.before, change.after) for change in clusterfile.difference(existing, found)}
+    cluster = build("ignored", moved, existing=existing)
+    assert cluster.name == "lab"
+    assert "alice" in cluster.nodes
+    assert cluster.training.rendezvous_port == 1234
+    changes = {change.subject: (change.before, change.after) for change in clusterfile.difference(existing, cluster)}
     assert changes["nodes.gpu2.ports[ens2].address"] == ("10.1.0.2", "10.1.0.9")
     assert any("ens2d1" in subject for subject in changes)
 
@@ -249,13 +250,13 @@ def loaded(cluster: Cluster) -> Cluster:
 def test_another_machine_with_a_known_hostname_gets_a_number() -> None:
     existing = build("lab", pair())
     stranger = machine(9, port("ens2", "10.1.0.9/24", "mlx5_0"), hostname="gpu1")
-    found = loaded(build("lab", [stranger], existing=existing))
-    assert {name: node.host for name, node in found.nodes.items()} == {
+    cluster = loaded(build("lab", [stranger], existing=existing))
+    assert {name: node.host for name, node in cluster.nodes.items()} == {
         "gpu1": "192.0.2.1",
         "gpu2": "192.0.2.2",
         "gpu1-2": "192.0.2.9",
     }
-    assert found.nodes["gpu1"] == existing.nodes["gpu1"]
+    assert cluster.nodes["gpu1"] == existing.nodes["gpu1"]
 
 
 @pytest.mark.parametrize(
@@ -266,8 +267,8 @@ def test_the_file_knows_a_machine_by_host_port_and_jump(login: Login, name: str)
         "name: x\nlogin: {port: 2222}\nnodes: {old: {host: 192.0.2.1}, other: {host: 192.0.2.1, login: {port: 23}}}\n"
     )
     existing = clusterfile.loads(text, name="x.yaml")
-    found = build("x", [machine(1, login=login)], existing=existing)
-    assert set(found.nodes) == {"old", "other", name}
+    cluster = build("x", [machine(1, login=login)], existing=existing)
+    assert set(cluster.nodes) == {"old", "other", name}
 
 
 def test_the_common_login_of_the_machines_counts_too() -> None:
@@ -276,21 +277,21 @@ def test_the_common_login_of_the_machines_counts_too() -> None:
 
 
 def test_what_could_not_be_read_stays_as_the_file_says() -> None:
-    existing = build("lab", [replace(one, gpus=(Gpu(name="H200"),)) for one in pair()])
+    existing = build("lab", [replace(node, gpus=(Gpu(name="H200"),)) for node in pair()])
     blind = machine(1, unknown={PORTS: "no ip", RDMA: "no rdma", GPUS: "no smi"})
     assert build("lab", [blind, pair()[1]], existing=existing).nodes["gpu1"] == existing.nodes["gpu1"]
-    told = list(notices([blind], existing))
-    assert len(told) == 3
+    messages = list(notices([blind], existing))
+    assert len(messages) == 3
     for part, reason in blind.unknown.items():
-        assert any(text.startswith("192.0.2.1: ") and part in text and reason in text for text in told)
+        assert any(text.startswith("192.0.2.1: ") and part in text and reason in text for text in messages)
     assert all("left out" in text for text in notices([blind]))
 
 
 def test_ports_keep_the_rdma_of_the_file_where_it_could_not_be_read() -> None:
     existing = build("lab", pair())
     blind = [
-        replace(one, ports=tuple(replace(p, rdma=None, rdma_port=1) for p in one.ports), unknown={RDMA: "no rdma"})
-        for one in pair()
+        replace(node, ports=tuple(replace(p, rdma=None, rdma_port=1) for p in node.ports), unknown={RDMA: "no rdma"})
+        for node in pair()
     ]
     assert build("lab", blind, existing=existing) == existing
 
@@ -303,10 +304,10 @@ def test_a_dead_peer_takes_no_rail_from_the_living() -> None:
 
 def test_rdma_that_went_away_makes_no_rail_of_the_office_network() -> None:
     existing = build("lab", pair())
-    plain = [replace(one, ports=tuple(replace(p, rdma=None, rdma_port=1) for p in one.ports)) for one in pair()]
-    found = build("lab", plain, existing=existing)
-    assert found.rails == existing.rails
-    assert [p.rdma for _, p in found.ports()] == [None] * 4
+    plain = [replace(node, ports=tuple(replace(p, rdma=None, rdma_port=1) for p in node.ports)) for node in pair()]
+    cluster = build("lab", plain, existing=existing)
+    assert cluster.rails == existing.rails
+    assert [p.rdma for _, p in cluster.ports()] == [None] * 4
 
 
 BY_HAND = """
@@ -351,8 +352,8 @@ def test_ports_that_cannot_be_placed_stay_where_the_file_has_them() -> None:
 def test_a_port_goes_when_its_interface_or_address_does() -> None:
     existing = clusterfile.loads(BY_HAND, name="x.yaml")
     here = machine(1, port("c0", "10.5.0.77/24", "mlx5_2"), addresses={"z0": (), "c0": ()})
-    found = loaded(build("hand", [here], existing=existing))
-    assert [(p.netdev, p.rail, str(p.address)) for p in found.nodes["gpu1"].ports] == [("c0", "cable", "10.5.0.77")]
+    cluster = loaded(build("hand", [here], existing=existing))
+    assert [(p.netdev, p.rail, str(p.address)) for p in cluster.nodes["gpu1"].ports] == [("c0", "cable", "10.5.0.77")]
 
 
 def test_a_cable_without_a_subnet_keeps_both_ends() -> None:
@@ -366,21 +367,21 @@ def test_a_lost_end_of_a_cable_with_a_switch_port_still_gives_a_file_that_loads(
     nexus = Neighbour(system="leaf", system_description="NX-OS", port="Ethernet1/1")
     existing = build("lab", [replace(pair()[0], neighbours={"ens2d1": (nexus,)}), pair()[1]])
     assert existing.switches["leaf"].ports
-    found = loaded(build("lab", [machine(1, *pair()[0].ports[:2])], existing=existing))
-    assert not found.rails["rail1"].point_to_point
-    assert found.switches["leaf"].ports == ()
+    cluster = loaded(build("lab", [machine(1, *pair()[0].ports[:2])], existing=existing))
+    assert not cluster.rails["rail1"].point_to_point
+    assert cluster.switches["leaf"].ports == ()
 
 
 def test_a_known_machine_under_another_host_does_not_take_its_addresses() -> None:
     existing = build("lab", pair())
     again = replace(pair()[0], host="gpu1.lab")
-    found = loaded(build("lab", [again], existing=existing))
-    assert found.nodes["gpu1-2"].ports == ()
+    cluster = loaded(build("lab", [again], existing=existing))
+    assert cluster.nodes["gpu1-2"].ports == ()
     assert any("same machine twice" in notice for notice in notices([again], existing))
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("hostname", "name"),
     [
         ("_vm", "vm"),
         ("-vm", "vm"),
@@ -392,8 +393,8 @@ def test_a_known_machine_under_another_host_does_not_take_its_addresses() -> Non
         ("12", "12"),
     ],
 )
-def test_any_hostname_gives_a_name(said: str, name: str) -> None:
-    twins = [machine(n, hostname=said) for n in (1, 2)]
+def test_any_hostname_gives_a_name(hostname: str, name: str) -> None:
+    twins = [machine(n, hostname=hostname) for n in (1, 2)]
     first, second = loaded(build("x", twins)).nodes
     assert first == name
     assert second not in ("", first)
@@ -416,7 +417,7 @@ def test_long_names_get_their_number_within_the_length() -> None:
 )
 def test_odd_system_names(system: str, addresses: tuple[str, ...], switches: dict[str, str]) -> None:
     odd = Neighbour(system=system, system_description="NX-OS", port="Eth1/1", addresses=addresses)
-    cluster = loaded(build("lab", [replace(one, neighbours={"ens2": (odd,)}) for one in pair()]))
+    cluster = loaded(build("lab", [replace(node, neighbours={"ens2": (odd,)}) for node in pair()]))
     assert {name: switch.host for name, switch in cluster.switches.items()} == switches
 
 
@@ -443,8 +444,8 @@ def facts_of(**changes: Any) -> DeviceFacts:
 
 
 def addresses_of(netdev: str, address: str = "10.1.0.1") -> ip_addr.Addresses:
-    found = ip_addr.Address(address=address, prefix=24, scope="global")
-    return ip_addr.Addresses(interfaces={netdev: (found,)})
+    entry = ip_addr.Address(address=address, prefix=24, scope="global")
+    return ip_addr.Addresses(interfaces={netdev: (entry,)})
 
 
 def observed(**changes: Any) -> Observation:
@@ -484,29 +485,29 @@ def test_a_sighting_says_what_was_not_read(changes: dict[str, Any], parts: set[s
 def test_a_port_that_the_file_would_refuse_is_left_out(changes: dict[str, Any]) -> None:
     observation = observed(**changes)
     assert observation.ports == ()
-    (told,) = notices([observation])
-    assert "ens2" in told
-    assert "left out" in told
-    assert told.isprintable()
+    (message,) = notices([observation])
+    assert "ens2" in message
+    assert "left out" in message
+    assert message.isprintable()
 
 
 def test_an_interface_with_an_odd_name_is_left_out() -> None:
     link = ip_link.Link(name="a:b", mtu=9000, state="UP", flags=())
     observation = observed(ip_link=ip_link.Links(links={"a:b": link}), ip_addr=addresses_of("a:b"))
     assert observation.ports == ()
-    assert any("a:b" in told for told in notices([observation]))
+    assert any("a:b" in notice for notice in notices([observation]))
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("fields", "name"),
     [
         ({"port": "Ethernet1/1", "port_type": "ifname", "port_description": "to gpu1"}, "Ethernet1/1"),
         ({"port": "00:11:22:33:44:55", "port_type": "mac", "port_description": "Ethernet1/1"}, "Ethernet1/1"),
         ({"port": "00:11:22:33:44:55", "port_type": "mac"}, "00:11:22:33:44:55"),
     ],
 )
-def test_a_port_of_a_switch_goes_by_its_name(told: dict[str, str], name: str) -> None:
-    heard = lldp.Neighbours(interfaces={"ens2": (Neighbour(system="leaf", **told),)})  # type: ignore[arg-type]
+def test_a_port_of_a_switch_goes_by_its_name(fields: dict[str, str], name: str) -> None:
+    heard = lldp.Neighbours(interfaces={"ens2": (Neighbour(system="leaf", **fields),)})  # type: ignore[arg-type]
     assert [neighbour.port_name for neighbour in observed(lldp=heard).neighbours["ens2"]] == [name]
 
 
@@ -515,4 +516,4 @@ def test_an_odd_lldp_port_is_left_out(port_id: str) -> None:
     heard = lldp.Neighbours(interfaces={"ens2": (Neighbour(system="leaf", port=port_id),)})
     observation = observed(lldp=heard)
     assert observation.neighbours == {}
-    assert any("LLDP" in told and told.isprintable() for told in notices([observation]))
+    assert any("LLDP" in notice and notice.isprintable() for notice in notices([observation]))

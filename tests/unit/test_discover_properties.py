@@ -70,10 +70,10 @@ def assert_says_the_same(file: Cluster, site: Site) -> None:
 @SETTINGS
 @given(sites())
 def test_unchanged_machines_make_no_difference(site: Site) -> None:
-    found = build("x", seen(site))
-    text = dumps(found)
+    cluster = build("x", seen(site))
+    text = dumps(cluster)
     file = read(text)
-    assert file == found
+    assert file == cluster
     assert_says_the_same(file, site)
     assert rewrite(text, build("x", seen(site), existing=file)) == text
 
@@ -85,10 +85,10 @@ def test_unchanged_machines_make_no_difference(site: Site) -> None:
 )
 def test_a_file_with_the_changes_made_makes_no_difference(text: str, later: list[Site]) -> None:
     for site in later:
-        found = build("x", seen(site), existing=read(text))
-        text = rewrite(text, found)
+        cluster = build("x", seen(site), existing=read(text))
+        text = rewrite(text, cluster)
         file = read(text)
-        assert file == found
+        assert file == cluster
         assert_says_the_same(file, site)
 
 

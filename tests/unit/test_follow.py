@@ -37,16 +37,16 @@ def run() -> Iterator[OpenRun]:
         yield run
 
 
-async def names(folder: Path, told: asyncio.Queue[str] | None = None) -> list[str]:
+async def names(folder: Path, arrived: asyncio.Queue[str] | None = None) -> list[str]:
     """Return the names of a run's events, once it has ended; tell each as it comes."""
-    found = []
+    names_read = []
     async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as lines:
         async for line in lines:
             name = json.loads(line)["name"]
-            found.append(name)
-            if told:
-                told.put_nowait(name)
-    return found
+            names_read.append(name)
+            if arrived:
+                arrived.put_nowait(name)
+    return names_read
 
 
 async def test_a_run_that_ended_is_read_to_its_end() -> None:

@@ -52,12 +52,12 @@ def checkpoint(number: int) -> Event:
 def notes(monkeypatch: pytest.MonkeyPatch, words: list[str], *records: Record) -> list[str]:
     monkeypatch.setattr("sys.argv", ["railbed", *words])
     with open_run(words[0], cluster_name="c", cluster_text="") as run:
-        kept = KeptRun(run)
+        stored = KeptRun(run)
         for record in records:
-            kept.take(record)
+            stored.take(record)
             run.append(record)
         run.finish("interrupted", 130)
-        return [note.replace(run.folder.name, "RUN") for note in kept.notes()]
+        return [note.replace(run.folder.name, "RUN") for note in stored.notes()]
 
 
 def test_training_is_continued_from_its_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_a_verb_that_is_cut_short_is_judged_shown_and_named(
     (run,) = list_runs()
     assert read_run(run.id).status == status
     assert screen.asked == ["event", "finding", "cut short"]
-    assert "late" in [one.get("check") for one in read_records(run.id)]
+    assert "late" in [record.get("check") for record in read_records(run.id)]
     first, second = caught.value.__notes__
     assert first.startswith(f"kept in runs/{run.id}: ")
     assert "0 of 2 trials measured" in first
@@ -161,9 +161,9 @@ def shown(capsys: pytest.CaptureFixture[str], *records: Record, ended: bool = Tr
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_load_for_the_network_is_summed_up(capsys: pytest.CaptureFixture[str], *, ended: bool) -> None:
     steps = [
-        one
+        record
         for number in (1, 2)
-        for one in step(number, step_seconds=0.01, allreduce_exposed_seconds=0.004, bytes_sent=4e6)
+        for record in step(number, step_seconds=0.01, allreduce_exposed_seconds=0.004, bytes_sent=4e6)
     ]
     path = Event(name="gradient_path", message="gradients went over RDMA", data={"verdict": "ok", "short": "RDMA"})
     out = shown(capsys, TRAFFIC, *steps, path, ended=ended)

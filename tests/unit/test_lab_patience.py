@@ -171,8 +171,8 @@ def test_a_full_disk_is_called_so(
 
 
 def test_a_guest_without_memory_is_called_so(tmp_path: Path) -> None:
-    said = "[ 9] Out of memory: Killed process 77 (systemd)\n[ 10] more\n"
-    error = failure.boot_failure(failure.Evidence(name="node1", console=said, folder=tmp_path), "it was late")
+    console = "[ 9] Out of memory: Killed process 77 (systemd)\n[ 10] more\n"
+    error = failure.boot_failure(failure.Evidence(name="node1", console=console, folder=tmp_path), "it was late")
     assert error.message == "node1 is short of memory: Out of memory: Killed process 77 (systemd)"
 
 

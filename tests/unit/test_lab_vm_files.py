@@ -46,8 +46,8 @@ def options(arguments: list[str], name: str) -> list[str]:
 
 
 def machine(**changes: object) -> Machine:
-    given = {"name": "railbed-ab12-node1", "hardware": TCG, "image": Path("/i"), "folder": "node1"}
-    return Machine(**{**given, **changes})  # type: ignore[arg-type]
+    fields = {"name": "railbed-ab12-node1", "hardware": TCG, "image": Path("/i"), "folder": "node1"}
+    return Machine(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def test_a_key_stays_and_changes_with_every_file(tmp_path: Path) -> None:
@@ -71,7 +71,9 @@ def test_a_machine_has_two_cards_whatever_is_cabled() -> None:
 
 
 def test_nodes_never_write_into_the_saved_memory() -> None:
-    (memory,) = [one for one in options(command(machine(ram="/a,b/ram")), "-object") if one.startswith("memory")]
+    (memory,) = [
+        option for option in options(command(machine(ram="/a,b/ram")), "-object") if option.startswith("memory")
+    ]
     assert memory == "memory-backend-file,id=ram,size=1536M,mem-path=/a,,b/ram,share=off"
 
 
@@ -80,7 +82,7 @@ def test_two_nodes_are_cabled_to_each_other_and_more_to_the_hub(lab: Lab, nodes:
     (lab.folder / cache.USED).write_text("aarch64-key/states/tcg-1536-0123\n")
     lab = Lab(spec=Spec(name="x", kind="vm", nodes=nodes), number=7, id="ab12", folder=lab.folder)
     machines = [describe(lab, node, ram=None) for node in lab.nodes]
-    assert [one.cables[0].other for one in machines] == [f"{other}-rail0" for other in others]
+    assert [node.cables[0].other for node in machines] == [f"{other}-rail0" for other in others]
     assert machines[0].hardware == hardware_of(Path("aarch64-key/states/tcg-1536-0123")) == TCG
 
 
@@ -110,7 +112,7 @@ def test_machine_ids_differ(lab: Lab, tmp_path: Path) -> None:
             assert member
             ids.add(member.read())
     assert len(ids) == 2
-    assert all(len(one) == 33 for one in ids)
+    assert all(len(identifier) == 33 for identifier in ids)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ def test_packages_and_modules_are_each_named_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "fine"),
+    ("message", "fine"),
     [
         ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright", True),
         ("QEMU emulator version 10.0.2\n", True),
@@ -250,13 +252,13 @@ def test_packages_and_modules_are_each_named_once() -> None:
         ("something else\n", True),
     ],
 )
-async def test_a_qemu_that_is_too_old_is_refused(said: str, fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_qemu_that_is_too_old_is_refused(message: str, fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(_: list[str]) -> str:
-        return said
+        return message
 
     monkeypatch.setattr("railbed.lab.vm.qemu.state.run", run)
     if fine:
-        assert await qemu_version(ARM) == said.splitlines()[0]
+        assert await qemu_version(ARM) == message.splitlines()[0]
     else:
         with pytest.raises(HostFault, match=r"QEMU 6\.2 is too old"):
             await qemu_version(ARM)
@@ -264,14 +266,14 @@ async def test_a_qemu_that_is_too_old_is_refused(said: str, fine: bool, monkeypa
 
 def test_a_saved_machine_belongs_to_its_qemu_and_hardware(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_CACHE", str(tmp_path))
-    one = state_folder("7.2", Hardware("aarch64", "tcg", 512))
-    assert one == state_folder("7.2", Hardware("aarch64", "tcg", 512))
-    assert hardware_of(one) == Hardware("aarch64", "tcg", 512)
+    first = state_folder("7.2", Hardware("aarch64", "tcg", 512))
+    assert first == state_folder("7.2", Hardware("aarch64", "tcg", 512))
+    assert hardware_of(first) == Hardware("aarch64", "tcg", 512)
     others = [
         state_folder("7.3", Hardware("aarch64", "tcg", 512)),
         state_folder("7.2", Hardware("aarch64", "tcg", 768)),
     ]
-    assert len({one, *others, state_folder("7.2", Hardware("aarch64", "kvm", 512))}) == 4
+    assert len({first, *others, state_folder("7.2", Hardware("aarch64", "kvm", 512))}) == 4
 
 
 def test_a_machine_that_trains_has_a_disk_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +302,7 @@ def test_a_wheel_is_unpacked_into_an_environment(tmp_path: Path) -> None:
             archive.writestr(name, name)
     with zipfile.ZipFile(wheel) as archive:
         unpack(archive, tmp_path / "venv", tmp_path / "venv/site-packages")
-    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == {
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {
         f"venv/{path}" for path in ("site-packages/pkg/a.py", "lib/libx.so", "bin/run", "site-packages/b.py")
     }

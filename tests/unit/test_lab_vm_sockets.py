@@ -25,8 +25,8 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sock
     monkeypatch.chdir(tmp_path)
     nodes = [node_socket(number) for number in range(1, 4)]
     yield nodes
-    for one in nodes:
-        one.close()
+    for node in nodes:
+        node.close()
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ async def fake_qemu(path: Path, answers: Answer) -> AsyncIterator[None]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b'{"QMP": {"version": {}, "capabilities": []}}\n')
         while line := await reader.readline():
-            asked = json.loads(line)["execute"]
-            for answer in [{"return": {}}] if asked == "qmp_capabilities" else answers(asked):
+            request = json.loads(line)["execute"]
+            for answer in [{"return": {}}] if request == "qmp_capabilities" else answers(request):
                 writer.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n")
-            if asked == "quit":
+            if request == "quit":
                 break
         writer.close()
 
@@ -148,7 +148,7 @@ async def test_answers_are_found_between_events(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds", "words"),
+    ("message", "seconds", "words"),
     [
         ([{"error": {"class": "x", "desc": "no such card"}}], 20, "QEMU refused set_link: no such card"),
         ([b"nonsense\n"], 20, "invalid JSON"),
@@ -157,9 +157,9 @@ async def test_answers_are_found_between_events(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_no_answer_is_told(
-    tmp_path: Path, said: list[dict[str, object] | bytes], seconds: float, words: str
+    tmp_path: Path, message: list[dict[str, object] | bytes], seconds: float, words: str
 ) -> None:
-    async with fake_qemu(tmp_path / "qmp.sock", lambda _: said), qmp.connected(tmp_path / "qmp.sock") as monitor:
+    async with fake_qemu(tmp_path / "qmp.sock", lambda _: message), qmp.connected(tmp_path / "qmp.sock") as monitor:
         with pytest.raises(HostFault, match=words):
             await monitor.execute("set_link", seconds=seconds)
 

@@ -74,8 +74,8 @@ def test_errors_and_signals_are_those_of_the_program(code: str) -> None:
     assert failed.stderr.endswith("ValueError: oh\n")
     assert run(code, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)").returncode == -signal.SIGTERM
     assert run(code, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)").returncode == -signal.SIGKILL
-    told = run(code, "-c", "import atexit, sys; atexit.register(print, 'end'); print('begin'); sys.exit('words')")
-    assert (told.returncode, told.stdout, told.stderr) == (1, "begin\nend\n", "words\n")
+    done = run(code, "-c", "import atexit, sys; atexit.register(print, 'end'); print('begin'); sys.exit('words')")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "begin\nend\n", "words\n")
     assert run(code, "-c", "import threading; threading.Timer(0.2, print, 'x').start()").stdout == "x\n"
 
 

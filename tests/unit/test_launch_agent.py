@@ -67,7 +67,7 @@ def agent(folder: Path) -> Iterator[Agent]:
 
 
 def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(line) for line in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_a_job_and_its_secret_are_for_nobody_else(agent: Agent, folder: Path) -> None:
@@ -86,5 +86,5 @@ def test_a_rank_that_is_stopped_while_it_starts_is_told_of(agent: Agent) -> None
     agent.hear("message")
     (rank,) = children(agent.process.pid)
     os.kill(rank, signal.SIGSTOP)
-    told = agent.hear("halted")
-    assert (told["generation"], told["rank"]) == (4, 3)
+    message = agent.hear("halted")
+    assert (message["generation"], message["rank"]) == (4, 3)

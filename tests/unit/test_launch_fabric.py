@@ -74,8 +74,8 @@ def values(fabric: NodeFabric) -> dict[str, str]:
 
 
 def test_one_rail() -> None:
-    found = fabric_of(cluster(), {"a": node("a", tree(1)), "b": node("b", tree(2, indices=(5, 5)))})
-    assert values(found["a"]) == {
+    fabric = fabric_of(cluster(), {"a": node("a", tree(1)), "b": node("b", tree(2, indices=(5, 5)))})
+    assert values(fabric["a"]) == {
         "NCCL_IB_HCA": "=mlx5_0:1",
         "NCCL_NET": "IB",
         "NCCL_IB_GID_INDEX": "3",
@@ -92,31 +92,31 @@ def test_one_rail() -> None:
         "GLOO_SOCKET_IFNAME": "eth1",
         "memlock": "unlimited",
     }
-    assert "memlock" not in found["a"].environment
-    assert found["b"].environment["NCCL_IB_GID_INDEX"] == "5"  # every node has its own
-    assert all(line.reason for line in found["a"].lines)
-    assert not found["a"].obstacle
+    assert "memlock" not in fabric["a"].environment
+    assert fabric["b"].environment["NCCL_IB_GID_INDEX"] == "5"  # every node has its own
+    assert all(line.reason for line in fabric["a"].lines)
+    assert not fabric["a"].obstacle
 
 
 def test_several_rails_are_used_together() -> None:
     facts = {"a": node("a", tree(1, rails=2)), "b": node("b", tree(2, rails=2, indices=(3, 7)))}
-    found = fabric_of(cluster(rails=2), facts)
-    assert values(found["a"])["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
-    assert values(found["a"])["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
-    assert values(found["a"])["UCX_MAX_RNDV_RAILS"] == "2"
-    assert values(found["a"])["NCCL_CROSS_NIC"] == "0"
-    assert values(found["a"])["NCCL_IB_GID_INDEX"] == "3"
+    fabric = fabric_of(cluster(rails=2), facts)
+    assert values(fabric["a"])["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
+    assert values(fabric["a"])["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
+    assert values(fabric["a"])["UCX_MAX_RNDV_RAILS"] == "2"
+    assert values(fabric["a"])["NCCL_CROSS_NIC"] == "0"
+    assert values(fabric["a"])["NCCL_IB_GID_INDEX"] == "3"
     # One variable cannot name two indices: NCCL and UCX look for themselves, NCCL by type and family.
-    assert "NCCL_IB_GID_INDEX" not in values(found["b"])
-    assert "UCX_IB_GID_INDEX" not in values(found["b"])
-    assert values(found["b"])["NCCL_IB_ROCE_VERSION_NUM"] == "2"
-    assert values(found["b"])["NCCL_IB_ADDR_FAMILY"] == "AF_INET"
+    assert "NCCL_IB_GID_INDEX" not in values(fabric["b"])
+    assert "UCX_IB_GID_INDEX" not in values(fabric["b"])
+    assert values(fabric["b"])["NCCL_IB_ROCE_VERSION_NUM"] == "2"
+    assert values(fabric["b"])["NCCL_IB_ADDR_FAMILY"] == "AF_INET"
 
 
 def test_a_rail_that_one_node_cannot_use_is_used_by_none() -> None:
     facts = {"a": node("a", tree(1, rails=2)), "b": node("b", tree(2, rails=1))}
-    found = fabric_of(cluster(rails=2), facts)
-    assert {one.environment["NCCL_IB_HCA"] for one in found.values()} == {"=mlx5_0:1"}
+    fabric = fabric_of(cluster(rails=2), facts)
+    assert {value.environment["NCCL_IB_HCA"] for value in fabric.values()} == {"=mlx5_0:1"}
 
 
 def test_the_policy_decides_the_marking() -> None:
@@ -126,8 +126,8 @@ def test_the_policy_decides_the_marking() -> None:
 
 
 def test_infiniband_has_neither_gid_nor_traffic_class() -> None:
-    found = fabric_of(cluster(), {"a": node("a", tree(1, layer="InfiniBand")), "b": node("b", tree(2))})
-    assert not {"NCCL_IB_GID_INDEX", "NCCL_IB_TC", "UCX_IB_GID_INDEX"} & values(found["a"]).keys()
+    fabric = fabric_of(cluster(), {"a": node("a", tree(1, layer="InfiniBand")), "b": node("b", tree(2))})
+    assert not {"NCCL_IB_GID_INDEX", "NCCL_IB_TC", "UCX_IB_GID_INDEX"} & values(fabric["a"]).keys()
 
 
 @pytest.mark.parametrize(
@@ -145,18 +145,18 @@ def test_infiniband_has_neither_gid_nor_traffic_class() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_node_without_rdma_has_the_reason_and_takes_it_from_all(facts: DeviceFacts, why: str) -> None:
-    found = fabric_of(cluster(), {"a": node("a", tree(1)), "b": facts})
-    assert found["b"].obstacle == why
-    assert found["a"].obstacle == f"RDMA needs both ends, and b has none: {why}"
-    for one in found.values():
+    fabric = fabric_of(cluster(), {"a": node("a", tree(1)), "b": facts})
+    assert fabric["b"].obstacle == why
+    assert fabric["a"].obstacle == f"RDMA needs both ends, and b has none: {why}"
+    for one in fabric.values():
         assert values(one) == {"GLOO_SOCKET_IFNAME": "eth1"}
 
 
 def test_a_node_that_does_not_answer_holds_up_no_other() -> None:
     gone = DeviceFacts(device="b", failure=DeviceFailure(reason="no route to host"))
-    found = fabric_of(cluster(), {"a": node("a", tree(1)), "b": gone})
-    assert found["b"].obstacle == "not read: no route to host"
-    assert found["a"].environment["NCCL_NET"] == "IB"
+    fabric = fabric_of(cluster(), {"a": node("a", tree(1)), "b": gone})
+    assert fabric["b"].obstacle == "not read: no route to host"
+    assert fabric["a"].environment["NCCL_NET"] == "IB"
 
 
 def test_no_rdma_in_the_file() -> None:
@@ -171,8 +171,8 @@ def test_no_rdma_in_the_file() -> None:
 def test_a_gpu_node_without_rdma_is_told_so() -> None:
     wanted = cluster(rdma=False).model_dump(mode="json", exclude_none=True)
     wanted["nodes"]["a"]["gpus"] = [{"name": "NVIDIA L4"}]
-    found = fabric_of(Cluster.model_validate(wanted), {"a": node("a", ""), "b": node("b", "")})
-    assert found["a"].environment == {
+    fabric = fabric_of(Cluster.model_validate(wanted), {"a": node("a", ""), "b": node("b", "")})
+    assert fabric["a"].environment == {
         "NCCL_IB_DISABLE": "1",
         "NCCL_SOCKET_IFNAME": "=eth1",
         "GLOO_SOCKET_IFNAME": "eth1",

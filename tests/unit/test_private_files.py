@@ -47,8 +47,8 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
             logs.take(record)
         logs.close()
         with Recorder(run.raw) as recorder:
-            said = Output(device="a", key="k", command="c", stdout=b"", stderr=b"", exit=0, sent=0.0, received=0.0)
-            recorder.keep(said)
+            output = Output(device="a", key="k", command="c", stdout=b"", stderr=b"", exit=0, sent=0.0, received=0.0)
+            recorder.keep(output)
         run.finish("done", 0)
     assert (run.folder / "tensorboard").is_dir()
     expect_private(run.folder)
@@ -86,9 +86,9 @@ def test_the_crash_file_is_new_and_for_its_user_alone(tmp_path: Path, monkeypatc
     with open_folder() as shared:
         monkeypatch.setattr(tempfile, "tempdir", str(shared))
         as_stranger('ln -s "$2" "$1"', shared / f"railbed-20260101-000000-{os.getpid()}.txt", victim)
-        kept = [Path(main._keep_traceback(ValueError("broken"))) for _ in range(2)]
-        assert len({path.name for path in kept}) == 2
-        for path in kept:
+        files = [Path(main._keep_traceback(ValueError("broken"))) for _ in range(2)]
+        assert len({path.name for path in files}) == 2
+        for path in files:
             assert path.stat().st_mode & 0o777 == 0o600
             assert "ValueError: broken" in path.read_text()
     assert victim.read_text() == "precious"

@@ -36,8 +36,8 @@ LINE: dict[str, Any] = {
 
 
 def output(device: str = "a", stdout: bytes = b"[]", **more: Any) -> Output:
-    said = {"key": "ip_link", "command": "ip -j link", "exit": 0, "sent": 1.0, "received": 1.5, **more}
-    return Output(device=device, stdout=stdout, **said)
+    fields = {"key": "ip_link", "command": "ip -j link", "exit": 0, "sent": 1.0, "received": 1.5, **more}
+    return Output(device=device, stdout=stdout, **fields)
 
 
 def recording(folder: Path, *lines: bytes | dict[str, Any], end: bytes = b"\n") -> Path:
@@ -78,8 +78,8 @@ async def test_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
         recorder.keep(output(stdout=b"HF_TOKEN=hunter2", stderr=b'password: "hunter2 x"', command="API_KEY=hunter2 ip"))
         recorder.keep_error("a", "Unreachable", "https://me:hunter2@host said no")
     assert all(b"hunter2" not in path.read_bytes() for path in (tmp_path / "a").iterdir())
-    (kept,) = await replay(tmp_path)
-    assert kept.stdout == b"HF_TOKEN=<removed>"
+    (replayed,) = await replay(tmp_path)
+    assert replayed.stdout == b"HF_TOKEN=<removed>"
 
 
 @pytest.mark.parametrize(

@@ -146,10 +146,10 @@ def test_the_verdict_says_how_it_ended(status: str, words: str) -> None:
 
 def test_a_torn_last_line_and_a_damaged_one() -> None:
     folder = plain_run([measured("loss", 1, 2.0)])
-    whole = build(read(folder))
+    cluster = build(read(folder))
     with (folder / "records.jsonl").open("ab") as file:
         file.write(b'{"kind": "measurement", "na')
-    assert build(read(folder)).verdict == whole.verdict
+    assert build(read(folder)).verdict == cluster.verdict
     assert read(folder).damaged == 0
     with (folder / "records.jsonl").open("ab") as file:
         file.write(b'glued on\n\xff\n[]\n{"kind": "finding"}\n{"kind": "of a later railbed"}\n')
@@ -253,10 +253,10 @@ def test_ten_thousand_steps_stay_small() -> None:
 def test_thinning_keeps_ends_extremes_and_gaps() -> None:
     values = [math.sin(index / 50) for index in range(10_000)]
     values[4321], values[8765], values[6000] = 99.0, -99.0, math.nan
-    kept = thin(values)
-    assert len(kept) <= MOST
-    assert {0, 4321, 6000, 8765, 9999} <= set(kept)
-    assert kept == sorted(kept)
+    points = thin(values)
+    assert len(points) <= MOST
+    assert {0, 4321, 6000, 8765, 9999} <= set(points)
+    assert points == sorted(points)
     assert thin(values[:MOST]) == list(range(MOST))
     assert len(thin([math.nan] * 9000)) <= MOST
 
@@ -315,7 +315,7 @@ def test_restarts_that_were_made_good_together_count_once() -> None:
         Event(name="caught_up", data={"lost_seconds": 30.0, "restarts": 2}, time=STARTED + 50),
     ]
     run = read(plain_run(records))
-    assert [one.seconds for one in restarts(run)] == [None, 30.0]
+    assert [event.seconds for event in restarts(run)] == [None, 30.0]
     assert "it restarted twice and lost 30.0 s by it" in build(run).verdict
 
 
@@ -355,17 +355,17 @@ def test_findings_stand_by_node_with_the_worst_first() -> None:
 )
 def test_the_verdict_on_the_loss(values: list[float], words: str, tone: str) -> None:
     run = read(plain_run(measured("loss", step, value) for step, value in enumerate(values, start=1)))
-    told = loss.headline(run)
-    assert told is not None
-    assert words in told.text.replace(JOIN, " ")
-    assert told.tone == tone
+    headline = loss.headline(run)
+    assert headline is not None
+    assert words in headline.text.replace(JOIN, " ")
+    assert headline.tone == tone
     json.dumps([block.traces for block in loss.show(run) or () if isinstance(block, Figure)], allow_nan=False)
     assert build(run).verdict
 
 
 def test_a_run_that_stopped_early_says_how_far_it_came() -> None:
-    told = Event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
-    page = page_of(told, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
+    event = Event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
+    page = page_of(event, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
     assert "the loss fell from 8.000 to 6.000 in 3 of 1,000 steps" in page.verdict
     assert "model.layers" in said(page)
 
@@ -423,8 +423,8 @@ def test_many_ranks_are_a_table_of_some() -> None:
 
 
 def test_how_the_batch_is_shared_is_told() -> None:
-    told = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
-    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *told]))))
+    event = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
+    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *event]))))
     assert "Since step 8: a takes 12 of 16, b 4." in page
     assert "a takes 1." not in page
 
@@ -486,7 +486,7 @@ def test_names_in_the_order_in_which_people_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "told", "worded"),
+    ("verdicts", "message", "worded"),
     [
         ([Verdict.OK], "1 finding is well", "All well"),
         ([Verdict.OK] * 2, "2 findings are well", "All well"),
@@ -494,7 +494,7 @@ def test_names_in_the_order_in_which_people_count() -> None:
         ([Verdict.SKIPPED], "nothing was judged, 1 finding skipped", "Worth a look"),
     ],
 )
-def test_what_was_skipped_is_not_said_to_be_well(verdicts: list[Verdict], told: str, worded: str) -> None:
+def test_what_was_skipped_is_not_said_to_be_well(verdicts: list[Verdict], message: str, worded: str) -> None:
     page = page_of(*(finding(verdict, check=f"rule{number}") for number, verdict in enumerate(verdicts)))
-    assert told in page.verdict.replace(JOIN, " ")
+    assert message in page.verdict.replace(JOIN, " ")
     assert worded in said(page)

@@ -72,12 +72,12 @@ def rows(document: Document, section: str, column: str) -> dict[str, float]:
     (part,) = [part for part in document.parts if part.name == section]
     (table,) = [block for block in part.blocks if isinstance(block, Table)]
     at = list(table.columns).index(column)
-    found = {}
+    values = {}
     for row in table.rows:
         name, value = row[0], row[at]
         if isinstance(value, Value):
-            found[name if isinstance(name, str) else name.text] = value.value
-    return found
+            values[name if isinstance(name, str) else name.text] = value.value
+    return values
 
 
 def test_one_median_of_each_measure() -> None:
@@ -88,8 +88,8 @@ def test_one_median_of_each_measure() -> None:
     method, time = rows(document, "method", "median"), rows(document, "time", "median")
     tokens, mfu, step = expected("tokens_per_second"), expected("mfu"), expected("step_seconds")
     shown = short["tokens/s, median"], short["MFU, median"]
-    assert all(isinstance(one, Value) for one in shown)
-    assert [one.value for one in shown if isinstance(one, Value)] == pytest.approx([tokens, mfu])
+    assert all(isinstance(message, Value) for message in shown)
+    assert [message.value for message in shown if isinstance(message, Value)] == pytest.approx([tokens, mfu])
     assert str(speed["tokens/s"]).startswith(f"{tokens:,.0f} in the median")
     assert str(speed["MFU"]).replace("\N{NO-BREAK SPACE}", " ").startswith(f"{100 * mfu:.3g} % in the median")
     assert (figures["tokens_per_second"], figures["mfu"]) == pytest.approx((tokens, mfu))
@@ -104,12 +104,14 @@ def test_ranks_are_those_of_the_metrics() -> None:
     """The table, the bars and the file take the same steps of a rank."""
     run = read(plain_run(story()))
     document = describe(run)
-    told = {str(one["rank"]): one for one in metrics(run)["ranks"]}
+    by_rank = {str(one["rank"]): one for one in metrics(run)["ranks"]}
     for column, name in (("step, median", "step_seconds"), ("sent", "bytes_sent"), ("steps", "steps")):
-        assert rows(document, "ranks", column) == pytest.approx({rank: one[name] for rank, one in told.items()})
+        assert rows(document, "ranks", column) == pytest.approx({rank: one[name] for rank, one in by_rank.items()})
     (part,) = [part for part in document.parts if part.name == "ranks"]
     bars = next(block for block in all_blocks(part.blocks) if isinstance(block, Figure))
-    assert sorted(bars.traces[0]["y"]) == pytest.approx(sorted(1000 * one["step_seconds"] for one in told.values()))
+    assert sorted(bars.traces[0]["y"]) == pytest.approx(
+        sorted(1000 * value["step_seconds"] for value in by_rank.values())
+    )
 
 
 def test_the_terminal_ends_with_the_numbers_of_the_report() -> None:

@@ -98,18 +98,18 @@ def answers(
 async def findings(cluster: Cluster, nodes: FakeNodes, **options: Any) -> dict[tuple[str, str], Finding]:
     async with Fleet(targets_of(cluster), nodes.reach) as fleet:
         records = [record async for record in check(cluster, fleet, RULES, **options)]
-    return {(one.check, one.subject): one for one in records if isinstance(one, Finding)}
+    return {(record.check, record.subject): record for record in records if isinstance(record, Finding)}
 
 
-def verdicts(found: dict[tuple[str, str], Finding]) -> set[str]:
-    return {one.verdict for one in found.values()}
+def verdicts(by_rule: dict[tuple[str, str], Finding]) -> set[str]:
+    return {value.verdict for value in by_rule.values()}
 
 
 async def test_few_nodes_test_others_at_the_same_time() -> None:
     cluster = cluster_of([[0]] * 64)
     nodes = FakeNodes(lambda node, key, _, script: answers(cluster, node, key, script))
-    found = await findings(cluster, nodes)
-    assert verdicts(found) == {"ok"}
+    by_rule = await findings(cluster, nodes)
+    assert verdicts(by_rule) == {"ok"}
     assert nodes.most_testing <= survey_module.TESTING_AT_ONCE
     assert sum(command.script.count("\nboth ") + command.script.count("& both ") for command in nodes.commands) <= 256
 
@@ -135,12 +135,12 @@ async def test_what_timed_out_twice_fails_and_on_a_busy_node_is_unknown() -> Non
         load = {"n1": 2.0, "n2": 80.0}.get(node) if before else None
         return answers(cluster, node, key, script, late=node in ("n1", "n2"), load=load)
 
-    found = await findings(cluster, FakeNodes(say))
-    assert found["mtu_path", "n1/eth0"].verdict == "fail"
-    assert found["rendezvous_reachable", "n1"].verdict == "fail"
-    assert found["mtu_path", "n2/eth0"].verdict == "unknown"
-    assert "load 80 on 2 CPUs" in found["rendezvous_reachable", "n2"].observed
-    assert found["mtu_path", "n0/eth0"].verdict == "ok"
+    by_rule = await findings(cluster, FakeNodes(say))
+    assert by_rule["mtu_path", "n1/eth0"].verdict == "fail"
+    assert by_rule["rendezvous_reachable", "n1"].verdict == "fail"
+    assert by_rule["mtu_path", "n2/eth0"].verdict == "unknown"
+    assert "load 80 on 2 CPUs" in by_rule["rendezvous_reachable", "n2"].observed
+    assert by_rule["mtu_path", "n0/eth0"].verdict == "ok"
 
 
 @pytest.mark.parametrize(("cleared", "verdict"), [(True, "unknown"), (False, "fail")])
@@ -156,25 +156,25 @@ async def test_what_there_is_no_time_to_test_again(
         late = before == 0 or not cleared
         return answers(cluster, node, key, script, late=late, load=1.0 if before else None)
 
-    found = await findings(cluster, FakeNodes(say))
-    judged = Counter(one.verdict for one in found.values() if one.check == "mtu_path")
+    by_rule = await findings(cluster, FakeNodes(say))
+    judged = Counter(value.verdict for value in by_rule.values() if value.check == "mtu_path")
     assert judged == ({"ok": 1, verdict: 5} if cleared else {verdict: 6})
 
 
 async def test_a_node_that_did_not_let_us_in_at_first_is_asked_again() -> None:
     cluster = cluster_of([[0]] * 5)
     nodes = FakeNodes(lambda node, key, _, script: answers(cluster, node, key, script), silent={"n1": 1, "n2": 2})
-    found = await findings(cluster, nodes)
-    assert {name for (rule, name), one in found.items() if rule == "reachable" and one.verdict != "ok"} == {"n2"}
-    assert found["reachable", "n2"].verdict == "fail"
+    by_rule = await findings(cluster, nodes)
+    assert {name for (rule, name), one in by_rule.items() if rule == "reachable" and one.verdict != "ok"} == {"n2"}
+    assert by_rule["reachable", "n2"].verdict == "fail"
 
 
 async def test_all_pairs_on_request() -> None:
     cluster = cluster_of([[0]] * 12)
     nodes = FakeNodes(lambda node, key, _, script: answers(cluster, node, key, script))
-    found = await findings(cluster, nodes, every_pair=True)
-    assert found["mtu_path", "n0/eth0"].expected == "9000 bytes to 11 peers"
-    assert "of 11 peers" in found["rendezvous_reachable", "n5"].expected
+    by_rule = await findings(cluster, nodes, every_pair=True)
+    assert by_rule["mtu_path", "n0/eth0"].expected == "9000 bytes to 11 peers"
+    assert "of 11 peers" in by_rule["rendezvous_reachable", "n5"].expected
 
 
 def test_every_probe_that_contacts_other_nodes_is_paced() -> None:

@@ -44,9 +44,9 @@ def card(name: str, size: int | None, capability: str | None = "9.0") -> gpu.Gpu
 
 def test_a_node_without_gpus_has_what_is_free_shared_by_its_ranks() -> None:
     known = facts(memory=memory.Memory(total=64 * GB, available=40 * GB), gpu=gpu.Gpus())
-    found = room_of(known, CPU, 4, "auto")
-    assert found
-    assert (found.device, found.usable, found.value_bytes) == ("cpu", 40 * GB, 4)
+    room = room_of(known, CPU, 4, "auto")
+    assert room
+    assert (room.device, room.usable, room.value_bytes) == ("cpu", 40 * GB, 4)
     old_kernel = room_of(facts(memory=memory.Memory(total=64 * GB), gpu=None), CPU, 4, "auto")
     assert old_kernel
     assert old_kernel.usable == 64 * GB
@@ -64,9 +64,9 @@ def test_the_smallest_gpu_counts_of_those_that_get_a_rank() -> None:
 
 def test_a_gpu_that_only_the_file_knows() -> None:
     node = Node(host="192.0.2.1", gpus=(ListedGpu(name="H200", memory_gb=140),))
-    found = room_of(facts(memory=memory.Memory(total=64 * GB), gpu=None), node, 1, "fp32")
-    assert found
-    assert (found.device, found.memory, found.value_bytes) == ("H200", 140 * 2**30, 4)
+    room = room_of(facts(memory=memory.Memory(total=64 * GB), gpu=None), node, 1, "fp32")
+    assert room
+    assert (room.device, room.memory, room.value_bytes) == ("H200", 140 * 2**30, 4)
     silent = Node(host="192.0.2.1", gpus=(ListedGpu(name="H200"),))
     assert room_of(facts(memory=memory.Memory(total=64 * GB), gpu=None), silent, 1, "auto") is None
 
@@ -95,17 +95,17 @@ def test_too_big_in_one_sentence_with_numbers() -> None:
 )
 def test_advice_is_what_would_help(size: int, ranks: int, words: str) -> None:
     big = settings(model=WIDE, batch={"micro": 8, "sequences": 64})
-    one = fit_of(big, 50257, ranks, room(size, ranks))
-    assert not one.fits
-    assert words in advice(big, 50257, ranks, one)
-    assert advice(big, 50257, ranks, one).endswith("; --no-check starts it all the same")
+    fit = fit_of(big, 50257, ranks, room(size, ranks))
+    assert not fit.fits
+    assert words in advice(big, 50257, ranks, fit)
+    assert advice(big, 50257, ranks, fit).endswith("; --no-check starts it all the same")
 
 
 def test_fewer_ranks_alone_are_advised_where_nothing_else_helps() -> None:
     small = settings(batch={"micro": 1})
-    one = fit_of(small, 64, 4, room(GB, 4))
-    assert not one.fits
-    assert advice(small, 64, 4, one).startswith("--ranks 1 would help")
+    fit = fit_of(small, 64, 4, room(GB, 4))
+    assert not fit.fits
+    assert advice(small, 64, 4, fit).startswith("--ranks 1 would help")
 
 
 def test_the_micro_batch_is_the_one_that_ranks_take() -> None:

@@ -45,17 +45,17 @@ DAMAGES: list[tuple[Callable[[Path], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "told"), DAMAGES, ids=[told for _, told in DAMAGES])
+@pytest.mark.parametrize(("damage", "message"), DAMAGES, ids=[told for _, told in DAMAGES])
 def test_damage_is_named_and_the_one_before_is_used(
-    tmp_path: Path, damage: Callable[[Path], object], told: str
+    tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:
     save(tmp_path, 10)
     save(tmp_path, 20)
     damage(folder_of(tmp_path, 20))
-    found = survey(tmp_path)
-    assert [good.step for good in found.good] == [10]
-    (sentence,) = found.damaged
-    assert told in sentence
+    checkpoints = survey(tmp_path)
+    assert [good.step for good in checkpoints.good] == [10]
+    (sentence,) = checkpoints.damaged
+    assert message in sentence
 
 
 def test_two_good_ones_are_kept(tmp_path: Path) -> None:

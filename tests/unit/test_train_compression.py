@@ -49,17 +49,17 @@ def test_buckets_have_residuals_of_their_own() -> None:
     assert wire.pack(0, torch.zeros(8), settle=True).tolist() == [0] * 8  # laid out anew
 
 
-def settled(settings: Settings, asked: frozenset[int], lag: int) -> list[int]:
+def settled(settings: Settings, wanted: frozenset[int], lag: int) -> list[int]:
     """Return the steps that a rank settles which reads the numbers of a step so many steps later."""
     schedule = Schedule(settings)
-    found = []
+    steps = []
     for step in range(1, settings.steps + 1):
         if schedule.settles(step):
-            found.append(step)
-        assert schedule.checkpoint_due(step) == (step in found)
+            steps.append(step)
+        assert schedule.checkpoint_due(step) == (step in steps)
         if step > lag:
-            schedule.read(step - lag, asked=step - lag in asked)
-    return found
+            schedule.read(step - lag, asked=step - lag in wanted)
+    return steps
 
 
 @given(st.frozensets(st.integers(1, 30)), st.none() | st.integers(1, 12))

@@ -45,13 +45,13 @@ def with_info(info: bytes) -> bytes:
 
 class TestRecorded:
     def test_bytes_of_every_connection(self) -> None:
-        assert {(one.local, one.remote, one.sent) for one in understood(RECORDED[:2])} == {
+        assert {(connection.local, connection.remote, connection.sent) for connection in understood(RECORDED[:2])} == {
             ("127.0.0.1", "127.0.0.2", 12345),
             ("127.0.0.2", "127.0.0.1", 1),
             ("127.0.0.3", "127.0.0.4", 0),
         }
         # The second is an IPv4 connection of a socket that listens to both.
-        assert {(one.local, one.remote, one.sent) for one in understood(RECORDED[2:])} == {
+        assert {(connection.local, connection.remote, connection.sent) for connection in understood(RECORDED[2:])} == {
             ("::1", "::1", 70000),
             ("127.0.0.4", "127.0.0.3", 999),
             ("::1", "::1", 0),
@@ -83,10 +83,10 @@ class TestRecorded:
     @given(st.data())
     def test_foreign_bytes(self, data: st.DataObject) -> None:
         """Cut off, changed or made up: it is understood or it is unreadable, and it ends."""
-        whole = b"".join(RECORDED[:2])
-        cut = data.draw(st.integers(0, len(whole)))
-        changed = bytearray(whole[:cut])
-        for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(whole)), st.integers(0, 255)), max_size=20)):
+        stream = b"".join(RECORDED[:2])
+        cut = data.draw(st.integers(0, len(stream)))
+        changed = bytearray(stream[:cut])
+        for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(stream)), st.integers(0, 255)), max_size=20)):
             if at < cut:
                 changed[at] = byte
         foreign = bytes(changed) + data.draw(st.binary(max_size=80))
@@ -127,7 +127,7 @@ def send(sender: socket.socket, receiver: socket.socket, size: int) -> None:
 
 def sent_by(sender: socket.socket) -> int:
     inode = os.fstat(sender.fileno()).st_ino
-    return next(one.sent for one in connections() if one.inode == inode)
+    return next(connection.sent for connection in connections() if connection.inode == inode)
 
 
 @pytest.mark.parametrize(

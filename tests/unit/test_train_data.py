@@ -40,8 +40,8 @@ def test_tokens_are_the_text(texts: Path, tmp_path: Path) -> None:
     assert (made.texts, made.skipped, made.dtype, made.end_of_text) == (2, 1, "uint16", 0)
     read = Tokens.open(made.folder)
     assert (len(read.tokens), read.train) == (made.tokens, made.tokens - made.tokens // 4)
-    whole = tokens.decoded(made.folder, read.tokens.tolist())
-    assert whole in {TEXT + TEXT.upper(), TEXT.upper() + TEXT}
+    text = tokens.decoded(made.folder, read.tokens.tolist())
+    assert text in {TEXT + TEXT.upper(), TEXT.upper() + TEXT}
     inputs, targets = read.batch([0, 2], 16)
     assert inputs.shape == targets.shape == (2, 16)
     assert inputs[0, 1:].tolist() == targets[0, :-1].tolist() == read.tokens[1:16].tolist()

@@ -58,9 +58,9 @@ def test_detection_start_and_repeated_steps_are_lost(story: Story) -> None:
     story.steps(11, 16)
     assert story.told == []
     story.steps(17, 30)
-    (told,) = story.told
-    assert parts(told) == pytest.approx((30.0, 4.7, 11.3, 14.0, 7, 1))
-    assert told.message == (
+    (account,) = story.told
+    assert parts(account) == pytest.approx((30.0, 4.7, 11.3, 14.0, 7, 1))
+    assert account.message == (
         "the restart cost 30.0 s: 4.7 s until it was noticed, 11.3 s until steps were made again, "
         "14.0 s for 7 steps again"
     )
@@ -85,8 +85,8 @@ def test_restarts_before_the_first_is_made_good_are_one_account(story: Story) ->
     story.steps(11, 12)
     story.fail(unnoticed=4.0, stopped=6.0)
     story.steps(11, 18)
-    (told,) = story.told
-    assert parts(told) == pytest.approx((4 + 6 + 4 + 4 + 6 + 14, 4.0, 20.0, 14.0, 7, 2))
+    (account,) = story.told
+    assert parts(account) == pytest.approx((4 + 6 + 4 + 4 + 6 + 14, 4.0, 20.0, 14.0, 7, 2))
     story.fail(unnoticed=1.0, stopped=1.0)
     story.steps(19, 19)
     assert len(story.told) == 2
@@ -116,19 +116,19 @@ def test_a_run_that_ends_well_has_nothing_to_explain() -> None:
 def test_a_node_that_is_missing_in_the_end_is_named_with_step_and_reason() -> None:
     step = Measurement(name="step_seconds", value=1.0, unit="s", labels={"rank": 0, "step": 41})
     lost = Event(name="node_lost", subject="node2", message="no word for 4 s")
-    told = finished(generation("node1", "node2"), step, lost, generation("node1"))
-    assert told is not None
-    assert told.message == "trained to the end, but node2 was lost at step 41 (no word for 4 s)"
-    assert told.data["lost"] == {"node2": {"step": 41, "why": "no word for 4 s"}}
+    message = finished(generation("node1", "node2"), step, lost, generation("node1"))
+    assert message is not None
+    assert message.message == "trained to the end, but node2 was lost at step 41 (no word for 4 s)"
+    assert message.data["lost"] == {"node2": {"step": 41, "why": "no word for 4 s"}}
 
 
 def test_a_node_that_was_never_there_an_intruder_and_a_failed_finding_are_named() -> None:
     unreachable = failed("reachable", "node2", "no route")
     proof = failed("gradients_over_rdma", "cluster", "went over TCP")
     intrusion = Event(name="intrusion", subject="node1", message="…", data={"address": "10.0.0.9"})
-    told = finished(unreachable, generation("node1"), intrusion, intrusion, proof)
-    assert told is not None
-    assert told.message == (
+    message = finished(unreachable, generation("node1"), intrusion, intrusion, proof)
+    assert message is not None
+    assert message.message == (
         "trained to the end, but node2 did not take part; gradients_over_rdma failed for cluster: went over TCP; "
         "somebody at 10.0.0.9 tried to get at its ranks"
     )

@@ -14,8 +14,8 @@ MEMBERS = [Member(name=name, address=f"10.0.0.{number}", ranks=2) for number, na
 
 def course() -> Course:
     places = {
-        one.name: Place(python="python3", code="/c", tokens="/t", folder=f"/{one.name}", interface="rail0")
-        for one in MEMBERS
+        node.name: Place(python="python3", code="/c", tokens="/t", folder=f"/{node.name}", interface="rail0")
+        for node in MEMBERS
     }
     return Course(run="r", recipe={"steps": 40}, places=places, port=29500)
 

@@ -17,26 +17,26 @@ def test_the_slowest_rank_waits_for_nobody() -> None:
     idle = IdleTimes(3)
     assert idle.hear("a", 0, progress(7, 0.50)) == []
     assert idle.hear("b", 1, progress(7, 0.125)) == []
-    told = idle.hear("b", 2, progress(7, 0.25))
-    assert {one.labels["rank"]: one.value for one in told} == {0: 0.375, 1: 0.0, 2: 0.125}
-    assert [(one.name, one.unit, one.labels["node"], one.labels["step"], one.time) for one in told] == [
-        ("idle_seconds", "s", node, 7, 107.0) for node in "abb"
-    ]
+    records = idle.hear("b", 2, progress(7, 0.25))
+    assert {record.labels["rank"]: record.value for record in records} == {0: 0.375, 1: 0.0, 2: 0.125}
+    assert [
+        (record.name, record.unit, record.labels["node"], record.labels["step"], record.time) for record in records
+    ] == [("idle_seconds", "s", node, 7, 107.0) for node in "abb"]
 
 
 def test_a_rank_that_is_ahead_does_not_mix_steps() -> None:
     idle = IdleTimes(2)
     assert idle.hear("a", 0, progress(1, 0.3)) == []
     assert idle.hear("a", 0, progress(2, 0.1)) == []
-    assert [one.value for one in idle.hear("b", 1, progress(1, 0.1))] == pytest.approx([0.2, 0.0])
-    assert [one.value for one in idle.hear("b", 1, progress(2, 0.4))] == pytest.approx([0.0, 0.3])
+    assert [record.value for record in idle.hear("b", 1, progress(1, 0.1))] == pytest.approx([0.2, 0.0])
+    assert [record.value for record in idle.hear("b", 1, progress(2, 0.4))] == pytest.approx([0.0, 0.3])
 
 
 @pytest.mark.parametrize(
-    "said", [{"kind": "alive", "step": 1}, {"kind": "progress", "step": 1}, progress(1, None), progress(1, "long")]
+    "message", [{"kind": "alive", "step": 1}, {"kind": "progress", "step": 1}, progress(1, None), progress(1, "long")]
 )
-def test_what_tells_no_time_is_passed_over(said: dict[str, object]) -> None:
-    assert IdleTimes(1).hear("a", 0, said) == []
+def test_what_tells_no_time_is_passed_over(message: dict[str, object]) -> None:
+    assert IdleTimes(1).hear("a", 0, message) == []
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=8), st.randoms())
@@ -45,4 +45,4 @@ def test_in_whatever_order_ranks_tell(exposed: list[float], chance: st.DataObjec
     chance.shuffle(ranks)  # type: ignore[attr-defined]
     *early, last = [idle.hear("a", rank, progress(1, exposed[rank])) for rank in ranks]
     assert not any(early)
-    assert [one.value for one in last] == [value - min(exposed) for value in exposed]
+    assert [message.value for message in last] == [value - min(exposed) for value in exposed]

@@ -205,44 +205,44 @@ def test_other_programs_do_not_blur_it(share: float, others: int, soft: bool) ->
 
 def traffic(node: str, *, rdma: Span | None, tcp: Span, gradients: int = 31 * GB, **changes: Any) -> NodeTraffic:
     rail = RailTraffic(rail="rail0", netdev="rail0", rdma_port="mlx5_0/1", rdma=rdma, tcp=tcp)
-    whole = {"node": node, "gradients": gradients, "hook": gradients, "rails": (rail,), "elsewhere": {}}
-    return NodeTraffic(**{**whole, "tcp_most": None, **changes})
+    fields = {"node": node, "gradients": gradients, "hook": gradients, "rails": (rail,), "elsewhere": {}}
+    return NodeTraffic(**{**fields, "tcp_most": None, **changes})
 
 
 def judged(*nodes: NodeTraffic, transport: str = "mpi", obstacle: str = "", demanded: bool = True) -> Finding:
-    fabric = {one.node: NodeFabric(obstacle=obstacle, remedy="mend it" if obstacle else "") for one in nodes}
+    fabric = {node.node: NodeFabric(obstacle=obstacle, remedy="mend it" if obstacle else "") for node in nodes}
     return finding(nodes, transport, fabric, demanded=demanded)
 
 
 class TestWords:
     def test_over_rdma(self) -> None:
         nodes = [traffic(name, rdma=Span.exactly(32 * GB), tcp=Span.exactly(GB // 5)) for name in "ab"]
-        said = judged(*nodes)
-        assert said.verdict is Verdict.OK
-        assert said.observed == (
+        finding = judged(*nodes)
+        assert finding.verdict is Verdict.OK
+        assert finding.observed == (
             "99.4 % of 62.0 GB of gradients crossed RoCE on both nodes; 0.6 % over TCP at the most, control included"
         )
         assert in_short(nodes) == "99.4 % RoCE"
 
     def test_over_tcp_by_gloo(self) -> None:
         nodes = [traffic(name, rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)) for name in "abc"]
-        said = judged(*nodes, transport="gloo", demanded=False)
-        assert said.verdict is Verdict.WARN
-        assert said.observed == "gradients went over TCP: 93.0 GB on all 3 nodes, because gloo speaks TCP only"
-        assert "--transport mpi" in said.remedy
+        finding = judged(*nodes, transport="gloo", demanded=False)
+        assert finding.verdict is Verdict.WARN
+        assert finding.observed == "gradients went over TCP: 93.0 GB on all 3 nodes, because gloo speaks TCP only"
+        assert "--transport mpi" in finding.remedy
         assert in_short(nodes) == "over TCP"
 
     def test_over_tcp_although_rdma_is_there(self) -> None:
         good = traffic("a", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0))
         bad = traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB))
-        said = judged(good, bad, transport="nccl")
-        assert said.verdict is Verdict.FAIL
-        assert said.observed.endswith("31.0 GB on b, because nccl took sockets although RDMA is there")
+        finding = judged(good, bad, transport="nccl")
+        assert finding.verdict is Verdict.FAIL
+        assert finding.observed.endswith("31.0 GB on b, because nccl took sockets although RDMA is there")
 
     def test_an_obstacle_is_the_cause(self) -> None:
-        said = judged(traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)), obstacle="no GID")
-        assert said.observed.endswith("because b has no RDMA: no GID")
-        assert said.remedy == "mend it"
+        finding = judged(traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)), obstacle="no GID")
+        assert finding.observed.endswith("because b has no RDMA: no GID")
+        assert finding.remedy == "mend it"
 
     def test_tcp_of_the_ranks_is_announced_whatever_else_uses_rdma(self) -> None:
         node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(32 * GB), away={})
@@ -262,9 +262,9 @@ class TestWords:
 
     def test_why_tcp_is_not_counted_by_connection(self) -> None:
         node = traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB), unread="the kernel is too old")
-        found = judged(node)
-        assert found.observed.endswith("on a at the same time, and the kernel is too old")
-        assert "a: TCP is not counted by connection: the kernel is too old" in found.evidence
+        finding = judged(node)
+        assert finding.observed.endswith("on a at the same time, and the kernel is too old")
+        assert "a: TCP is not counted by connection: the kernel is too old" in finding.evidence
 
     def test_over_an_interface_that_is_no_rail(self) -> None:
         away = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(32 * GB)})
@@ -286,14 +286,14 @@ class TestWords:
         ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_unknown_says_why(self, node: NodeTraffic, why: str) -> None:
-        said = judged(node, traffic("b", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0)))
-        assert said.verdict is Verdict.UNKNOWN
-        assert said.observed.endswith(why)
+        finding = judged(node, traffic("b", rdma=Span.exactly(32 * GB), tcp=Span.exactly(0)))
+        assert finding.verdict is Verdict.UNKNOWN
+        assert finding.observed.endswith(why)
 
     def test_partly(self) -> None:
         half = Span.exactly(31 * GB // 2)
-        said = judged(traffic("a", rdma=half, tcp=half))
-        assert said.observed.startswith("gradients went partly over TCP: 31.0 GB on a")
+        finding = judged(traffic("a", rdma=half, tcp=half))
+        assert finding.observed.startswith("gradients went partly over TCP: 31.0 GB on a")
 
 
 def counters(segments: int, tx_bytes: int, packets: int, *, begin: bool = False) -> dict[str, Any]:
@@ -329,17 +329,17 @@ class TestLedger:
         ledger = self.ledger()
         begin = counters(100, 5000, 50, begin=True)
         end = counters(130, 5000 + 4_300_000, 50 + 1100)
-        told = self.tell(ledger, begin, progress(2_000_000), progress(2_000_000), end)
-        (path,) = [one for one in told if isinstance(one, Event) and one.name == "gradient_path"]
+        records = self.tell(ledger, begin, progress(2_000_000), progress(2_000_000), end)
+        (path,) = [record for record in records if isinstance(record, Event) and record.name == "gradient_path"]
         assert path.data["verdict"] == "ok"
         assert "96.8 % of 8.00 MB of gradients crossed RoCE on both nodes" in path.message
         *numbers, last = ledger.closing()
         assert isinstance(last, Finding)
         assert last.verdict is Verdict.OK
         most = [
-            one.value
-            for one in numbers
-            if isinstance(one, Measurement) and one.name == "rdma_bytes" and one.labels["bound"] == "most"
+            value.value
+            for value in numbers
+            if isinstance(value, Measurement) and value.name == "rdma_bytes" and value.labels["bound"] == "most"
         ]
         assert most == [4_300_000, 4_300_000]  # 1100 packets of 4096 bytes would be more than the interface sent
 
@@ -362,17 +362,17 @@ class TestLedger:
                     "unclear": 0,
                 }
             records += self.tell(ledger, *([progress(3_727_360)] if step else []), message)
-        paths = [one for one in records if isinstance(one, Event) and one.name == "gradient_path"]
+        paths = [record for record in records if isinstance(record, Event) and record.name == "gradient_path"]
         assert len(paths) == 4
         if counted:
-            assert {one.data["verdict"] for one in paths} == {"ok"}
+            assert {path.data["verdict"] for path in paths} == {"ok"}
             assert "97.0 % of 29.8 MB of gradients crossed RoCE on both nodes" in paths[-1].message
             nodes: Any = paths[-1].data["nodes"]
             rail = nodes[0]["rails"][0]
             assert rail["tcp_bytes"] == [12_000, 12_000 + 4 * 12 * 9018]
             assert rail["other_tcp_bytes"] == 200_000
         else:
-            assert {one.data["verdict"] for one in paths} == {"unknown"}
+            assert {path.data["verdict"] for path in paths} == {"unknown"}
             assert "RDMA moved 0 B to 16.2 MB and TCP 0 B to 15.9 MB" in paths[-1].message
             assert paths[-1].message.endswith("and the kernel does not count")
 
@@ -382,10 +382,10 @@ class TestLedger:
         self.tell(ledger, counters(0, 0, 0, begin=True), progress(10**6), counters(300, 1_100_000, 0), progress(10**6))
         ledger.generation(["a", "b"])
         self.tell(ledger, counters(5, 700, 0, begin=True), progress(10**6), counters(305, 1_100_700, 0))
-        found = ledger.finding()
-        assert found is not None
-        assert found.verdict is Verdict.FAIL
-        assert "4.00 MB on both nodes" in found.observed
+        finding = ledger.finding()
+        assert finding is not None
+        assert finding.verdict is Verdict.FAIL
+        assert "4.00 MB on both nodes" in finding.observed
 
     def test_a_node_alone_proves_nothing(self) -> None:
         ledger = self.ledger()
@@ -400,9 +400,9 @@ class TestLedger:
             for rank in (first, first + 1):
                 ledger.hear(node, rank, progress(10**6))
             ledger.hear(node, first, counters(300, 1_100_000, 0))
-        found = ledger.finding()
-        assert found is not None
-        assert "a: 1.00 MB of gradients, 2.00 MB sent by the hook" in found.evidence
+        finding = ledger.finding()
+        assert finding is not None
+        assert "a: 1.00 MB of gradients, 2.00 MB sent by the hook" in finding.evidence
 
 
 @pytest.mark.parametrize(

@@ -41,20 +41,20 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), TEXTS, ids=[told for _, told in TEXTS])
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "message"), TEXTS, ids=[told for _, told in TEXTS])
+def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(text)
     with pytest.raises(RecipeError) as caught:
         recipes.load(str(file))
-    assert caught.value.message == told.replace("FILE", str(file))
+    assert caught.value.message == message.replace("FILE", str(file))
 
 
-@pytest.mark.parametrize(("setting", "told"), SETTINGS)
-def test_a_mistaken_setting_is_told(setting: str, told: str) -> None:
+@pytest.mark.parametrize(("setting", "message"), SETTINGS)
+def test_a_mistaken_setting_is_told(setting: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         recipes.load("tiny", [setting])
-    assert caught.value.message.startswith(told)
+    assert caught.value.message.startswith(message)
 
 
 def test_a_recipe_that_is_not_there() -> None:

@@ -109,11 +109,11 @@ def test_words() -> None:
 
 
 def test_what_is_told_becomes_records() -> None:
-    said = {"kind": "shares", "step": 8, "sentence": "a takes 12", "counts": [12, 4], "cost": "b costs more"}
-    shares, notice = records_of("node1", 0, said)
+    message = {"kind": "shares", "step": 8, "sentence": "a takes 12", "counts": [12, 4], "cost": "b costs more"}
+    shares, notice = records_of("node1", 0, message)
     assert (shares.kind, shares.message) == ("event", "a takes 12")  # type: ignore[union-attr]
     assert notice.message == "b costs more"  # type: ignore[union-attr]
-    assert len(list(records_of("node1", 0, {**said, "cost": ""}))) == 1
+    assert len(list(records_of("node1", 0, {**message, "cost": ""}))) == 1
 
 
 def test_weights_of_nodes_are_those_of_their_ranks() -> None:
