@@ -47,7 +47,7 @@ def test_all_expressions_are_collected(expressions: list[Expression]) -> None:
     assert {
         "railbed.probes.ping_mtu.REPLY",
         "railbed.model.scrub._ASSIGNED",
-        "railbed.yamlfile.guard.VERSION",
+        "railbed.yamlfile.limits.VERSION",
     } <= places
     assert len(places) > 100
     assert [place.partition(":")[0] for place in unnamed_patterns()] == OUR_OWN_TEXT, (

@@ -69,7 +69,7 @@ def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for given in ("nothing", "20200101-000000-check", "../../etc", ""):
         said_once(railbed(tmp_path, "report", given), 2, "no run")
-    said_once(railbed(tmp_path, "report", "."), 2, ". is no run")
+    said_once(railbed(tmp_path, "report", "."), 2, ". is not a run")
     said_once(railbed(tmp_path, "report", run, "-o", "/dev/null"), 2, "/dev/null: it is no file")
     said_once(railbed(tmp_path, "report", run, "-o", "."), 2, "it is no file")
     said_once(railbed(tmp_path, "report", run, "-o", "no/such/folder/x.html"), 2, "No such file or directory")

@@ -14,7 +14,7 @@ from railbed.check.site import Site
 from railbed.model.fix import FileStep, Fix
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
-from railbed.store.line import read_record
+from railbed.store.records import read_record
 from tests.support.rulecase import CASES, load_yaml, site_of
 
 FILES = sorted(CASES.glob("*/*.yaml"))

@@ -9,7 +9,7 @@ import pytest
 
 from railbed.clusterfile import load, loads
 from railbed.errors import ClusterFileError
-from railbed.yamlfile.guard import MAX_CHARACTERS
+from railbed.yamlfile.limits import MAX_CHARACTERS
 
 SMALL = "name: x\nnodes: {a: {host: local}}\n"
 
@@ -57,7 +57,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(Path, "open", refuse)
-    assert refusal_of(path).message == f"{path}: may not be read by you"
+    assert refusal_of(path).message == f"{path}: no permission to read it"
 
 
 def test_not_utf8(tmp_path: Path) -> None:

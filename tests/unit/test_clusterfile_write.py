@@ -10,7 +10,7 @@ from railbed.model.cluster import Cluster
 
 WRITTEN = """\
 # What this cluster should be, for railbed. `railbed check` compares the machines with it.
-# Only what differs from the defaults stands here.
+# It contains only what differs from the defaults.
 
 name: pair
 

@@ -158,7 +158,7 @@ def test_a_torn_last_line_and_a_damaged_one() -> None:
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no run"):
+    with pytest.raises(UsageError, match="is not a run"):
         read(tmp_path)
 
 

@@ -177,7 +177,7 @@ def test_an_empty_setting_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_a_runs_folder_that_is_a_link_to_nothing(runs_here: Path) -> None:
     runs_here.symlink_to("nowhere")
     with (
-        pytest.raises(UsageError, match=r"runs \(a link to nowhere\): it is no folder"),
+        pytest.raises(UsageError, match=r"runs \(a link to nowhere\): it is not a folder"),
         open_run("check", cluster_name="lab", cluster_text=""),
     ):
         pass

@@ -81,14 +81,14 @@ def test_a_run_without_steps_leaves_no_folder(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "tensorboard").write_text("in the way")
     logs = written(tmp_path, [measured("loss", 1, 4.0), measured("loss", 2, 4.0)])
-    assert logs.problem == "the logs for TensorBoard end here: File exists"
+    assert logs.problem == "logging for TensorBoard stopped: File exists"
 
 
 def test_a_full_disk_ends_the_logs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = Path("/dev/full").open("wb")  # noqa: SIM115  (closed by the logs)
     monkeypatch.setattr(TensorBoardLogs, "_begin_file", lambda *_: full)
     logs = written(tmp_path, [measured("loss", 1, 4.0), measured("loss", 2, 4.0)])
-    assert logs.problem == "the logs for TensorBoard end here: the disk is full"
+    assert logs.problem == "logging for TensorBoard stopped: the disk is full"
 
 
 def test_without_the_library_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from railbed.clusterfile.plain import item_keys, plain
+from railbed.clusterfile.values import item_keys, plain
 from railbed.clusterfile.write import flow
 from railbed.model.cluster import Cluster, Part
 from railbed.model.record import Change

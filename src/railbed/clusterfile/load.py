@@ -1,11 +1,11 @@
-"""From a file to a cluster, or to one error that tells all that is wrong with it."""
+"""From a file to a cluster, or to one error that lists everything wrong with it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from railbed.clusterfile.consistency import contradictions
 from railbed.clusterfile.kind import CLUSTER_FILE
-from railbed.clusterfile.semantics import disagreements
 from railbed.model.cluster import Cluster
 from railbed.yamlfile.document import Document, parse
 from railbed.yamlfile.mistakes import Mistake, refusal
@@ -18,7 +18,7 @@ def load(path: Path) -> Cluster:
 
 
 def loads(text: str, *, name: str) -> Cluster:
-    """Read the text of a cluster file; `name` stands in the messages."""
+    """Read the text of a cluster file; `name` is used in messages."""
     document = parse(text.removeprefix(BYTE_ORDER_MARK), name, CLUSTER_FILE)
     mistakes = list(document.mistakes)
     cluster = validated(Cluster, document.value, document, CLUSTER_FILE, mistakes)
@@ -30,4 +30,4 @@ def loads(text: str, *, name: str) -> Cluster:
 
 def _between_parts(document: Document) -> list[Mistake]:
     assert isinstance(document.value, dict)
-    return [Mistake(sentence, document.line(path), path) for path, sentence in disagreements(document.value)]
+    return [Mistake(sentence, document.line(path), path) for path, sentence in contradictions(document.value)]

@@ -1,8 +1,8 @@
-"""A person's file with changes made in it: each change touches only its own characters.
+"""Changes in a file that a person wrote: each change touches only its own characters.
 
-The text is cut at the places that YAML's nodes give, not dumped anew from a tree, so that comments, quotes, order and
-layout stay to the letter. What comes out is read again and compared; where a file is written in a way that cannot be
-cut, it is written from scratch.
+The text is edited at the positions of YAML's nodes, not dumped again from a tree, so that comments, quotes, order and
+layout stay exactly as they are. The result is read again and compared; a file that cannot be edited this way is written
+from scratch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from railbed.clusterfile.kind import CLUSTER_FILE
 from railbed.clusterfile.load import loads
-from railbed.clusterfile.plain import item_keys, needed, plain
+from railbed.clusterfile.values import item_keys, needed, plain
 from railbed.clusterfile.write import block, dumps, flow, scalar
 from railbed.errors import ClusterFileError
 from railbed.model.cluster import Cluster, Part
@@ -27,11 +27,11 @@ COMMA = re.compile(r"\s*,\s*")
 
 
 class _CannotCut(Exception):
-    """Raised where the file is written in a way that has no place to cut."""
+    """Raised where the layout of the file offers no position for an edit."""
 
 
 def rewrite(text: str, after: Cluster, *, name: str = "cluster.yaml") -> str:
-    """Return the file's text changed so that it says `after`; raise ClusterFileError where it does not load."""
+    """Return the file's text edited to describe `after`; raise ClusterFileError where it does not load."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     before = loads(text, name=name)
     changed = _cut(text, before, after, name)
@@ -42,7 +42,7 @@ def rewrite(text: str, after: Cluster, *, name: str = "cluster.yaml") -> str:
 
 
 def _cut(text: str, before: Cluster, after: Cluster, name: str) -> str | None:
-    """Return the text with the changes cut into it, None where it would not say `after`."""
+    """Return the edited text; None where it would not describe `after`."""
     root = compose(text, name, CLUSTER_FILE)
     assert root is not None
     editor = _Editor(text)
@@ -56,13 +56,13 @@ def _cut(text: str, before: Cluster, after: Cluster, name: str) -> str | None:
 
 @dataclass(slots=True)
 class _Editor:
-    """Collects cuts of the text: from where, to where, and what comes there instead."""
+    """Collects edits of the text: start, end, and the replacement."""
 
     text: str
     cuts: list[tuple[int, int, str]] = field(default_factory=list)
 
     def result(self) -> str:
-        """Return the text with all cuts made, from its end; of two additions in one place the inner came first."""
+        """Return the text with all edits made, from its end; of two insertions at one position the inner came first."""
         text = self.text
         order = sorted(range(len(self.cuts)), key=lambda number: (*self.cuts[number][:2], number), reverse=True)
         for start, end, instead in (self.cuts[number] for number in order):
@@ -70,7 +70,7 @@ class _Editor:
         return text
 
     def change(self, node: Node, before: object, after: object) -> None:
-        """Make the node say `after` where it said `before`."""
+        """Edit a node so that it describes `after` in place of `before`."""
         match node, before, after:
             case MappingNode(), Part(), Part():
                 self._mapping(node, dict(before), dict(after), needed(after))
@@ -83,7 +83,7 @@ class _Editor:
                 self.cuts.append((node.start_mark.index, node.end_mark.index, flow(plain(after)) + newline))
 
     def _mapping(self, node: MappingNode, before: Values, after: Values, required: Values) -> None:
-        """Change a map; what is typed and equal stays as typed, also where it is a default."""
+        """Change a map; what was typed and is equal stays as typed, even where it is a default."""
         typed = entries(node)
         changed = [key for key in typed if before.get(key) != after.get(key)]
         empty = [key for key in changed if key in required and _is_empty(typed[key][1])]
@@ -101,7 +101,7 @@ class _Editor:
             self._add(node, new)
 
     def _flow_entries(self, node: MappingNode, gone: Sequence[str], new: Values) -> None:
-        """Take entries out of `{…}`, each with one comma, and add some behind the last that stays; comments stay."""
+        """Remove entries from `{…}`, each with one comma, and add some after the last that stays; comments stay."""
         at, comma = node.start_mark.index + 1, ""
         end = at
         for key, (key_node, value) in entries(node).items():
@@ -115,8 +115,8 @@ class _Editor:
                 end = behind.end() if behind else end
                 self.cuts.append((start, end, ""))
         if new:
-            said = ", ".join(f"{scalar(key)}: {flow(plain(value))}" for key, value in new.items())
-            self.cuts.append((at, at, comma + said))
+            added = ", ".join(f"{scalar(key)}: {flow(plain(value))}" for key, value in new.items())
+            self.cuts.append((at, at, comma + added))
 
     def _add(self, node: MappingNode, new: Values) -> None:
         """Add entries below the last one, with the indent of the first; a new section gets a blank line."""
@@ -129,7 +129,7 @@ class _Editor:
         self.cuts.append((at, at, before))
 
     def _remove(self, node: MappingNode, key: str) -> None:
-        """Take an entry's lines away. Comments above it stay: they are a person's words."""
+        """Remove an entry's lines. Comments above it stay: somebody wrote them."""
         key_node, value = entries(node)[key]
         start, line_start = key_node.start_mark.index, self._line_start(key_node.start_mark.index)
         if self.text[line_start:start].strip():
@@ -141,7 +141,7 @@ class _Editor:
         self.cuts.append((line_start, self._line_after(_end(value, key_node)), ""))
 
     def _sequence(self, node: SequenceNode, before: tuple[Part, ...], after: tuple[Part, ...]) -> None:
-        """Change items in place where the list has the same ones, otherwise put it together anew from its pieces."""
+        """Change items in place where the list has the same ones, otherwise rebuild it from its pieces."""
         if item_keys(before) == item_keys(after):
             for item, old, new in zip(node.value, before, after, strict=True):
                 if old != new:
@@ -150,7 +150,7 @@ class _Editor:
         typed = list(zip(before, node.value, strict=True))
         wanted = [(_taken(typed, new), flow(plain(new))) for new in after]
         if node.flow_style:
-            pieces = [self.text[item.start_mark.index : _end(item)] if item else said for item, said in wanted]
+            pieces = [self.text[item.start_mark.index : _end(item)] if item else text for item, text in wanted]
             self.cuts.append((node.start_mark.index, node.end_mark.index, f"[{', '.join(pieces)}]"))
             return
         self._block_sequence(node, wanted)
@@ -162,7 +162,7 @@ class _Editor:
             start = self._line_start(start - 1)
         end = self._line_after(_end(node))
         comments, pieces = self._pieces(node, start)
-        lines = "".join(pieces[id(item)] if item else f"{margin}- {said}\n" for item, said in wanted)
+        lines = "".join(pieces[id(item)] if item else f"{margin}- {text}\n" for item, text in wanted)
         left = "".join(text for key, text in comments.items() if key not in {id(item) for item, _ in wanted})
         self.cuts.append((start, end, left + lines))
 
@@ -189,7 +189,7 @@ class _Editor:
 
 
 def _taken(typed: list[tuple[Part, Node]], wanted: Part) -> Node | None:
-    """Take the item that already says what is wanted out of those typed."""
+    """Remove and return the typed item that equals the wanted part."""
     for index, (part, node) in enumerate(typed):
         if part == wanted:
             del typed[index]
@@ -198,7 +198,7 @@ def _taken(typed: list[tuple[Part, Node]], wanted: Part) -> Node | None:
 
 
 def _is_setting(value: object) -> bool:
-    """Say whether a default is worth typing where a value was typed: `pfc: true` is, an empty list is not."""
+    """Whether a default is worth typing where a value was typed: `pfc: true` is, an empty list is not."""
     return isinstance(value, bool | int | float | str)
 
 
@@ -207,7 +207,7 @@ def _is_empty(node: Node) -> bool:
 
 
 def _end(node: Node, key: Node | None = None) -> int:
-    """Return where the text of a node ends; a block's own mark is behind the comments that follow it."""
+    """Return where the text of a node ends; a block's own mark comes after the comments that follow it."""
     if isinstance(node, ScalarNode):
         nothing = key is not None and node.start_mark.index == node.end_mark.index
         return int((key if key is not None and nothing else node).end_mark.index)

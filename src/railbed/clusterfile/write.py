@@ -1,16 +1,16 @@
-"""A cluster as the file that a person would be glad to have typed."""
+"""A cluster as a file that is pleasant to read and edit."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-from railbed.clusterfile.plain import Plain, plain
+from railbed.clusterfile.values import Plain, plain
 from railbed.model.cluster import Cluster
 
 HEADER = """\
 # What this cluster should be, for railbed. `railbed check` compares the machines with it.
-# Only what differs from the defaults stands here.
+# It contains only what differs from the defaults.
 """
 
 WIDTH = 110
@@ -18,7 +18,7 @@ WIDTH = 110
 
 PLAIN_WORDS = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+()-]*( [A-Za-z0-9_./@+()-]+)*|~(/[A-Za-z0-9_.@+-]*)+")
 DOTTED_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){2,}(/[0-9]+)?")
-READ_OTHERWISE = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
+AMBIGUOUS_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
 """Words that some version of YAML takes for something other than text."""
 
 
@@ -63,9 +63,9 @@ def flow(value: Plain) -> str:
 
 
 def scalar(text: str) -> str:
-    """Return text as a scalar that any YAML reader takes for text: bare where that is safe, otherwise quoted."""
+    """Return a scalar that every YAML reader reads as text: bare where that is safe, otherwise quoted."""
     bare = PLAIN_WORDS.fullmatch(text) or DOTTED_NUMBERS.fullmatch(text)
-    return text if bare and text.lower() not in READ_OTHERWISE else f'"{"".join(map(_escaped, text))}"'
+    return text if bare and text.lower() not in AMBIGUOUS_WORDS else f'"{"".join(map(_escaped, text))}"'
 
 
 def _fits(value: Mapping[str, Plain], column: int) -> bool:

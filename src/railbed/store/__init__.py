@@ -1,8 +1,8 @@
-"""Runs: one folder per use of a verb, append-only, readable with `jq`, whole after any crash."""
+"""Runs: one folder per use of a verb, append-only, readable with `jq`, intact after any crash."""
 
 from railbed.store.follow import follow
-from railbed.store.line import read_record
 from railbed.store.process import Process, ask_to_end
+from railbed.store.records import read_record
 from railbed.store.run import (
     OpenRun,
     RunSummary,

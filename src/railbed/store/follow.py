@@ -1,4 +1,4 @@
-"""The records of a run while it goes on: what there is, then each as it is written, until the run has ended."""
+"""The records of a run in progress: those that exist, then each as it is written, until the run has ended."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ LINES_AT_ONCE = 500
 
 
 async def follow(folder: Path) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a run's records; ends when the run has ended, in order or not.
+    """Yield the lines of a run's records; ends when the run has ended, normally or not.
 
-    A line of which only the beginning is written is waited for. One that was never finished is passed over.
+    Waits for the rest of a line that is partly written; a line that is never finished is ignored.
     """
     try:
         file = (folder / RECORDS).open("rb")
     except FileNotFoundError:
         return
     with file:
-        goes_on, line, count = True, b"", 0
-        while goes_on:
-            # Asked before reading: then all that was written before the end is read, too.
-            goes_on = is_being_written(folder)
+        in_progress, line, count = True, b"", 0
+        while in_progress:
+            # Checked before reading, so that everything written before the end is read, too.
+            in_progress = is_being_written(folder)
             while part := file.readline():
                 line += part
                 if line.endswith(b"\n"):
                     yield line
                     line, count = b"", count + 1
                     if count % LINES_AT_ONCE == 0:
-                        await asyncio.sleep(0)  # a long past must not keep Ctrl-C waiting
-            if goes_on:
+                        await asyncio.sleep(0)  # a long history must not delay Ctrl-C
+            if in_progress:
                 await asyncio.sleep(POLL_SECONDS)

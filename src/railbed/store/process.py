@@ -1,4 +1,4 @@
-"""The process that writes a run: named so that no later process of the same number is ever taken for it."""
+"""The process that writes a run, identified so that no later process with the same number is mistaken for it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from railbed.errors import UsageError
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 AFTER_NAME = 19
-"""Where the start time stands in /proc/PID/stat, counted from behind the program's name, which may have spaces."""
+"""Index of the start time in /proc/PID/stat, counted after the program's name, which may have spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process: its number, and what tells it from others that had or will have the same one."""
+    """A process: its number, and what distinguishes it from others that had or will have the same number."""
 
     machine: str
     boot: str
-    """This start of the machine; the same number elsewhere, or after a reboot, is another process."""
+    """Identifies this boot of the machine; the same number elsewhere, or after a reboot, is another process."""
     pid: int
     started: int
     """In ticks of the kernel since the machine started."""
 
 
 def this_process() -> Process | None:
-    """Return the process that this code runs in; None where the kernel does not say when it began."""
+    """Return the process that this code runs in; None where the kernel does not provide its start time."""
     with suppress(OSError, ValueError, IndexError):
         pid = os.getpid()
         return Process(machine=socket.gethostname(), boot=_boot(), pid=pid, started=_start_of(pid))
@@ -37,12 +37,14 @@ def this_process() -> Process | None:
 
 
 def ask_to_end(process: Process) -> bool:
-    """Do to a process what Ctrl-C does in its terminal; return False where it is gone already."""
+    """Stop a process as Ctrl-C in its terminal would; return False where it has ended already."""
     by_hand = f"`kill {process.pid}` on {process.machine} does the same"
     if process.boot != _boot():
-        raise UsageError(f"the run goes on on another machine, {process.machine}", hint=f"stop it there; {by_hand}")
+        raise UsageError(
+            f"the run is in progress on another machine, {process.machine}", hint=f"stop it there; {by_hand}"
+        )
     try:
-        # From here on the descriptor is that process or nothing, whatever becomes of the number.
+        # From here on the descriptor refers to that process or to none, even if its number is used again.
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return False

@@ -1,8 +1,7 @@
-"""A run as a folder: `run.json` (what was asked, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`.
+"""A run as a folder: `run.json` (arguments, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`.
 
-A record is one line, written with one call: a crash loses at most that line, and a torn last line is passed over when
-reading. While a run is written its records file is locked, which is how a reader tells one that goes on from one that
-died.
+A record is one line, written with one call: a crash loses at most that line, and readers ignore an incomplete last
+line. While a run is written its records file is locked, so that a reader can tell a run in progress from one that died.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from railbed.store.process import Process, this_process
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
-"""What a run keeps is for its user alone: addresses, logins and what devices said are in it."""
+"""The files of a run are for its user alone: they contain addresses, logins and device output."""
 LEAST_BYTES, LEAST_FILES = 1 << 20, 16
-"""With less room than this no run is begun."""
+"""A run does not start with less free space than this."""
 ABOUT_OTHERS = ("export",)
-"""Verbs that only fetch what another run made: whoever means the newest run means that one."""
+"""Verbs that only fetch what another run made: the newest run is that other one."""
 Status = Literal["running", "done", "failed", "interrupted", "died"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What `run.json` says."""
+    """The content of `run.json`."""
 
     id: str
     verb: str
@@ -58,7 +57,7 @@ class RunSummary:
     exit: int | None = None
     verdicts: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
-    """Who writes it, or wrote it."""
+    """The process that writes or wrote it."""
 
 
 _SUMMARY = TypeAdapter(RunSummary)
@@ -75,7 +74,7 @@ class OpenRun:
 
     @property
     def summary(self) -> RunSummary:
-        """What `run.json` says of it now."""
+        """The current content of `run.json`."""
         return self._summary
 
     @property
@@ -84,21 +83,21 @@ class OpenRun:
         return self.folder / RAW
 
     def append(self, record: Record) -> None:
-        """Keep one record."""
+        """Store one record."""
         if isinstance(record, Finding):
             self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
         line = scrub(to_json(record)) + b"\n"
-        with _told(self.folder.parent):
-            # One call writes it all, but for a disk that fills up: then the next call says so.
+        with _explain_failure(self.folder.parent):
+            # One call writes everything, unless the disk fills up: then the next call raises.
             while line:
                 line = line[self._records.write(line) :]
 
     def finish(self, status: Status, exit_code: int) -> None:
-        """Say how it ended."""
+        """Store how the run ended."""
         self._summary = replace(
             self._summary, ended=time.time(), status=status, exit=exit_code, verdicts=self._verdicts
         )
-        with _told(self.folder.parent):
+        with _explain_failure(self.folder.parent):
             os.fsync(self._records.fileno())
             write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)
 
@@ -110,15 +109,15 @@ def runs_folder() -> Path:
 
 @contextmanager
 def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[OpenRun]:
-    """Begin a run."""
+    """Start a run."""
     started = time.time()
     parent = runs_folder()
     with ExitStack() as stack:
-        with _told(parent):
+        with _explain_failure(parent):
             folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
             _need_room(folder)
             write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
-            # Before `run.json` is there: whoever finds a run that goes on finds it locked.
+            # Before `run.json` exists: a reader that finds a run in progress must find it locked.
             records = stack.enter_context(open(folder / RECORDS, "ab", buffering=0, opener=for_us_alone))
             fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
             summary = RunSummary(
@@ -136,8 +135,8 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Say in a sentence why a run cannot be kept."""
+def _explain_failure(folder: Path) -> Iterator[None]:
+    """Turn an error of the file system into a sentence for the user."""
     try:
         yield
     except OSError as error:
@@ -148,13 +147,13 @@ def _told(folder: Path) -> Iterator[None]:
 
 
 def list_runs() -> list[RunSummary]:
-    """Return all runs, the newest first; folders that are no runs are passed over."""
+    """Return all runs, the newest first; folders that are not runs are ignored."""
     folder = runs_folder()
     try:
-        found = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
+        entries = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
     except OSError as error:
-        raise UsageError(f"{_named(folder)} cannot be read: {error.strerror}") from error
-    names = sorted(filter(RUN_NAME.fullmatch, found), reverse=True)
+        raise UsageError(f"{_describe(folder)} cannot be read: {error.strerror}") from error
+    names = sorted(filter(RUN_NAME.fullmatch, entries), reverse=True)
     return [summary for name in names if (summary := read_run_in(folder / name)) is not None]
 
 
@@ -166,25 +165,25 @@ def read_run(name: str) -> RunSummary:
     return summary
 
 
-def find_run(given: str | None) -> Path:
-    """Return the folder of a run: by its name, by a path to its folder, or with nothing given the newest."""
-    if given is None:
+def find_run(name: str | None) -> Path:
+    """Return the folder of a run: by its name or the path of its folder; for None, the newest."""
+    if name is None:
         for run in list_runs():
             if run.verb not in ABOUT_OTHERS:
                 return runs_folder() / run.id
         raise UsageError(f"there is no run in {runs_folder()} yet", hint="`railbed check` makes one")
-    if RUN_NAME.fullmatch(given) and read_run_in(runs_folder() / given):
-        return runs_folder() / given
-    path = Path(given)
-    if given and read_run_in(path):
+    if RUN_NAME.fullmatch(name) and read_run_in(runs_folder() / name):
+        return runs_folder() / name
+    path = Path(name)
+    if name and read_run_in(path):
         return path
-    if given and os.path.lexists(path):
-        raise UsageError(f"{path} is no run: it has no {ABOUT} that can be read", hint="`railbed runs` lists runs")
-    raise UsageError(f"there is no run {given!r} in {runs_folder()}", hint="`railbed runs` lists them")
+    if name and os.path.lexists(path):
+        raise UsageError(f"{path} is not a run: it has no readable {ABOUT}", hint="`railbed runs` lists runs")
+    raise UsageError(f"there is no run {name!r} in {runs_folder()}", hint="`railbed runs` lists them")
 
 
 def read_records(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the records of a run as they stand in its file; lines that hold none are passed over."""
+    """Yield the records of a run as plain values; lines that are not records are ignored."""
     read_run(name)
     for line in record_lines(runs_folder() / name):
         try:
@@ -196,7 +195,7 @@ def read_records(name: str) -> Iterator[dict[str, Any]]:
 
 
 def record_lines(folder: Path) -> Iterator[bytes]:
-    """Yield the lines of a run's records; a torn last line is passed over."""
+    """Yield the lines of a run's records; an incomplete last line is ignored."""
     with (folder / RECORDS).open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):
@@ -204,11 +203,11 @@ def record_lines(folder: Path) -> Iterator[bytes]:
 
 
 def read_run_in(folder: Path) -> RunSummary | None:
-    """Return the run in a folder; None where there is none that can be read."""
+    """Return the run in a folder; None where it has no readable run."""
     try:
         summary = _read_about(folder)
         if summary.status == "running" and not is_being_written(folder):
-            # It may have ended in order between the two looks; then this one says how.
+            # It may have ended normally between the two checks; then the file now says how.
             summary = _read_about(folder)
             return replace(summary, status="died") if summary.status == "running" else summary
     except (OSError, ValueError):
@@ -222,7 +221,7 @@ def _read_about(folder: Path) -> RunSummary:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Say whether the process that writes a run is still there."""
+    """Whether the process that writes a run is still alive."""
     try:
         with (folder / RECORDS).open("rb") as records:
             fcntl.flock(records, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -238,7 +237,7 @@ def _new_folder(parent: Path, name: str) -> Path:
         parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise UsageError(
-            f"cannot keep the run in {_named(parent)}: it is no folder", hint="move it away, or set RAILBED_RUNS"
+            f"cannot keep the run in {_describe(parent)}: it is not a folder", hint="move it away, or set RAILBED_RUNS"
         ) from error
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
@@ -249,7 +248,7 @@ def _new_folder(parent: Path, name: str) -> Path:
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Say whether a run's folder is a folder of this user's, and no link to one."""
+    """Whether a run's folder is a real folder, not a link, that belongs to this user."""
     try:
         about = folder.lstat()
     except OSError:
@@ -258,29 +257,29 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def remove_run(folder: Path) -> None:
-    """Remove the folder of a run that has ended; links in it are removed, and what they lead to is not."""
+    """Remove the folder of a run that has ended; links in it are removed, their targets are not."""
     if not is_own_folder(folder) or not RUN_NAME.fullmatch(folder.name):
-        raise UsageError(f"{folder} is no folder of a run of this user's")
+        raise UsageError(f"{folder} is not the folder of a run of this user")
     if is_being_written(folder):
         raise UsageError(f"{folder.name} is running")
     shutil.rmtree(folder)
 
 
 def _need_room(folder: Path) -> None:
-    """Refuse to begin on a full disk: the records of a run that cannot be kept are no use."""
+    """Refuse to start on a full disk: a run without its records is useless."""
     about = os.statvfs(folder)
     if about.f_bavail * about.f_frsize < LEAST_BYTES or (about.f_files and about.f_favail < LEAST_FILES):
         folder.rmdir()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
-def _named(folder: Path) -> str:
-    """Name a folder; a link also by what it leads to, for that is what is missing or wrong."""
+def _describe(folder: Path) -> str:
+    """Describe a folder; a link together with its target, which is what is missing or wrong."""
     return f"{folder} (a link to {folder.readlink()})" if folder.is_symlink() else str(folder)
 
 
 def followed(path: Path) -> Path:
-    """Return what a path leads to, whether it is there or not; raise OSError for a link that leads to itself."""
+    """Resolve links in a path, whether its target exists or not; raise OSError for a link that leads to itself."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError(errno.ELOOP, "a link that leads to itself", str(path))
@@ -288,14 +287,14 @@ def followed(path: Path) -> Path:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write beside, flush to disk, rename: after a crash the file is the old one or the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a temporary file, flush it to disk, rename it: after a crash the file is the old one or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

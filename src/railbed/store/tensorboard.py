@@ -1,9 +1,9 @@
-"""The measures of a run over its steps, as logs for TensorBoard: beside the records, and while they come.
+"""The measurements of a run over its steps, written as logs for TensorBoard while the run is in progress.
 
-A tag is the name of a measure; what each rank measures for itself has a tag for each rank. Every generation of ranks
-begins a new file with a mark from which on TensorBoard forgets older steps, so that what a restart threw away does not
-stay in the curves. Written with TensorBoard's own library, which is loaded here and nowhere else; written without a
-thread, so that a full disk is an error here and no traceback of somebody else's.
+A tag is the name of a measurement; what each rank measures for itself has a tag per rank. Every generation of ranks
+starts a new file with a mark that makes TensorBoard discard later steps, so that steps lost in a restart do not stay in
+the curves. TensorBoard's own library is loaded here and nowhere else, and used without its thread, so that a full disk
+is an error here and not a traceback from the library.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from railbed.model.record import OF_STATE, Event, Measurement, Record
 
 FOLDER = "tensorboard"
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
-"""Told once for all ranks."""
+"""Measured once for all ranks."""
 FLUSH_SECONDS = 1.0
 
 
 class TensorBoardLogs:
-    """Takes the records of a run; what is no measure of a step is passed over.
+    """Writes the records of a run that are measurements of a step, and ignores the rest.
 
-    A log that cannot be written ends the logs, never the run: `problem` says in a sentence why there are none.
+    A log that cannot be written ends the logs, never the run: `problem` is a sentence with the reason.
     """
 
     def __init__(self, run: Path) -> None:
@@ -51,14 +51,14 @@ class TensorBoardLogs:
                 case Measurement(labels={"step": int(step)}):
                     self._write(self._library, record, step)
         except OSError as error:
-            self.problem = f"the logs for TensorBoard end here: {os_reason(error)}"
+            self.problem = f"logging for TensorBoard stopped: {os_reason(error)}"
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Write what is still buffered."""
         try:
             self._end_file()
         except OSError as error:
-            self.problem = self.problem or f"the logs for TensorBoard are not whole: {os_reason(error)}"
+            self.problem = self.problem or f"the logs for TensorBoard are incomplete: {os_reason(error)}"
 
     def _write(self, library: _Library, record: Measurement, step: int) -> None:
         if self._file is None:
@@ -70,7 +70,7 @@ class TensorBoardLogs:
             self._flushed = now
 
     def _begin_file(self, library: _Library, step: int) -> BinaryIO:
-        """Begin the file of a generation. TensorBoard reads files in the order of their names."""
+        """Start the file of a generation. TensorBoard reads files in the order of their names."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         name = f"events.out.tfevents.{time.time():010.0f}.{self._generation:05d}.{socket.gethostname()}"
         file = open(self._folder / name, "wb", opener=for_us_alone)  # noqa: SIM115  (until the next one)
@@ -105,7 +105,7 @@ class _Library:
         return cls(event_pb2, summary_pb2, RecordWriter)
 
     def begin(self, step: int) -> bytes:
-        """Return the beginning of a file, with the mark that older steps from this one on are void."""
+        """Return the start of a file, with the mark that discards earlier values from this step on."""
         now = time.time()
         version = self._event.Event(wall_time=now, file_version="brain.Event:2")
         start = self._event.SessionLog(status=self._event.SessionLog.START)
@@ -123,10 +123,10 @@ class _Library:
 
 
 class _Bytes:
-    """Stands for a file: what the library frames is written by us, in one piece."""
+    """A file in memory: what the library frames is written by us in one piece."""
 
     data = b""
 
     def write(self, data: bytes) -> None:
-        """Take the bytes."""
+        """Append bytes."""
         self.data += data

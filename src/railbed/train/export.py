@@ -18,7 +18,7 @@ from railbed.launch.protocol import decode
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.parsing.shell import quote_path
-from railbed.store.newfolder import NewFolder
+from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.state.checkpoints import MANIFEST, sealed
 from railbed.transport.base import Command
 
@@ -44,7 +44,7 @@ class Source:
         return self.step, self.written
 
 
-async def export(cluster: Cluster, fleet: Fleet, run: str, folder: NewFolder) -> AsyncGenerator[Record, None]:
+async def export(cluster: Cluster, fleet: Fleet, run: str, folder: AtomicFolder) -> AsyncGenerator[Record, None]:
     """Fetch the newest weights of a run into a new folder; `run` is the name that the nodes know it by."""
     yield Event(name="progress", message="looking for the weights", data={"waiting": list(cluster.nodes)})
     sources, silent = await _sources(cluster, fleet, run)
@@ -116,7 +116,7 @@ def _source(node: str, name: str, text: str) -> Source | None:
 
 
 async def _fetch(
-    cluster: Cluster, fleet: Fleet, run: str, source: Source, folder: NewFolder
+    cluster: Cluster, fleet: Fleet, run: str, source: Source, folder: AtomicFolder
 ) -> AsyncGenerator[Record, None]:
     if not source.written:
         message = f"making the weights of step {source.step} from the checkpoint"
@@ -144,7 +144,7 @@ async def _fetch(
 
 
 async def _receive(
-    cluster: Cluster, fleet: Fleet, source: Source, below: str, folder: NewFolder
+    cluster: Cluster, fleet: Fleet, source: Source, below: str, folder: AtomicFolder
 ) -> AsyncGenerator[Record, None]:
     """Take the files of a folder on a node."""
     request = {"do": "send", "workdir": cluster.training.workdir, "folder": below}

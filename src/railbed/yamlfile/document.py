@@ -1,8 +1,8 @@
 """YAML text as plain values, with the line of every key.
 
-The text is composed to YAML's own nodes and read from there, not through a loader: nodes know their exact place, keys
-keep the text they were typed as (a node may be called `1` or `on`), and nothing but text, numbers, true, false, lists
-and maps can come out.
+The text is composed to YAML's own nodes and read from there, not through a loader: nodes have an exact position, keys
+keep the text they were typed as (a node may be called `1` or `on`), and the values can only be text, numbers, true,
+false, lists and maps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from railbed.yamlfile.guard import MAX_DEPTH, refused
 from railbed.yamlfile.kind import FileKind
+from railbed.yamlfile.limits import MAX_DEPTH, refused
 from railbed.yamlfile.mistakes import KeyPath, Mistake, refusal
 from railbed.yamlfile.syntax import syntax_mistake
 
@@ -25,15 +25,15 @@ PREFIXED_INTEGER = re.compile(r"0(x[0-9a-fA-F]{1,32}|o[0-7]{1,32})")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands; `text` is a scalar as it was typed."""
+class Position:
+    """The line of a value; `text` is a scalar as it was typed."""
 
     line: int
     text: str | None = None
 
 
 class _Aliased(Exception):
-    """Raised at the second use of a node. Aliases are refused whole: they can blow a small file up without end."""
+    """Raised at the second use of a node. Aliases are refused: they can expand a small file without limit."""
 
     def __init__(self, path: KeyPath, line: int) -> None:
         super().__init__()
@@ -43,31 +43,31 @@ class _Aliased(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """A file's values, where each stands, and the mistakes met on the way."""
+    """A file's values, their positions, and the mistakes found while reading them."""
 
     root: Node
     noun: str
     value: object = None
-    places: dict[KeyPath, Place] = field(default_factory=dict)
+    positions: dict[KeyPath, Position] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
-    _seen: set[int] = field(default_factory=set)
+    _visited: set[int] = field(default_factory=set)
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of a key, or of the nearest thing around it."""
-        while path not in self.places:
+        """Return the line of a key, or of the nearest key above it."""
+        while path not in self.positions:
             path = path[:-1]
-        return self.places[path].line
+        return self.positions[path].line
 
     def read(self, node: Node, path: KeyPath, line: int) -> object:
-        """Return the plain value of a node, and note its place."""
-        if id(node) in self._seen:
+        """Return the plain value of a node, and note its position."""
+        if id(node) in self._visited:
             raise _Aliased(path, line)
-        self._seen.add(id(node))
-        self.places[path] = Place(line, node.value if isinstance(node, ScalarNode) else None)
+        self._visited.add(id(node))
+        self.positions[path] = Position(line, node.value if isinstance(node, ScalarNode) else None)
         if isinstance(node, MappingNode) and node.tag == YAML_TAG + "map":
             return self._mapping(node, path)
         if isinstance(node, SequenceNode) and node.tag == YAML_TAG + "seq":
-            # An alias has the place of its anchor, above the list; the list is nearer.
+            # An alias has the position of its anchor, above the list; the list is nearer.
             lines = [max(item.start_mark.line + 1, line) for item in node.value]
             return [self.read(item, (*path, index), lines[index]) for index, item in enumerate(node.value)]
         if isinstance(node, ScalarNode):
@@ -82,7 +82,7 @@ class Document:
             if not isinstance(key, ScalarNode):
                 self.mistakes.append(Mistake("a key is a word, not a list or a map", line, path))
             elif key.value in values:
-                first = self.places[(*path, key.value)].line
+                first = self.positions[(*path, key.value)].line
                 self.mistakes.append(Mistake(f"given twice, first in line {first}", line, (*path, key.value)))
             else:
                 values[key.value] = self.read(value, (*path, key.value), line)
@@ -109,14 +109,14 @@ class Document:
 
 
 def integer(text: str) -> int | str:
-    """Return the number, or the text where it is a form that nobody means (base 60, thousands of digits)."""
+    """Return the number, or the text where the form is not supported (base 60, thousands of digits)."""
     if INTEGER.fullmatch(text):
         return int(text.replace("_", ""))
     return int(text, 0) if PREFIXED_INTEGER.fullmatch(text) else text
 
 
 def decimal(text: str) -> float | str:
-    """Return the number, or the text where Python reads none."""
+    """Return the number, or the text where it is not one for Python."""
     try:
         return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
@@ -135,14 +135,14 @@ def parse(text: str, name: str, kind: FileKind) -> Document:
         sentence = f"aliases (*) are not used in {kind.noun}; write the value out"
         raise refusal(kind, name, [Mistake(sentence, alias.line, alias.path)]) from None
     if not isinstance(document.value, dict):
-        found = "a list" if isinstance(root, SequenceNode) else "one value"
-        sentence = f"expected keys such as {kind.keys} at the top, found {found}"
+        actual = "a list" if isinstance(root, SequenceNode) else "one value"
+        sentence = f"expected keys such as {kind.keys} at the top, found {actual}"
         raise refusal(kind, name, [Mistake(sentence, document.line(())), *document.mistakes])
     return document
 
 
 def compose(text: str, name: str, kind: FileKind) -> Node | None:
-    """Return YAML's own nodes, None for a file without any."""
+    """Return YAML's own nodes; None for an empty file."""
     if obstacle := refused(text, kind.noun):
         raise refusal(kind, name, [obstacle])
     yaml = YAML(typ="safe", pure=True)

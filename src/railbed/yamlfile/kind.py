@@ -1,4 +1,4 @@
-"""What has to be known of a kind of file that people write."""
+"""The properties of a kind of file that people write."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class FileKind:
     model: type[BaseModel]
     error: type[UserError]
     keys: str
-    """Some keys that stand at the top, as the middle of a sentence: `name and nodes`."""
+    """Some keys of the top level, as the middle of a sentence: `name and nodes`."""
     hint: str = ""
-    """What to do where there is none."""
+    """What to do where the file does not exist."""
     habits: Mapping[str, str] = field(default_factory=dict)
-    """Words that other tools use, with ours."""
+    """Keys that other tools use, with ours."""

@@ -18,45 +18,45 @@ SHOWN = 50
 """A file with more mistakes than this is some other kind of file; the rest is counted."""
 
 SECRETS = {"password", "passphrase"}
-PLACES_OF_SECRETS = {"env", "keyring"}
+SECRET_SOURCES = {"env", "keyring"}
 PASSWORD_IN_TEXT = re.compile(r"(pass(?:word|phrase|wd)?[^A-Za-z0-9_]).*|(:)[^:@/]+(?=@)", re.IGNORECASE | re.DOTALL)
-"""What stands behind the word password, and between the : and the @ of `user:password@host`."""
+"""Text after the word password, and between the : and the @ of `user:password@host`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake, with the line and key it concerns; line 0 and an empty path stand for the whole file."""
+    """One mistake, with its line and key; line 0 and an empty path mean the file as a whole."""
 
     sentence: str
     line: int = 0
     path: KeyPath = ()
 
-    def told(self, name: str) -> str:
+    def message(self, name: str) -> str:
         """Return the line that the user reads."""
-        place = f"{name}:{self.line}" if self.line else name
-        return ": ".join(part for part in (place, path_text(self.path), self.sentence) if part)
+        position = f"{name}:{self.line}" if self.line else name
+        return ": ".join(part for part in (position, path_text(self.path), self.sentence) if part)
 
 
 def refusal(kind: FileKind, name: str, mistakes: Iterable[Mistake], *, hint: str = "") -> UserError:
-    """Return the error that tells all mistakes at once, in the order of the file."""
-    lines = [mistake.told(name) for mistake in sorted(mistakes, key=lambda mistake: mistake.line)]
+    """Return the error that lists all mistakes, in the order of the file."""
+    lines = [mistake.message(name) for mistake in sorted(mistakes, key=lambda mistake: mistake.line)]
     lines = list(dict.fromkeys(lines))
     more = [f"{name}: and {len(lines) - SHOWN} more mistakes"] if len(lines) > SHOWN else []
     return kind.error("\n".join(lines[:SHOWN] + more), hint=hint)
 
 
 def path_text(path: KeyPath) -> str:
-    """Return a path as `nodes.n1.ports[0].netdev`; what stands in the place of a secret is left out."""
+    """Return a path as `nodes.n1.ports[0].netdev`, without what was typed in place of a secret."""
     text = ""
     for before, part in zip(("", *path), path, strict=False):
-        if before in SECRETS and part not in PLACES_OF_SECRETS:
+        if before in SECRETS and part not in SECRET_SOURCES:
             break
         text += f"[{part}]" if isinstance(part, int) else f".{key_text(part)}" if text else key_text(part)
     return text
 
 
 def key_text(key: str) -> str:
-    """Return a key as it can stand in a sentence of one line."""
+    """Return a key in a form that fits into a sentence on one line."""
     return key if key and key.isprintable() and len(key) <= 64 and not PASSWORD_IN_TEXT.search(key) else quoted(key)
 
 
@@ -83,7 +83,7 @@ def nearest(word: str, choices: Sequence[str], habits: Mapping[str, str] | None 
     return habit if habit in choices else _closest(word[:64].lower(), tuple(choices))
 
 
-@lru_cache(maxsize=1024)  # a mistake that a file makes a thousand times is looked up once
+@lru_cache(maxsize=1024)  # a mistake that a file repeats a thousand times is looked up once
 def _closest(word: str, choices: tuple[str, ...]) -> str:
     folded = {choice.lower(): choice for choice in choices}
     best = difflib.get_close_matches(word, list(folded), n=1, cutoff=0.6)

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from railbed.errors import UserError
 from railbed.yamlfile.document import Document
-from railbed.yamlfile.guard import MAX_CHARACTERS, too_large
 from railbed.yamlfile.kind import FileKind
+from railbed.yamlfile.limits import MAX_CHARACTERS, too_large
 from railbed.yamlfile.mistakes import Mistake, refusal
 from railbed.yamlfile.translate import translated
 
@@ -19,7 +19,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_text(path: Path, kind: FileKind) -> str:
-    """Return the text of a file; raise the kind's error where there is none to read."""
+    """Return the text of a file; raise the kind's error where it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_CHARACTERS + 1)
@@ -31,7 +31,7 @@ def read_text(path: Path, kind: FileKind) -> str:
     except IsADirectoryError:
         raise _unreadable(path, kind, f"is a folder, not {kind.noun}") from None
     except PermissionError:
-        raise _unreadable(path, kind, "may not be read by you", hint=f"ls -l {path} shows who may") from None
+        raise _unreadable(path, kind, "no permission to read it", hint=f"`ls -l {path}` shows who has") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise refusal(kind, str(path), [Mistake("not UTF-8 text; save the file as UTF-8", line)]) from None

@@ -1,4 +1,4 @@
-"""Pydantic's errors as mistakes of the file: in plain words, with a line, and with what was probably meant."""
+"""Pydantic's errors as mistakes of the file: in plain words, with a line and a suggestion."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic_core import ErrorDetails
 from railbed.yamlfile.document import Document
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, nearest, shortened
-from railbed.yamlfile.wording import Schema, choices, expected, found, keys_at, schema_at, schema_of
+from railbed.yamlfile.wording import Schema, actual, choices, expected, keys_at, schema_at, schema_of
 
 KEY_MARK = "[key]"
 """How pydantic marks an error in a map's key and not in its value."""
 
 
 def translated(document: Document, errors: ValidationError, kind: FileKind) -> Iterator[Mistake]:
-    """Yield one mistake for each error; what an unknown key already explains is not told again."""
+    """Yield one mistake for each error; what an unknown key already explains is not repeated."""
     yield from _Translator(document, kind).mistakes(errors)
 
 
@@ -54,7 +54,7 @@ class _Translator:
     def _mistake(self, path: KeyPath, error: ErrorDetails) -> Mistake:
         line = self.document.line(path)
         match error["type"]:
-            case "missing" if path not in self.document.places:
+            case "missing" if path not in self.document.positions:
                 return Mistake(f"missing key {path[-1]}", line, path[:-1])
             case "extra_forbidden":
                 return Mistake(self._unknown_key(path), line, path)
@@ -64,7 +64,7 @@ class _Translator:
                 return Mistake("at least one is needed", line, path)
         if error["loc"][-1] == KEY_MARK:
             names = expected(self.root, schema_at(self.root, path[:-1]).get("propertyNames", {}))
-            return Mistake(f"expected {names}, found {found(path[-1])}", line, path[:-1])
+            return Mistake(f"expected {names}, found {actual(path[-1])}", line, path[:-1])
         return Mistake(self._not_as_expected(path, error), line, path)
 
     def _unknown_key(self, path: KeyPath) -> str:
@@ -74,12 +74,12 @@ class _Translator:
 
     def _not_as_expected(self, path: KeyPath, error: ErrorDetails) -> str:
         schema, value = schema_at(self.root, path), None if error["type"] == "missing" else error["input"]
-        place = self.document.places.get(path)
+        place = self.document.positions.get(path)
         typed = shortened((place and place.text) or str(value), 40)
         if isinstance(value, bool | int | float):
             advice = f'; to mean text, write "{typed}"' if schema.get("type") == "string" else ""
             return f"expected {expected(self.root, schema)}, found {typed}{advice}"
-        sentence = f"expected {expected(self.root, schema)}, found {found(value)}"
+        sentence = f"expected {expected(self.root, schema)}, found {actual(value)}"
         wants_number = schema.get("type") in {"integer", "number"}
         if wants_number and isinstance(value, str) and value.replace(".", "", 1).isdigit():
             return f"{sentence}, which is text; take the quotes away"
@@ -109,4 +109,4 @@ def _own_sentence(error: ErrorDetails) -> str:
     if not sentence.startswith("expected"):
         return sentence
     wish, semicolon, advice = sentence.partition(";")
-    return f"{wish}, found {found(error['input'])}{semicolon}{advice}"
+    return f"{wish}, found {actual(error['input'])}{semicolon}{advice}"

@@ -25,7 +25,7 @@ def schema_of(model: type[BaseModel]) -> Schema:
 
 
 def schema_at(root: Schema, path: KeyPath) -> Schema:
-    """Return the schema of a key, an empty one where the file knows no such key."""
+    """Return the schema of a key; an empty one where there is no such key."""
     schema = root
     for part in path:
         schema = _step(resolved(root, schema), part)
@@ -52,7 +52,7 @@ def _step(schema: Schema, part: Key) -> Schema:
 
 
 def keys_at(root: Schema, path: KeyPath) -> list[str]:
-    """Return the keys that may stand in the map at a path."""
+    """Return the keys that the map at a path may have."""
     return list(schema_at(root, path).get("properties", {}))
 
 
@@ -72,7 +72,7 @@ def expected(root: Schema, schema: Schema) -> str:
 
 
 def choices(schema: Schema) -> list[str]:
-    """Return the values that a key allows, where it allows only some."""
+    """Return the values that a key allows; empty where it allows any."""
     return [str(choice) for choice in schema.get("enum", [schema["const"]] if "const" in schema else [])]
 
 
@@ -87,8 +87,8 @@ def _number(schema: Schema) -> str:
     return f"{noun} above {above:g}" if above is not None else noun
 
 
-def found(value: object) -> str:
-    """Return what stood there instead, as the end of a sentence."""
+def actual(value: object) -> str:
+    """Return what the file has instead, as the end of a sentence."""
     match value:
         case None:
             return "nothing"

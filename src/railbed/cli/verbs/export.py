@@ -19,7 +19,7 @@ from railbed.errors import UsageError
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.printable import printable
 from railbed.model.record import Event, Record
-from railbed.store.newfolder import NewFolder
+from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.export import export
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a training run, its folder, or newest.")]
@@ -49,7 +49,7 @@ def export_command(
     site = (given_cluster(cluster, None) if cluster else None) or cluster_of(kept)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = JsonScreen() if as_json else ExportScreen()
-    with NewFolder(folder) as new:
+    with AtomicFolder(folder) as new:
         work = partial(export, site, run=str(about["run"]), folder=new)
         return perform("export", site, options, work, screen=screen)
 

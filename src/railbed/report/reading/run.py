@@ -104,7 +104,7 @@ def read(folder: Path) -> RunData:
     """Read a run's folder."""
     summary = read_run_in(folder)
     if summary is None:
-        raise UsageError(f"{folder} is no run", hint="`railbed runs` lists runs")
+        raise UsageError(f"{folder} is not a run", hint="`railbed runs` lists runs")
     reader = _Reader()
     try:
         for line in record_lines(folder):

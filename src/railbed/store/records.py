@@ -1,4 +1,4 @@
-"""A record back from its line."""
+"""Reads a record from its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder that is there when it is whole: filled beside its place, and renamed at the end."""
+"""A folder that appears only when it is complete: filled under a temporary name, and renamed at the end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PARTIAL = ".partial"
 HINT = "make room, or give another folder"
 
 
-class NewFolder:
-    """Takes the files of a folder; what is not finished in order is removed again."""
+class AtomicFolder:
+    """Collects the files of a folder; removes them again unless it is finished."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,8 +32,8 @@ class NewFolder:
                 self.partial.mkdir()
             except FileExistsError:
                 raise UsageError(
-                    f"{self.partial} is there already: another export goes on, or was killed",
-                    hint=f"if none goes on, `rm -r {self.partial}`",
+                    f"{self.partial} exists already: another export is running, or was killed",
+                    hint=f"if none is running, `rm -r {self.partial}`",
                 ) from None
         return self
 
@@ -42,7 +42,7 @@ class NewFolder:
             shutil.rmtree(self.partial, ignore_errors=True)
 
     def need_room(self, size: int) -> None:
-        """Refuse to begin what the disk has no room for."""
+        """Raise where the disk does not have enough free space."""
         with self._explained():
             about = os.statvfs(self.partial)
             free = about.f_bavail * about.f_frsize
@@ -52,23 +52,23 @@ class NewFolder:
 
     @contextmanager
     def new_file(self, name: str) -> Iterator[BinaryIO]:
-        """Lend a new file; it is on the disk itself when it is given back."""
+        """Yield a new file, which is flushed to the disk at the end of the context."""
         if Path(name).name != name or name.startswith("."):
-            raise UsageError(f"{name!r} is no name for a file")
+            raise UsageError(f"{name!r} is not a valid file name")
         with self._explained(), (self.partial / name).open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
 
     def clear(self) -> None:
-        """Begin anew, after a try that failed."""
+        """Remove the files of a failed attempt."""
         for path in self.partial.iterdir():
             path.unlink()
 
     def finish(self) -> None:
-        """Put the folder in its place."""
+        """Rename the folder to its final name."""
         with self._explained():
-            self.partial.rename(self.path)  # over an empty one, too
+            self.partial.rename(self.path)  # replaces an empty folder
         self._finished = True
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The parts of a file that are sound by themselves, while others may still be wrong."""
+"""The parts of a file that are valid by themselves, while others may still be wrong."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Values = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed(Generic[P]):
-    """A part, the node or switch it belongs to, and where it stands."""
+class Located(Generic[P]):
+    """A part, the node or switch it belongs to, and its path in the file."""
 
     owner: str
     path: KeyPath
@@ -25,47 +25,47 @@ class Placed(Generic[P]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What can be read of a file with mistakes in it."""
+class PartialFile:
+    """The readable parts of a file that may have mistakes."""
 
     nodes: dict[str, Values]
-    """Nodes as they stand, sound or not."""
+    """Nodes as they are written, valid or not."""
     rail_names: list[str]
-    """Names of the rails, sound or not."""
+    """Names of the rails, valid or not."""
     switch_names: list[str]
     rails: dict[str, Rail]
-    ports: list[Placed[Port]]
-    switch_ports: list[Placed[SwitchPort]]
+    ports: list[Located[Port]]
+    switch_ports: list[Located[SwitchPort]]
     login: Login
 
     def login_of(self, node: Values) -> Login:
-        """Return the login of a node over the cluster's; what is not sound counts as not given."""
-        return (sound(Login, mapping(node.get("login"))) or Login()).over(self.login)
+        """Return the login of a node over the cluster's; an invalid one counts as absent."""
+        return (validated_part(Login, mapping(node.get("login"))) or Login()).over(self.login)
 
-    def unsound_nodes(self) -> set[str]:
-        """Return the nodes with a port that cannot be read: nothing can be said about what they lack."""
-        readable = {placed.path for placed in self.ports}
+    def invalid_nodes(self) -> set[str]:
+        """Return the nodes with an invalid port: it is unknown which ports they lack."""
+        readable = {located.path for located in self.ports}
         return {name for name, node in self.nodes.items() if not _all_readable(name, node.get("ports"), readable)}
 
 
-def draft(values: Values) -> Draft:
-    """Read what is sound."""
-    rails = {name: sound(Rail, mapping(part)) for name, part in mapping(values.get("rails")).items()}
+def read_valid_parts(values: Values) -> PartialFile:
+    """Read the parts that are valid."""
+    rails = {name: validated_part(Rail, mapping(part)) for name, part in mapping(values.get("rails")).items()}
     nodes = {name: mapping(part) for name, part in mapping(values.get("nodes")).items()}
     switches = {name: mapping(part) for name, part in mapping(values.get("switches")).items()}
-    return Draft(
+    return PartialFile(
         nodes=nodes,
         rail_names=list(rails),
         switch_names=list(switches),
         rails={name: rail for name, rail in rails.items() if rail is not None},
         ports=list(_listed("nodes", nodes, Port)),
         switch_ports=list(_listed("switches", switches, SwitchPort)),
-        login=sound(Login, mapping(values.get("login"))) or Login(),
+        login=validated_part(Login, mapping(values.get("login"))) or Login(),
     )
 
 
-def sound(kind: type[P], values: Values) -> P | None:
-    """Return the part, without the keys it does not know, or None."""
+def validated_part(kind: type[P], values: Values) -> P | None:
+    """Return the part, ignoring unknown keys; None where it is invalid."""
     try:
         return kind.model_validate({key: value for key, value in values.items() if key in kind.model_fields})
     except ValidationError:
@@ -77,13 +77,13 @@ def mapping(value: object) -> Values:
     return value if isinstance(value, dict) else {}
 
 
-def _listed(section: str, owners: dict[str, Values], kind: type[P]) -> Iterator[Placed[P]]:
+def _listed(section: str, owners: dict[str, Values], kind: type[P]) -> Iterator[Located[P]]:
     for name, owner in owners.items():
         listed = owner.get("ports")
         for index, item in enumerate(listed if isinstance(listed, list) else []):
-            part = sound(kind, mapping(item))
+            part = validated_part(kind, mapping(item))
             if part is not None:
-                yield Placed(name, (section, name, "ports", index), part)
+                yield Located(name, (section, name, "ports", index), part)
 
 
 def _all_readable(name: str, ports: object, readable: set[KeyPath]) -> bool:

@@ -1,4 +1,4 @@
-"""A cluster's parts as the plain values that stand in a file: only what differs from the defaults."""
+"""A cluster's parts as the plain values of a file: only what differs from the defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def plain(value: object) -> Plain:
     """Return a part or a value of one as it is written."""
     match value:
         case Part():
-            return {name: plain(given) for name, given in needed(value).items()}
+            return {name: plain(field) for name, field in needed(value).items()}
         case Mapping():
             return {str(name): plain(part) for name, part in value.items()}
         case tuple():
@@ -28,16 +28,16 @@ def plain(value: object) -> Plain:
 def needed(part: Part) -> dict[str, object]:
     """Return the fields that have to be written: those without a default, and those that differ from it."""
     fields = type(part).model_fields
-    given = {name: getattr(part, name) for name in fields}
+    values = {name: getattr(part, name) for name in fields}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in values.items()
         if fields[name].is_required() or value != fields[name].get_default()
     }
 
 
 def item_keys(items: tuple[Part, ...]) -> list[str]:
-    """Return what tells the parts of a list apart: a port its interface, a switch port its name, a GPU its place."""
+    """Return the keys that identify the parts of a list: a port's interface, a switch port's name, a GPU's index."""
     keys = [_own_key(item) or str(index) for index, item in enumerate(items)]
     return keys if len(set(keys)) == len(keys) else [str(index) for index in range(len(items))]
 

@@ -1,4 +1,4 @@
-"""What is refused before YAML is parsed: files that would break the parser, or keep it busy for minutes."""
+"""What is refused before YAML is parsed: files that would crash the parser or keep it busy for minutes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ MAX_CHARACTERS = 512 * 1024
 MAX_DEPTH = 50
 
 VERSION = re.compile(r"^%YAML[ \t]+(?!1\.[12][ \t\r]*(?:$|#))", re.MULTILINE)
-"""A version that the parser does not know, which it answers with exceptions of many kinds."""
+"""A version that the parser does not support, for which it raises exceptions of many kinds."""
 OPENING, CLOSING = "[{", "]}"
 BRACKET_OR_COMMENT = re.compile(r"[][{}]|(?:^|(?<=\s))#[^\n]*")
 
 
 def refused(text: str, noun: str) -> Mistake | None:
-    """Return why a text is not even parsed, or None."""
+    """Return why a text is refused without parsing it, or None."""
     if len(text) > MAX_CHARACTERS:
         return too_large(noun)
     if "\0" in text:
         return Mistake(f"a NUL byte; {noun} is plain text", _line(text, text.index("\0")))
     if version := VERSION.search(text):
-        return Mistake("only YAML 1.2 is read; take the %YAML line out", _line(text, version.start()))
+        return Mistake("only YAML 1.2 is supported; remove the %YAML line", _line(text, version.start()))
     return _nested_too_deeply(text)
 
 
@@ -33,9 +33,9 @@ def too_large(noun: str) -> Mistake:
 
 
 def _nested_too_deeply(text: str) -> Mistake | None:
-    """Count open brackets, which cost the parser time by their square.
+    """Count open brackets: the time of the parser grows with their square.
 
-    Those inside quotes are counted, too: nobody has fifty of them open at once.
+    Those inside quotes are counted, too: no real file has fifty of them open at once.
     """
     depth = 0
     for match in BRACKET_OR_COMMENT.finditer(text):
