@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from railbed.bench.compare.change import fixes_of
-from railbed.bench.compare.experiment import Change
+from railbed.bench.compare.experiment import ArmChange
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet
 from railbed.fleet.change import (
@@ -202,8 +202,8 @@ def test_the_mtu_of_an_arm_is_undone_to_what_was_read() -> None:
     output = Output(device="n1", key="ip_link", command="", stdout=b"", exit=0, sent=0, received=0)
     links = Known(facts=Links(links={"eth1": Link(name="eth1", mtu=1500, flags=(), state="UP")}), output=output)
     facts = {"n1": DeviceFacts(device="n1", readings={"ip_link": (links,)})}
-    (mtu,) = fixes_of(Change(mtu=9000), cluster, facts, ["n1"])
+    (mtu,) = fixes_of(ArmChange(mtu=9000), cluster, facts, ["n1"])
     assert list(map(str, mtu.apply)) == ["ip link set dev eth1 mtu 9000"]
     assert list(map(str, mtu.undo)) == ["ip link set dev eth1 mtu 1500"]
-    with pytest.raises(NotChanged, match="the MTU of eth1 is not known"):
-        fixes_of(Change(mtu=9000), cluster, {"n1": DeviceFacts(device="n1")}, ["n1"])
+    with pytest.raises(NotChanged, match="the MTU of eth1 is unknown"):
+        fixes_of(ArmChange(mtu=9000), cluster, {"n1": DeviceFacts(device="n1")}, ["n1"])

@@ -1,4 +1,4 @@
-"""What is known of the ports before anything is measured: devices, GIDs, speeds, PCIe, GPUs, ports in use."""
+"""What is known about the ports before measuring: devices, GIDs, speeds, PCIe, GPUs, TCP ports in use."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ NEAR = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSite:
-    """A port and what is known of it."""
+    """A port and what is known about it."""
 
     end: End
     limits: tuple[PathLimit, ...] = ()
-    """What of it bounds a transfer; empty where nothing tells."""
+    """What limits a transfer over it; empty if unknown."""
     no_limit: str = ""
-    """Why nothing tells."""
+    """Why the limits are unknown."""
     no_rdma: str = ""
-    """Why RDMA cannot be measured over it."""
+    """Why RDMA cannot be measured over it; empty if it can."""
     driver: str | None = None
     cable: str = ""
-    """The other end of its cable, where the cluster file knows."""
+    """The other end of its cable, if the cluster file has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSite:
-    """The cluster, as far as measuring needs it."""
+    """The cluster as measuring needs it."""
 
     cluster: Cluster
     ports: tuple[PortSite, ...]
     failed: Mapping[str, str]
     """Nodes that did not answer, and why."""
     used: Mapping[str, frozenset[int]]
-    """TCP ports that are in use, by node."""
+    """TCP ports in use, by node."""
     gpus: Mapping[str, int]
-    """How many GPUs a node has."""
+    """Number of GPUs, by node."""
 
     def on(self, rail: str) -> list[PortSite]:
         """Return the first port of every node on a rail, in the order of the cluster file."""
-        found: dict[str, PortSite] = {}
+        ports: dict[str, PortSite] = {}
         for port in self.ports:
             if port.end.rail == rail:
-                found.setdefault(port.end.node, port)
-        return list(found.values())
+                ports.setdefault(port.end.node, port)
+        return list(ports.values())
 
     def port_on_rail(self, node: str | int, rail: str | int) -> PortSite:
         """Return the port that a node has on a rail."""
@@ -80,36 +80,36 @@ class BenchSite:
 
 
 async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
-    """Read what is to be known of the ports into `facts`."""
+    """Read the facts that measuring needs into `facts`, by node."""
     names = [target.name for target in surveyed(fleet, PROBES)]
     yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
     async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
-        async for told in answers:
-            facts[told.device] = told
-            message = told.failure.reason if told.failure else f"{len(told.readings)} probes"
-            yield Event(name="device_read", subject=told.device, message=message, data={"ok": told.failure is None})
+        async for answer in answers:
+            facts[answer.device] = answer
+            message = answer.failure.reason if answer.failure else f"{len(answer.readings)} probes"
+            yield Event(name="device_read", subject=answer.device, message=message, data={"ok": answer.failure is None})
 
 
 def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> BenchSite:
-    """Join the cluster file with what the nodes told."""
+    """Combine the cluster file with the facts of the nodes."""
     return BenchSite(
         cluster=cluster,
         ports=tuple(_port(cluster, node, port, facts.get(node)) for node, port in cluster.ports()),
         failed={
-            node: told.failure.reason if (told := facts.get(node)) and told.failure else "it was not read"
+            node: answer.failure.reason if (answer := facts.get(node)) and answer.failure else "it was not read"
             for node in cluster.nodes
             if node not in facts or facts[node].failure
         },
-        used={node: _used(told) for node, told in facts.items()},
-        gpus={node: _gpus(told) for node, told in facts.items()},
+        used={node: _used_ports(answer) for node, answer in facts.items()},
+        gpus={node: _gpu_count(answer) for node, answer in facts.items()},
     )
 
 
-def _port(cluster: Cluster, node: str, port: Port, told: DeviceFacts | None) -> PortSite:
-    device = _device(port, told)
+def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) -> PortSite:
+    device = _device(port, facts)
     own = device.ports.get(str(port.rdma_port)) if device else None
     gid = rocev2_index(own.gids, port.address) if own else None
-    limits, no_limit = _limits(cluster, node, port, told, device)
+    limits, no_limit = _limits(cluster, node, port, facts, device)
     end = End(
         node=node,
         rail=port.rail,
@@ -118,7 +118,7 @@ def _port(cluster: Cluster, node: str, port: Port, told: DeviceFacts | None) -> 
         rdma=port.rdma,
         rdma_port=port.rdma_port,
         gid_index=gid,
-        gpu=_nearest_gpu(port, told),
+        gpu=_nearest_gpu(port, facts),
         soft=bool(device and device.parent),
     )
     return PortSite(
@@ -131,8 +131,8 @@ def _port(cluster: Cluster, node: str, port: Port, told: DeviceFacts | None) -> 
     )
 
 
-def _device(port: Port, told: DeviceFacts | None) -> RdmaDevice | None:
-    reading = told.read(infiniband.PROBE) if told else None
+def _device(port: Port, facts: DeviceFacts | None) -> RdmaDevice | None:
+    reading = facts.read(infiniband.PROBE) if facts else None
     return reading.facts.devices.get(port.rdma or "") if isinstance(reading, Known) else None
 
 
@@ -149,15 +149,15 @@ def _no_rdma(port: Port, device: RdmaDevice | None, own: RdmaPort | None, gid: i
 
 
 def _limits(
-    cluster: Cluster, node: str, port: Port, told: DeviceFacts | None, device: RdmaDevice | None
+    cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None, device: RdmaDevice | None
 ) -> tuple[tuple[PathLimit, ...], str]:
-    speed, why = _link_speed(cluster, port, told, device)
+    speed, reason = _link_speed(cluster, port, facts, device)
     if speed is None:
-        return (), why
+        return (), reason
     link = PathLimit(part=f"the link of {node}/{port.netdev}", gbps=speed)
-    reading = told.read(pcie.PROBE) if told else None
+    reading = facts.read(pcie.PROBE) if facts else None
     cards = reading.facts.cards.values() if isinstance(reading, Known) else ()
-    card = next((one for one in cards if port.netdev in one.netdevs or (port.rdma and port.rdma in one.rdma)), None)
+    card = next((card for card in cards if port.netdev in card.netdevs or (port.rdma and port.rdma in card.rdma)), None)
     if card is None or card.speed_gts is None or card.width is None or card.virtual_function:
         return (link,), ""
     carried = pcie.carried_gbps(card.speed_gts, card.width)
@@ -168,38 +168,40 @@ def _limits(
 
 
 def _link_speed(
-    cluster: Cluster, port: Port, told: DeviceFacts | None, device: RdmaDevice | None
+    cluster: Cluster, port: Port, facts: DeviceFacts | None, device: RdmaDevice | None
 ) -> tuple[float | None, str]:
-    """Return the speed of a link: what its card trained to, else what the file says; a virtual one claims anything."""
+    """Return the speed the card reports, or else the one in the file; a virtual link reports arbitrary values."""
     own = device.ports.get(str(port.rdma_port)) if device else None
     stated = cluster.rails[port.rail].speed
-    links = told.read(ip_link.PROBE) if told else None
+    links = facts.read(ip_link.PROBE) if facts else None
     link = links.facts.links.get(port.netdev) if isinstance(links, Known) else None
     if (link and link.kind) or (device and device.parent):
-        return stated, f"{port.netdev} is virtual and has no speed of its own: `speed` of its rail would tell"
-    settings = told.read(ethtool.PROBE) if told else None
+        return stated, f"{port.netdev} is virtual and has no speed of its own: set `speed` on its rail"
+    settings = facts.read(ethtool.PROBE) if facts else None
     ethernet = settings.facts.interfaces.get(port.netdev) if isinstance(settings, Known) else None
     if ethernet and ethernet.speed_mbps:
         return ethernet.speed_mbps / 1000, ""
     if own and own.rate_gbps:
         return own.rate_gbps, ""
-    return stated, f"{port.netdev} does not tell its speed: `speed` of its rail would"
+    return stated, f"{port.netdev} does not report its speed: set `speed` on its rail"
 
 
-def _nearest_gpu(port: Port, told: DeviceFacts | None) -> int | None:
-    if not told or not _gpus(told):
+def _nearest_gpu(port: Port, facts: DeviceFacts | None) -> int | None:
+    if not facts or not _gpu_count(facts):
         return None
-    reading = told.read(gpu_topology.PROBE)
+    reading = facts.read(gpu_topology.PROBE)
     near = reading.facts.gpus_of(port.rdma or "") if isinstance(reading, Known) else {}
     ranked = sorted(near, key=lambda name: (NEAR.index(near[name]) if near[name] in NEAR else len(NEAR), name))
     return int(ranked[0].removeprefix("GPU")) if ranked else 0
 
 
-def _gpus(told: DeviceFacts) -> int:
-    reading = told.read(gpu.PROBE)
+def _gpu_count(facts: DeviceFacts) -> int:
+    reading = facts.read(gpu.PROBE)
     return len(reading.facts.gpus) if isinstance(reading, Known) else 0
 
 
-def _used(told: DeviceFacts) -> frozenset[int]:
-    reading = told.read(listening.PROBE)
-    return frozenset(one.port for one in reading.facts.listeners) if isinstance(reading, Known) else frozenset()
+def _used_ports(facts: DeviceFacts) -> frozenset[int]:
+    reading = facts.read(listening.PROBE)
+    return (
+        frozenset(listener.port for listener in reading.facts.listeners) if isinstance(reading, Known) else frozenset()
+    )

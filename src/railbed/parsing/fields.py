@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from railbed.errors import ParseError
 
+LARGEST = 1e300
+"""Larger numbers, infinity and NaN are not measurements."""
+
 
 class Fields:
     """One JSON object of foreign origin."""
@@ -43,6 +46,13 @@ class Fields:
     def optional_integer(self, key: str) -> int | None:
         """Return a whole number, or None where the key is absent or null."""
         return None if self._value.get(key) is None else self.integer(key)
+
+    def number(self, key: str) -> float:
+        """Return a finite number, whole or not."""
+        value = self._required(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
+            raise self._wrong(key, "a number", value)
+        return float(value)
 
     def boolean(self, key: str) -> bool:
         """Return true or false."""

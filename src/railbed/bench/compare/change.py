@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from railbed.bench.compare.experiment import Change
+from railbed.bench.compare.experiment import ArmChange
 from railbed.fleet.change import NotChanged
 from railbed.model.cluster import Cluster
 from railbed.model.fix import Fix, Persistence, run, set_mtu
@@ -13,9 +13,9 @@ from railbed.probes import ip_link
 
 
 def fixes_of(
-    change: Change | None, cluster: Cluster, facts: Mapping[str, DeviceFacts], nodes: Sequence[str]
+    change: ArmChange | None, cluster: Cluster, facts: Mapping[str, DeviceFacts], nodes: Sequence[str]
 ) -> list[Fix]:
-    """Return what makes the change on nodes, and undoes it; raise NotChanged where nothing tells the state before."""
+    """Return the fixes that make the change on nodes; raise NotChanged if the state to restore is unknown."""
     if change is None:
         return []
     if change.apply is not None and change.undo is not None:
@@ -32,5 +32,5 @@ def _mtus(cluster: Cluster, facts: DeviceFacts, node: str, mtu: int) -> Iterator
     links = reading.facts.links if isinstance(reading, Known) else {}
     for port in cluster.nodes[node].ports:
         if port.netdev not in links:
-            raise NotChanged(f"{node} cannot be changed: the MTU of {port.netdev} is not known")
+            raise NotChanged(f"{node} cannot be changed: the MTU of {port.netdev} is unknown")
         yield port.netdev, links[port.netdev].mtu, mtu

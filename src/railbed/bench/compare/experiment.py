@@ -12,7 +12,7 @@ from railbed.model.cluster import Mtu, Part, TcpPort, Text, Whole
 Measure = Literal["bandwidth", "half_round_trip", "round_trip", "disk_bandwidth", "disk_operations"]
 
 
-class Change(Part):
+class ArmChange(Part):
     """What to change on every node for an arm; it is undone afterwards."""
 
     mtu: Mtu | None = None
@@ -23,7 +23,7 @@ class Change(Part):
     """The command that undoes it."""
 
     @model_validator(mode="after")
-    def _check_undo(self) -> Change:
+    def _check_undo(self) -> ArmChange:
         if (self.apply is None) != (self.undo is None):
             raise ValueError("apply and undo belong together")
         if (self.mtu is None) == (self.apply is None):
@@ -36,7 +36,7 @@ class Arm(Part):
 
     name: Text
     """Its name in messages."""
-    change: Change | None = None
+    change: ArmChange | None = None
     """What to change for it."""
 
 

@@ -12,7 +12,7 @@ from railbed.bench.tool import Tool, ToolCall, ToolResult, ToolTest, ToolValue
 from railbed.errors import ParseError
 from railbed.parsing.fields import Fields
 from railbed.parsing.shell import quote_path
-from railbed.parsing.text import json_value, number
+from railbed.parsing.text import json_value
 
 MODES = {"fio_read": "read", "fio_write": "write", "fio_randread": "randread", "fio_randwrite": "randwrite"}
 BLOCK = 4 * 2**20
@@ -36,13 +36,13 @@ def _job(job: Fields) -> Iterator[ToolValue]:
     direct = int((options.optional_text("direct") if options else None) == "1")
     for direction in ("read", "write"):
         side = job.sub(direction)
-        if side is None or not _number(side, "total_ios"):
+        if side is None or not side.number("total_ios"):
             continue
         labels = {"operation": direction, "direct": direct}
         # Old versions report kibibytes and microseconds.
-        rate = _number(side, "bw_bytes") if "bw_bytes" in side else _number(side, "bw") * 1024
+        rate = side.number("bw_bytes") if "bw_bytes" in side else side.number("bw") * 1024
         yield ToolValue(name="disk_bandwidth", value=rate * 1e-9, unit="GB/s", labels=labels)
-        yield ToolValue(name="disk_operations", value=_number(side, "iops"), unit="1/s", labels=labels)
+        yield ToolValue(name="disk_operations", value=side.number("iops"), unit="1/s", labels=labels)
         nanoseconds = side.sub("clat_ns")
         yield from _latencies(nanoseconds or side.sub("clat"), 1e-3 if nanoseconds else 1.0, labels)
 
@@ -50,19 +50,12 @@ def _job(job: Fields) -> Iterator[ToolValue]:
 def _latencies(clat: Fields | None, scale: float, labels: dict[str, str | int]) -> Iterator[ToolValue]:
     if clat is None:
         return
-    values = {stat: _number(clat, stat) for stat in ("min", "mean", "max")}
+    values = {stat: clat.number(stat) for stat in ("min", "mean", "max")}
     percentiles = clat.sub("percentile")
     if percentiles:
-        values |= {stat: _number(percentiles, key) for key, stat in STATS.items() if key in percentiles}
+        values |= {stat: percentiles.number(key) for key, stat in STATS.items() if key in percentiles}
     for stat, value in values.items():
         yield ToolValue(name="disk_latency", value=value * scale, unit="us", labels={**labels, "stat": stat})
-
-
-def _number(fields: Fields, key: str) -> float:
-    value = dict(fields.items()).get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        raise ParseError(f"field {key!r} is not a number", line=str(value)[:80])
-    return number(repr(float(value)))
 
 
 def client(call: ToolCall) -> str:

@@ -47,19 +47,12 @@ def _sums(end: Fields, suffix: str, direction: str) -> Iterator[ToolValue]:
     if received is None or sent is None:
         return
     labels = {"direction": direction} if suffix or "sum_received_bidir_reverse" in end else {}
-    gigabits = _number(received, "bits_per_second") * 1e-9
+    gigabits = received.number("bits_per_second") * 1e-9
     if gigabits <= 0:
         raise ParseError("iperf3 moved nothing")
     yield ToolValue(name="bandwidth", value=gigabits, unit="Gb/s", labels=labels)
     if sent.optional_integer("retransmits") is not None:
         yield ToolValue(name="retransmits", value=sent.integer("retransmits"), unit="1", labels=labels)
-
-
-def _number(fields: Fields, key: str) -> float:
-    value = dict(fields.items()).get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        raise ParseError(f"field {key!r} is not a number", line=str(value)[:80])
-    return float(value)
 
 
 def _text(text: str) -> ToolResult:
