@@ -140,3 +140,28 @@ def test_what_was_changed_between_two_visits_is_found(healed: RunningLab, tmp_pa
     assert bounds["high"] < -0.06, answer
     assert "new port is worse by" in answer
     assert "in two visits" in answer
+
+
+MTUS = """
+repeats: 3
+a: {name: as it is}
+b: {name: MTU 1400, change: {mtu: 1400}}
+comparisons:
+  - measure: round_trip
+    a: {test: ping, samples: 5, pattern: pair, direction: one}
+    b: {test: ping, samples: 5, pattern: pair, direction: one}
+"""
+
+
+def test_an_arm_sets_the_mtu_and_undoes_it(lab: RunningLab, tmp_path: Path) -> None:
+    lab = lab.seen_from(tmp_path, nodes=2)
+    (tmp_path / "mtus.yaml").write_text(MTUS)
+    before = lab.shell("node1", "cat /sys/class/net/rail0/mtu").out
+    result = lab.railbed("bench", "--experiment", "mtus.yaml", "--json")
+    assert result.code == 0, result
+    arms = [record["labels"]["arm"] for record in measured(result.records, "round_trip")]
+    assert arms.count("MTU 1400") == arms.count("as it is") > 0
+    (run,) = (tmp_path / "runs").iterdir()
+    commands = "".join(path.read_text(errors="replace") for path in (run / "raw").rglob("*") if path.is_file())
+    assert "ip link set dev rail0 mtu 1400" in commands
+    assert lab.shell("node1", "cat /sys/class/net/rail0/mtu").out == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import signal
@@ -12,11 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from railbed import clusterfile
+from railbed.fleet import Fleet
+from railbed.fleet.change import commit
 from railbed.lab.folder import load_labs
 from railbed.lab.netns.machine import processes
 from railbed.lab.netns.names import namespace_file, node_namespace
+from railbed.model.fix import Fix
+from railbed.transport.base import targets_of
+from railbed.transport.connect import live_connector
 from tests.support.benchsite import processes_with
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.labs import RunningLab, call, end_up_at, running_lab
@@ -155,6 +162,25 @@ def test_a_wrong_mtu_is_found_where_it_is(healed: RunningLab) -> None:
     failing = healed.failing("mtu", "mtu_path")
     assert {("mtu", "node1/rail0"), ("mtu", "node1/rail1"), ("mtu_path", "node2/rail0")} <= failing
     assert not any(check == "mtu" and not subject.startswith("node1/") for check, subject in failing)
+
+
+def test_the_fixes_of_findings_repair_the_node_and_their_undo_restores_it(healed: RunningLab) -> None:
+    """What `check --json` carries is all it takes: the steps are applied over SSH, saved, and undone."""
+    assert healed.fault("mtu", "node1", "1500").code == 0
+    broken = [finding for finding in healed.railbed("check", "mtu", "--json").findings if finding["fix"]]
+    assert [finding["subject"] for finding in broken] == ["node1/rail0", "node1/rail1"]
+    undo: list[Fix] = []
+
+    async def change(fixes: list[Fix]) -> None:
+        targets = targets_of(clusterfile.load(healed.cluster))
+        async with live_connector() as connect, Fleet(targets, connect) as fleet:
+            for fix in fixes:
+                await commit(fleet, fix, save=undo.append)
+
+    asyncio.run(change([TypeAdapter(Fix).validate_python(finding["fix"]) for finding in broken]))
+    assert healed.railbed("check", "mtu").code == 0
+    asyncio.run(change(undo[::-1]))
+    assert healed.failing("mtu") == {("mtu", "node1/rail0"), ("mtu", "node1/rail1")}
 
 
 @pytest.mark.parametrize(("fault", "state"), [("freeze", "frozen"), ("kill", "off")])

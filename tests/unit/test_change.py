@@ -123,6 +123,15 @@ def test_a_change_that_fails_half_way_is_undone_and_an_undo_that_fails_is_told(t
     on_this_machine(work)
 
 
+def test_a_device_without_a_shell_is_refused() -> None:
+    async def work() -> None:
+        async with live_connector() as connect, Fleet([Target(name="n1", host="s", kind="switch")], connect) as fleet:
+            with pytest.raises(NotChanged, match="a guard needs a shell"):
+                await commit(fleet, fix("true"), save=lambda _: pytest.fail("nothing is changed"))
+
+    asyncio.run(work())
+
+
 def test_a_change_for_good_stays_and_the_run_can_undo_it(tmp_path: Path) -> None:
     file = tmp_path / "setting"
     file.write_text("before\n")

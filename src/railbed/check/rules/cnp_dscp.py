@@ -35,8 +35,8 @@ from railbed.check.shared.congestion import (
     congestion_of,
     dcqcn_obstacle,
 )
+from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import on_rdma_ports
-from railbed.check.shared.setvalue import set_value
 from railbed.check.site import PortView
 from railbed.model.fix import Fix
 

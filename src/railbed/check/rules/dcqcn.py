@@ -84,7 +84,7 @@ def _fix(port: PortView, files: Sequence[str]) -> Fix:
 
 
 def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
-    """Tell from the CNPs that were counted, where the driver has no switch to look at."""
+    """Judge by the counted CNPs, since the driver has no setting to read."""
     evidence = "\n".join(f"{name} {value}" for name, value in shown.inbox.items())
     counters = port.read(infiniband_counters.PROBE).ports.get(rdma_name(port))
     counted = {name: counters.hw_counters.get(name, 0) for name in CNP_COUNTERS} if counters else {}

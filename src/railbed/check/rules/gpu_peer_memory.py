@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.applies import gpu_obstacle, rdma_devices
-from railbed.check.shared.load import load_modules
+from railbed.check.shared.fixes import load_modules
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import gpu, modules, os_release

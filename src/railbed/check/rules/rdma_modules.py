@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.shared.applies import rdma_devices
-from railbed.check.shared.load import load_modules
+from railbed.check.shared.fixes import load_modules
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import NodeView
 from railbed.probes import modules
@@ -45,7 +45,7 @@ DRIVERS = {
     "efa": "efa",
     "erdma": "erdma",
 }
-"""By how the names of RDMA devices begin, where their driver can be told from it."""
+"""By the prefix of RDMA device names that identifies their driver."""
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:

@@ -27,8 +27,8 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, card_of
+from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
-from railbed.check.shared.setvalue import set_value
 from railbed.check.site import PortView
 from railbed.probes import roce_tos
 from railbed.probes.roce_tos import Tos

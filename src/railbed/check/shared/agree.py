@@ -1,6 +1,6 @@
-"""Where every port of a rail has the same value and the cluster file another: then the file is the likelier mistake.
+"""If every port of a rail has the same value and the cluster file another, the file is the likelier mistake.
 
-A remedy must not take from a rail what works there, so it asks for the file to be corrected, or for the switch first.
+A remedy must not break what works on a rail, so it suggests correcting the file, or checking the switch first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether rules about RDMA and GPUs apply to a node: asked by those rules."""
+"""Whether rules about RDMA and GPUs apply to a node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rdma_devices(node: NodeView) -> tuple[str, ...]:
 
 
 def gpu_obstacle(gpus: Gpus, expected: str) -> Judgement | None:
-    """Say why GPUs cannot be judged: there is none, or the driver does not show it (which `gpu_driver` blames)."""
+    """Explain why GPUs cannot be judged: there is none, or the driver does not show it (see `gpu_driver`)."""
     if gpus.none_here:
         return skip(NO_GPU)
     if not gpus.gpus:

@@ -80,18 +80,18 @@ class Card:
     """What is known of the card behind a port."""
 
     family: str | None
-    """mlx4, mlx5, bnxt_re, ionic, irdma, rxe, siw, iwarp, other; None where nothing tells."""
+    """mlx4, mlx5, bnxt_re, ionic, irdma, rxe, siw, iwarp, other; None if unknown."""
     infiniband_link: bool = False
 
     def lacks(self, ability: Ability) -> str:
-        """Return why the card cannot do something; empty where it can, or where nothing says that it cannot."""
+        """Return why the card cannot do something; empty if it can, or if nothing shows that it cannot."""
         if self.infiniband_link and ability in ON_INFINIBAND:
             return ON_INFINIBAND[ability]
         return LACKS.get(self.family, {}).get(ability, "")
 
 
 def card_of(port: PortView) -> Card:
-    """Tell the card from its driver and chip, else from the names of its counters; never from its name."""
+    """Identify the card by its driver and chip, else by the names of its counters; never by its name."""
     device = rdma_device(port)
     own = device.ports.get(str(port.port.rdma_port)) if device else None
     family = (_family(device) if device else None) or _family_of_counters(port)

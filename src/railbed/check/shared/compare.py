@@ -1,4 +1,4 @@
-"""For rules that compare nodes: a value from every node that gives one, and a finding for each that does not."""
+"""For rules that compare nodes: the values by node, and a finding for each node without a value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ H = TypeVar("H", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Generic[V]):
-    """Values by node, and what is to be said of nodes without one."""
+    """Values by node, and judgements of the nodes without a value."""
 
     values: dict[str, V]
     missing: tuple[Judgement, ...]
@@ -31,7 +31,7 @@ class Gathered(Generic[V]):
 
 
 def gather(site: Site, probe: Probe[F], value: Callable[[F], V | None], expected: str) -> Gathered[V]:
-    """Take one value from the facts of every node; None is a value that the node does not report it."""
+    """Take a value from the facts of every node; None means that the node does not report it."""
     values: dict[str, V] = {}
     missing: list[Judgement] = []
     for node in site.nodes:
@@ -39,20 +39,20 @@ def gather(site: Site, probe: Probe[F], value: Callable[[F], V | None], expected
         if isinstance(reading, Unknown):
             missing.extend(_unread(node, reading, expected))
             continue
-        found = value(reading.facts)
-        if found is None:
+        reported = value(reading.facts)
+        if reported is None:
             missing.append(unknown(subject=node.name, expected=expected, observed="the node does not report it"))
         else:
-            values[node.name] = found
+            values[node.name] = reported
     return Gathered(values, tuple(missing))
 
 
 def too_few(site: Site, gathered: Gathered[V]) -> Iterator[Judgement]:
-    """Say why nothing was compared; nodes without a value have said so themselves."""
+    """Explain why nothing was compared; nodes without a value have their own finding."""
     if len(site.cluster.nodes) == 1:
         yield skip("only one node: nothing to compare")
     elif not gathered.missing:
-        # The nodes that did not answer are told of once, by the rule `reachable`.
+        # The rule `reachable` reports the nodes that did not answer.
         yield skip("fewer than two nodes answered")
 
 
@@ -62,7 +62,7 @@ def most_common(values: Iterable[H]) -> H:
 
 
 def _unread(node: NodeView, reading: Unknown, expected: str) -> Iterator[Judgement]:
-    """Tell of facts that are unknown; a device that stopped answering is told of once, by the rule `reachable`."""
+    """Report unknown facts, unless the device stopped answering, which the rule `reachable` reports."""
     if not reading.device_failed:
         yield unknown(
             subject=node.name,

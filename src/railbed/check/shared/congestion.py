@@ -36,7 +36,7 @@ class Congestion:
 
 
 def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
-    """Say why congestion control is not judged: the policy does not ask for it, or the card cannot do it."""
+    """Explain why congestion control is not judged: the policy does not use it, or the card does not support it."""
     if not port.policy.ecn:
         return skip("the policy has ECN off")
     lacking = card_of(port).lacks(Ability.DCQCN)

@@ -1,4 +1,4 @@
-"""Which counters tell of trouble, by the names that drivers give them, and how they moved between two readings."""
+"""Error counters by the names that drivers give them, and their growth between two readings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DROPS = re.compile(r"(^|[._])(rx|tx)_(queue_)?drop(s|ped)($|[._])|out_of_buffer|
 """Drops that also happen on a healthy host: no socket wanted the packet, or the kernel was slow for a moment."""
 
 IGNORED = re.compile(r"xdp|csum|checksum|corrected|^\[?\d+\]?:|queue_\d|^[rt]x-?\d+[._]")
-"""Not trouble (FEC doing its work), or the share of one queue in a counter that is there as a whole as well."""
+"""Not errors (FEC at work), or the share of a queue in a counter that also exists for the whole interface."""
 
 FLAPS = ("link_down_events_phy", "link_down_events", "link_down")
 
@@ -50,5 +50,5 @@ def both_links(port: PortView) -> tuple[Link, Link] | None:
 
 
 def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return by how much counters grew that are in both readings; one that fell was reset and tells nothing."""
+    """Return by how much counters grew that are in both readings; a counter that fell was reset and does not count."""
     return {name: after[name] - count for name, count in before.items() if name in after and after[name] > count}

@@ -14,13 +14,13 @@ WIDTH = 8
 
 
 def ofed_qos(port: PortView) -> Qos | None:
-    """Return what mlnx_qos says of the port's interface, if it is there and was read."""
+    """Return what mlnx_qos shows for the port's interface, if it was read."""
     facts = port.node.try_read(mlnx_qos.PROBE)
     return facts.interfaces.get(port.port.netdev) if facts else None
 
 
 def pfc_priorities(port: PortView) -> tuple[int, ...] | str:
-    """Return the priorities with PFC on, or why they cannot be told; unread by both tools ends as unknown."""
+    """Return the priorities with PFC on, or why they are not known; if neither tool could be read, end as unknown."""
     netdev = port.port.netdev
     facts = port.node.try_read(dcb_pfc.PROBE)
     if facts and netdev in facts.interfaces:
@@ -84,7 +84,7 @@ def trust_dscp(port: PortView, before: str | None) -> Fix:
     """Make the card trust DSCP: with OFED's tool, else by the entry with which the inbox driver changes its trust."""
     netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
     if before is None:
-        # As `set_dscp` does it, so that the fixes of both rules are one.
+        # The same command as in `set_dscp`, so that the fixes of both rules are equal.
         apply, undo = (f"dcb app {action} dev {netdev} dscp-prio {pair}" for action in ("replace", "del"))
     else:
         apply, undo = (f"mlnx_qos -i {netdev} --trust {state}" for state in ("dscp", before))
@@ -97,7 +97,7 @@ def _dcb_has(port: PortView, facts: dcb_pfc.DcbPfc | dcb_app.DcbApp | None) -> b
 
 
 def dscp_priorities(port: PortView) -> dict[int, tuple[int, ...]] | str:
-    """Return the priorities by DSCP, or why they cannot be told; unread by both tools ends as unknown."""
+    """Return the priorities by DSCP, or why they are not known; if neither tool could be read, end as unknown."""
     netdev = port.port.netdev
     facts = port.node.try_read(dcb_app.PROBE)
     if facts and netdev in facts.interfaces:

@@ -46,5 +46,5 @@ def rdma_port(port: PortView) -> RdmaPort | None:
 
 
 def not_there(port: PortView, expected: str) -> Judgement:
-    """Leave it to the rule `rdma_device` to say what is wrong with a device that is not there."""
+    """Leave a missing device to the rule `rdma_device`."""
     return unknown(expected=expected, observed=f"no {rdma_name(port)} on this node: see rdma_device")

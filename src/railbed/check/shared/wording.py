@@ -1,4 +1,4 @@
-"""Short words for tables, shared by rules about many peers or many interfaces."""
+"""Short texts for tables, shared by rules about many peers or interfaces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def counted(number: int, word: str) -> str:
 
 
 def grouped(values: Mapping[str, V]) -> dict[V, list[str]]:
-    """Return who has each value, the rarest value first: that is where the odd one out is."""
+    """Return the names by value, the rarest value first: that is where the outlier is."""
     groups: dict[V, list[str]] = {}
     for name, value in values.items():
         groups.setdefault(value, []).append(name)
