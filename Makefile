@@ -34,7 +34,7 @@ test: setup
 	[ $$tested -eq 0 ] && [ $$linted -eq 0 ]
 
 test-fast: setup
-	@RAILBED_FAST_TESTS=1 $(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser)"
+	@$(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser)"
 
 lint: setup
 	@$(BIN)/ruff format --check .

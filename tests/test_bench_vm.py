@@ -79,7 +79,7 @@ def test_rdma_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
     assert strays(lab) == ""
 
 
-HALF_ROUND_TRIPS = """
+EXPERIMENT = """
 repeats: 3
 a: {name: RDMA}
 b: {name: TCP}
@@ -87,34 +87,19 @@ comparisons:
   - measure: half_round_trip
     a: {test: ib_send_lat, pattern: pair, direction: one, sizes: [14], samples: 50}
     b: {test: sockperf_tcp, pattern: pair, direction: one, sizes: [14], seconds: 1}
-"""
-BANDWIDTHS = """
   - measure: bandwidth
     a: {test: ib_write_bw, pattern: pair, direction: one, seconds: 2}
     b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
 """
 
 
-@pytest.mark.parametrize(
-    ("experiment", "measures"),
-    [
-        pytest.param(HALF_ROUND_TRIPS, ["half_round_trip"], id="half round trips"),
-        pytest.param(
-            HALF_ROUND_TRIPS + BANDWIDTHS,
-            ["half_round_trip", "bandwidth"],
-            id="half round trips and bandwidths",
-            marks=pytest.mark.soak,
-        ),
-    ],
-)
-def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(
-    lab: RunningLab, experiment: str, measures: list[str]
-) -> None:
+@pytest.mark.soak
+def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(lab: RunningLab) -> None:
     """Half a round trip is compared with half of one; emulation decides who wins, so only the form is known."""
-    (lab.folder / "experiment.yaml").write_text(experiment)
+    (lab.folder / "experiment.yaml").write_text(EXPERIMENT)
     result = lab.railbed("bench", "--experiment", "experiment.yaml", "--json", *PATIENTLY)
     assert result.code == 0, result
-    for measure in measures:
+    for measure in ("half_round_trip", "bandwidth"):
         differences = [record for record in result.records if record.get("name") == "difference"]
         bounds = {
             difference["labels"]["bound"]: difference["value"]
@@ -129,7 +114,8 @@ def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(
     assert strays(lab) == ""
 
 
-@pytest.mark.parametrize("fault", ["freeze", pytest.param("kill", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", ["freeze", "kill"])
 def test_a_node_that_goes_silent_is_a_finding_and_the_rest_is_measured(healed: RunningLab, fault: str) -> None:
     """A machine that is frozen is as silent as one without power, and is back at once."""
     write_suite(

@@ -110,7 +110,7 @@ def texts(folder: Path) -> list[str]:
 def pieces(real: list[str]) -> Iterator[tuple[str, str, str]]:
     """Yield (before, piece to repeat, after): lines of real texts alone and in their place, words, and brackets."""
     lines = list(dict.fromkeys(line for text in real for line in text.split("\n")))
-    step = max(1, len(lines) // 12)
+    step = max(1, len(lines) // 6)
     for line in lines[::step]:
         yield "", f"{line}\n", ""
         words = line.split(" ")

@@ -160,20 +160,18 @@ def test_gradients_cross_roce_and_the_loss_is_that_of_tcp(lab: RunningLab, over_
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
 
 
-@pytest.mark.parametrize(
-    "operations", [("all_reduce",), pytest.param(OPERATIONS, marks=pytest.mark.soak)], ids=["all_reduce", "all"]
-)
-def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab, operations: tuple[str, ...]) -> None:
+@pytest.mark.soak
+def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> None:
     """Starting ranks on emulated machines takes most of the time: few sizes, measured briefly."""
     step = "{{test: {}, sizes: [1K, 256K], seconds: 1, engine: {}}}"
-    steps = [step.format(name, "mpi") for name in operations] + [step.format("all_reduce", "gloo")]
+    steps = [step.format(name, "mpi") for name in OPERATIONS] + [step.format("all_reduce", "gloo")]
     (lab.folder / "suite.yaml").write_text(f"steps: [{', '.join(steps)}]")
     before = packets(lab, "node1")
     result = lab.railbed("bench", "suite.yaml", "--json", "--timeout", "120")
     measured = [record for record in result.records if record.get("name") == "bus_bandwidth"]
     labels = [record["labels"] for record in measured if record["labels"]["size"] == 256 << 10]
     assert {(label["test"], label["over"]) for label in labels} == {
-        *((name, "mpi over RDMA (rxe0:1)") for name in operations),
+        *((name, "mpi over RDMA (rxe0:1)") for name in OPERATIONS),
         ("all_reduce", "gloo over TCP (rail0)"),
     }
     assert all(record["value"] > 0 for record in measured)
@@ -182,7 +180,8 @@ def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab, operat
     assert proven == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("fault", ["freeze", pytest.param("kill", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", ["freeze", "kill"])
 def test_training_over_mpi_survives_a_machine(healed: RunningLab, over_tcp: dict[int, float], fault: str) -> None:
     """A machine that is frozen is as silent as one without power, and is back at once."""
     done = train(healed, "mpi", fault=fault)

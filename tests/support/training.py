@@ -63,10 +63,10 @@ class Training:
                 line = self._lines.get(timeout=left)
             except queue.Empty:
                 break
-            assert line, f"the run ended: {self._last_events()}"
+            assert line, f"the run ended: {self.last_events()}"
             if met(self._note(json.loads(line))):
                 return self.records[-1]
-        raise AssertionError(f"no such record within {seconds:g} s; the last events: {self._last_events()}")
+        raise AssertionError(f"no such record within {seconds:g} s; the last events: {self.last_events()}")
 
     def end(self, seconds: float = WAIT_SECONDS) -> int:
         """Read the rest, and return how it ended."""
@@ -83,15 +83,16 @@ class Training:
             self.steps, self.step = self.steps + 1, record["labels"]["step"]
         return record
 
-    def _last_events(self) -> str:
+    def last_events(self) -> str:
+        """Return the last events as text."""
         reported = [record for record in self.records if record["kind"] == "event" and record["name"] != "training"]
         return "\n".join(f"{event['name']} {event['subject']}: {event['message']}" for event in reported[-12:])
 
 
-def training_site(lab: RunningLab, folder: Path) -> RunningLab:
+def training_site(lab: RunningLab, folder: Path, *, nodes: int | None = None) -> RunningLab:
     """Return a lab as seen from a folder with a recipe, `small.yaml`; nodes work below the folder, on one disk."""
     (folder / "small.yaml").write_text(SMALL)
-    return lab.seen_from(folder, workdir=folder)
+    return lab.seen_from(folder, nodes=nodes, workdir=folder)
 
 
 @contextmanager
@@ -114,7 +115,8 @@ def training(lab: RunningLab, *options: str) -> Iterator[Training]:
 def trained(lab: RunningLab, *options: str) -> Records:
     """Train to the end, undisturbed."""
     with training(lab, *options) as run:
-        assert run.end() == 0
+        code = run.end()
+    assert code == 0, run.last_events()
     return run.records
 
 

@@ -13,13 +13,10 @@ from railbed.clusterfile import difference, dumps, loads, rewrite
 from railbed.errors import ClusterFileError
 from railbed.model.cluster import Cluster
 from tests.support.clusters import clusters
-from tests.support.examples import examples
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = [path.read_text() for path in sorted((ROOT / "examples").glob("*.yaml"))]
-SETTINGS = settings(
-    max_examples=examples(120), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 FEWER = settings(SETTINGS, max_examples=40)
 PIECES = [
     "",
@@ -77,7 +74,7 @@ def test_any_pieces_of_yaml(pieces: list[str]) -> None:
     survives("".join(pieces))
 
 
-@settings(SETTINGS, max_examples=examples(400))
+@settings(SETTINGS, max_examples=200)
 @given(st.sampled_from(TEXTS), st.data())
 def test_real_files_cut_and_bent(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

@@ -17,13 +17,10 @@ from railbed.discover.observation import Observation, observe
 from railbed.discover.rails import choose
 from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
-from tests.support.examples import examples
 from tests.support.machines import sites
 
-SETTINGS = settings(
-    max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
-FEWER = settings(SETTINGS, max_examples=examples(40))
+SETTINGS = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEWER = settings(SETTINGS, max_examples=20)
 Site = Mapping[str, DeviceFacts]
 BY_HAND = """
 name: x
