@@ -58,6 +58,17 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_documents_name_exist(path: Path) -> None:
+    if path.name == "CHANGELOG.md":
+        return  # it also names what older versions had
+    text = path.read_text()
+    names = [name for name in re.findall(r"`([\w/.-]+\.(?:py|yaml|json|jsonl))`", text) if "/" in name]
+    names += [f"{module.replace('.', '/')}.py" for module in re.findall(r"python3? -m (tools\.\w+)", text)]
+    missing = [name for name in names if not any((root / name).exists() for root in (ROOT, ROOT / "src" / "railbed"))]
+    assert missing == []
+
+
 def test_the_readme_names_every_verb_and_every_package() -> None:
     for verb in VERBS:
         assert f"`railbed {verb}" in README
