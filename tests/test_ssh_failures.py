@@ -116,7 +116,7 @@ async def test_a_refused_login_names_the_default_keys(sshd: Servers, home: Path)
     key = make_key(home / ".ssh" / "id_ed25519")
     error = await failure(sshd, key=None, user=None)
     assert f"{key} ({fingerprint(key)})" in error.message
-    assert "no `user:` is given" in error.message
+    assert "the cluster file names no `user:`" in error.message
 
 
 async def test_a_refused_password_is_named_by_its_place(sshd: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ async def test_a_refused_password_is_named_by_its_place(sshd: Servers, monkeypat
 
 async def test_nothing_to_log_in_with_is_said(sshd: Servers) -> None:
     error = await failure(sshd, key=None, user=None)
-    assert f"refused the login of {sshd.user} (no `user:` is given)" in error.message
+    assert f"refused the login of {sshd.user} (the cluster file names no `user:`)" in error.message
     assert "no key in ~/.ssh, no agent and no password" in error.message
     assert "ssh-keygen" in error.hint
 
@@ -270,7 +270,7 @@ async def test_a_port_that_nobody_listens_on(sshd: Servers) -> None:
 
 
 async def answering(data: bytes, hang_up: bool, writers: list[asyncio.StreamWriter]) -> asyncio.Server:
-    """Start something on a port that is no SSH server."""
+    """Start something on a port that is not an SSH server."""
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
@@ -286,8 +286,8 @@ async def answering(data: bytes, hang_up: bool, writers: list[asyncio.StreamWrit
     [
         (b"", True, "hung up"),
         (b"HTTP/1.0 400 Bad Request\r\nServer: x\r\n\r\n<html>\r\n", True, "hung up"),
-        (b"\x1b[31m" + bytes(range(128, 256)) * 200 + b"\n", False, "said something else"),
-        (b"SSH-1.5-old\r\n", False, "said something else"),
+        (b"\x1b[31m" + bytes(range(128, 256)) * 200 + b"\n", False, "sent something else"),
+        (b"SSH-1.5-old\r\n", False, "sent something else"),
         (b"220 mail.example ESMTP\r\n", False, "said nothing"),
     ],
     ids=["hangs up", "web server", "garbage", "SSH 1", "mail server"],
@@ -303,7 +303,7 @@ async def test_a_port_that_is_no_ssh_server(
         for writer in writers:
             writer.close()
     assert isinstance(error, Unreachable)
-    assert f"port {port} of 127.0.0.1 accepts connections and is no SSH server: it " in error.message
+    assert f"port {port} of 127.0.0.1 accepts connections but is not an SSH server: it " in error.message
     assert words in error.message
     assert error.message.isprintable()
 
@@ -312,7 +312,7 @@ async def test_a_server_that_stands_still_in_the_login(sshd: Servers, monkeypatc
     monkeypatch.setattr("railbed.transport.ssh.CONNECT_SECONDS", 2.0)
     sshd.servers[0].freeze()
     error = await failure(sshd)
-    assert "is no SSH server: it said nothing within 2 s" in error.message
+    assert "is not an SSH server: it sent nothing within 2 s" in error.message
 
 
 async def test_a_jump_host_is_named_as_such(sshd: Servers) -> None:

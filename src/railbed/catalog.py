@@ -18,23 +18,23 @@ P = TypeVar("P")
 def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
     """Return the plug-ins of a package by name: what each module with such an attribute holds there.
 
-    Modules without the attribute are helpers. A plug-in bears the name of its file, so two can never share one.
+    Modules without the attribute are helpers. A plug-in has the name of its file, so names are unique.
     """
-    found: dict[str, P] = {}
+    plugins: dict[str, P] = {}
     for name in _module_names(package.__name__, tuple(package.__path__)):
         plugin = getattr(import_module(f"{package.__name__}.{name}"), attribute, None)
         if plugin is None:
             continue
         if not isinstance(plugin, kind):
-            raise TypeError(f"{package.__name__}.{name}.{attribute} is no {kind.__name__}")
+            raise TypeError(f"{package.__name__}.{name}.{attribute} is not a {kind.__name__}")
         if getattr(plugin, "name", None) != name:
             raise ValueError(f"{package.__name__}.{name}.{attribute} must be named {name!r}, like its file")
-        found[name] = plugin
-    return found
+        plugins[name] = plugin
+    return plugins
 
 
 def choose(plugins: Mapping[str, P], name: str, *, kind: str, listing: str) -> P:
-    """Return a plug-in by the name that a user typed; `listing` says where the names are."""
+    """Return a plug-in by the name that a user typed; `listing` is a hint where the names are listed."""
     if name not in plugins:
         similar = difflib.get_close_matches(name, plugins, n=1)
         raise UsageError(f"there is no {kind} {name!r}", hint=f"did you mean {similar[0]}?" if similar else listing)

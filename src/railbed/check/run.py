@@ -58,6 +58,6 @@ def _count(targets: Sequence[Target]) -> str:
 
 
 def device_read(facts: DeviceFacts) -> Event:
-    """Return the event that a device was read, or not."""
+    """Return the event that a device was read, or why not."""
     message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
     return Event(name="device_read", subject=facts.device, message=message, data={"ok": facts.failure is None})

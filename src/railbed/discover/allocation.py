@@ -1,4 +1,4 @@
-"""Which port gets an address that several candidate: in the cluster file an address stands once."""
+"""Which port gets an address that several have: a cluster file contains each address once."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ End = tuple[str, str]
 
 
 class Rank(IntEnum):
-    """Who comes first."""
+    """Priority of a candidate, highest first."""
 
-    STANDS = 0
-    """The file has it, and nothing speaks against it."""
+    CONFIRMED = 0
+    """The file has it, and no machine contradicts it."""
     MOVED = 1
-    """A cable's end with a new address; a cable cannot do without it."""
+    """A cable's end with a new address; the cable needs both ends."""
     NEW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A port that would stand in the file."""
+    """A port that may be written to the file."""
 
     node: str
     forms: tuple[Port, ...]
-    """How it could stand there, best first."""
+    """How it could be written, best first."""
     rank: Rank
 
     @property
@@ -42,12 +42,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """How claims ended."""
+    """Which candidates got their addresses."""
 
     ports: dict[End, Port] = field(default_factory=dict)
-    """The ports that stand in the file."""
+    """The ports to write to the file."""
     lost: dict[End, tuple[Port, End]] = field(default_factory=dict)
-    """Those that do not, as they would have stood, with the ports that have their address."""
+    """Those left out, as they would have been written, each with the port that has its address."""
 
 
 def allocate(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Allocation:
@@ -55,7 +55,7 @@ def allocate(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: C
     allocation = Allocation()
     owners: dict[IPv4Address | IPv6Address, End] = {}
     for candidate in sorted(_candidates(machines, rails, existing), key=lambda candidate: candidate.rank):
-        free = [port for port in candidate.forms if candidate.rank is Rank.STANDS or port.address not in owners]
+        free = [port for port in candidate.forms if candidate.rank is Rank.CONFIRMED or port.address not in owners]
         if free:
             allocation.ports[candidate.end] = free[0]
             owners[free[0].address] = candidate.end
@@ -70,25 +70,27 @@ def _candidates(
     read = {machine.name for machine in machines}
     for name, port in existing.ports() if existing else ():
         if name not in read:
-            yield Candidate(node=name, forms=(port,), rank=Rank.STANDS)
+            yield Candidate(node=name, forms=(port,), rank=Rank.CONFIRMED)
     for machine in machines:
-        yield from (Candidate(node=machine.name, forms=(port,), rank=Rank.STANDS) for port in machine.kept)
-        yield from _seen(machine, rails)
+        yield from (Candidate(node=machine.name, forms=(port,), rank=Rank.CONFIRMED) for port in machine.retained)
+        yield from _observed(machine, rails)
 
 
-def _seen(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
+def _observed(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
     filed = {port.netdev: port for port in machine.filed.ports} if machine.filed else {}
-    used = {(port.rdma, port.rdma_port) for port in machine.kept}
-    for seen in machine.ports:
-        rail = rail_of(seen, rails)
+    used = {(port.rdma, port.rdma_port) for port in machine.retained}
+    for observed in machine.ports:
+        rail = rail_of(observed, rails)
         if rail is None:
             continue
-        rdma, number = (seen.rdma, seen.rdma_port) if (seen.rdma, seen.rdma_port) not in used else (None, 1)
-        port = Port(netdev=seen.netdev, rdma=rdma, rdma_port=number, rail=rail, address=seen.interface.ip)
-        if seen.rail is None:
+        rdma, number = (
+            (observed.rdma, observed.rdma_port) if (observed.rdma, observed.rdma_port) not in used else (None, 1)
+        )
+        port = Port(netdev=observed.netdev, rdma=rdma, rdma_port=number, rail=rail, address=observed.interface.ip)
+        if observed.rail is None:
             yield Candidate(node=machine.name, forms=(port,), rank=Rank.NEW)
         elif port.address == filed[port.netdev].address:
-            yield Candidate(node=machine.name, forms=(port,), rank=Rank.STANDS)
+            yield Candidate(node=machine.name, forms=(port,), rank=Rank.CONFIRMED)
         else:
             old = port.model_copy(update={"address": filed[port.netdev].address})
             yield Candidate(node=machine.name, forms=(port, old), rank=Rank.MOVED)

@@ -30,11 +30,11 @@ def build(
     new = _new_nodes(observations, machines)
     cluster = existing or _new_cluster(name, new, machines, policy)
     nodes = {**new, **cluster.nodes}
-    seen = {machine.name: machine.observation for machine in machines}
+    observed = {machine.name: machine.observation for machine in machines}
     return cluster.model_copy(
         update={
             "rails": {name: _still_a_cable(name, rail, ports) for name, rail in rails.items()},
-            "nodes": {name: _node(name, node, ports, seen.get(name)) for name, node in nodes.items()},
+            "nodes": {name: _node(name, node, ports, observed.get(name)) for name, node in nodes.items()},
             "switches": switches_of(cluster.switches, switches, _neighbours(machines, ports), ports, nodes),
         }
     )
@@ -57,13 +57,13 @@ def notices(observations: Sequence[Observation], existing: Cluster | None = None
 def _notices_of(machine: Machine) -> Iterator[str]:
     observation, filed = machine.observation, machine.filed.ports if machine.filed else ()
     for part, reason in observation.unknown.items():
-        fate = "stays as it is in the file" if machine.filed else "was left out"
-        yield f"what {part} it has could not be read and {fate}: {reason}"
+        fate = "the file keeps its entries" if machine.filed else "they were left out"
+        yield f"its {part} could not be read: {reason}; {fate}"
     for text in observation.left_out:
-        yield f"{text} cannot stand in a cluster file and was left out"
+        yield f"{text} cannot be written in a cluster file and was left out"
     for device in sorted({*observation.bare_rdma} - {port.rdma for port in filed}):
         yield f"RDMA device {device} has no IPv4 address on its interface and was left out"
-    for port in machine.kept:
+    for port in machine.retained:
         if PORTS not in observation.unknown and port.netdev not in observation.addresses:
             yield f"{port.netdev} is gone; the file keeps it, as the cable {port.rail} has two ends"
 
@@ -75,20 +75,20 @@ def _still_a_cable(name: str, rail: Rail, ports: Mapping[End, Port]) -> Rail:
 
 
 def _without_half_cables(ports: Mapping[End, Port], rails: Mapping[str, Rail]) -> dict[End, Port]:
-    """Return the ports without those of a cable whose other end lost its address; only a subnet makes a rail of one."""
+    """Drop the port of a cable whose other end lost its address; only a rail with a subnet can have one port."""
     ends = Counter(port.rail for port in ports.values())
     return {end: port for end, port in ports.items() if rails[port.rail].subnet or ends[port.rail] == 2}
 
 
 def _new_nodes(observations: Sequence[Observation], machines: Sequence[Machine]) -> dict[str, Node]:
-    """Return the machines that the file does not have, in the order they were given."""
+    """Return the machines that are new to the file, in the order of the arguments."""
     names = {machine.observation.location: machine.name for machine in machines if machine.filed is None}
     new = [observation for observation in observations if observation.location in names]
     return {names[observation.location]: Node(host=observation.host, login=observation.login) for observation in new}
 
 
 def _node(name: str, node: Node, ports: Mapping[End, Port], observation: Observation | None) -> Node:
-    """Return a node with its ports, those of the file in their order there, and with its GPUs where they were read."""
+    """Return a node with its ports, those of the file first and in its order, and its GPUs where they were read."""
     own = {netdev: port for (owner, netdev), port in ports.items() if owner == name}
     filed = [port.netdev for port in node.ports if port.netdev in own]
     order = [*filed, *sorted(own.keys() - {*filed}, key=in_order)]
@@ -107,7 +107,7 @@ def _neighbours(machines: Sequence[Machine], ports: Mapping[End, Port]) -> dict[
 
 
 def _new_cluster(name: str, nodes: Mapping[str, Node], machines: Sequence[Machine], policy: Policy) -> Cluster:
-    """Return a cluster of bare nodes; the user that all logins name moves up to the cluster's login."""
+    """Return a cluster of nodes without ports; a user that all logins share moves to the cluster's login."""
     login = machines[0].observation.common_login
     user = common([node.login.user for node in nodes.values()])
     if user is not None:

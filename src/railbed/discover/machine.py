@@ -1,4 +1,4 @@
-"""A machine that was seen, beside what the existing file says of it."""
+"""A machine that was read, together with its entry in the existing file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Machine:
     name: str
     observation: Observation
     ports: tuple[ObservedPort, ...]
-    """The ports seen, with the file's word for what was not read and for what an interface is used for."""
+    """The observed ports, completed from the file: what was not read, and the rail of an interface."""
     filed: Node | None
-    """The node that the file has for it."""
-    kept: tuple[Port, ...] = ()
-    """Ports of the file that stay as they are there: nobody knows better, or they are needed."""
+    """Its entry in the file."""
+    retained: tuple[Port, ...] = ()
+    """Ports of the file that stay as they are: nothing newer is known, or they are needed."""
 
 
 def machines_of(observations: Sequence[Observation], existing: Cluster | None) -> list[Machine]:
-    """Return the machines by host, so that the order in which they were given decides nothing.
+    """Return the machines sorted by host, so that the order of the arguments does not matter.
 
     They are named by their hostnames, with a number where those clash; the names of the existing file stay.
     """
@@ -34,7 +34,9 @@ def machines_of(observations: Sequence[Observation], existing: Cluster | None) -
     known = {location_of(node.host, node.login.over(existing.login)): name for name, node in nodes.items() if existing}
     taken = {*nodes, *(existing.switches if existing else ())}
     machines = []
-    for observation in sorted(observations, key=lambda one: (in_order(one.host), one.location[1:])):
+    for observation in sorted(
+        observations, key=lambda observation: (in_order(observation.host), observation.location[1:])
+    ):
         filed = known.pop(observation.location, None)
         name = filed or free_name(observation.hostname, taken)
         taken.add(name)
@@ -47,22 +49,24 @@ def _machine(name: str, observation: Observation, existing: Cluster | None) -> M
     if existing is None or filed is None:
         return Machine(name=name, observation=observation, ports=observation.ports, filed=None)
     ports = tuple(_as_filed(observation, filed, existing))
-    seen = {port.netdev for port in ports}
-    kept = tuple(port for port in filed.ports if port.netdev not in seen and _stays(observation, port, existing))
-    return Machine(name=name, observation=observation, ports=ports, filed=filed, kept=kept)
+    netdevs = {port.netdev for port in ports}
+    missing = [port for port in filed.ports if port.netdev not in netdevs]
+    retained = tuple(port for port in missing if _stays(observation, port, existing))
+    return Machine(name=name, observation=observation, ports=ports, filed=filed, retained=retained)
 
 
 def _as_filed(observation: Observation, filed: Node, existing: Cluster) -> Iterator[ObservedPort]:
-    """Yield the ports seen; an interface that still has the address of the file keeps it, and its rail."""
+    """Yield the observed ports; an interface that still has the address of the file keeps it, and its rail."""
     ports = {port.netdev: port for port in filed.ports}
-    for seen in observation.ports:
-        port = ports.get(seen.netdev)
+    for observed in observation.ports:
+        port = ports.get(observed.netdev)
         if port is None:
-            yield seen
+            yield observed
             continue
-        known = replace(seen, rdma=port.rdma, rdma_port=port.rdma_port) if RDMA in observation.unknown else seen
+        known = replace(observed, rdma=port.rdma, rdma_port=port.rdma_port) if RDMA in observation.unknown else observed
         same = next(
-            (one for one in observation.addresses.get(port.netdev, ()) if one.ip == port.address), seen.interface
+            (address for address in observation.addresses.get(port.netdev, ()) if address.ip == port.address),
+            observed.interface,
         )
         if not isinstance(same, IPv4Interface):
             continue
@@ -71,6 +75,6 @@ def _as_filed(observation: Observation, filed: Node, existing: Cluster) -> Itera
 
 
 def _stays(observation: Observation, port: Port, existing: Cluster) -> bool:
-    """Say whether a port of the file stays that was not seen with an address for a rail."""
-    here = any(one.ip == port.address for one in observation.addresses.get(port.netdev, ()))
+    """Whether a port of the file stays although it was not observed with an address for a rail."""
+    here = any(address.ip == port.address for address in observation.addresses.get(port.netdev, ()))
     return here or PORTS in observation.unknown or existing.rails[port.rail].subnet is None

@@ -47,15 +47,17 @@ def rails_of(machines: Sequence[Machine], existing: Cluster | None) -> tuple[dic
 
 
 def choose(machines: Sequence[Machine], existing: Cluster | None) -> Choice:
-    """Tell rails from the management network, among the networks that no rail of the file covers."""
+    """Separate rails from the management network, among the networks that no rail of the file covers."""
     candidates = _candidates(machines, existing)
-    carrying = {subnet: seats for subnet, seats in candidates.items() if any(port.carries_ssh for _, port in seats)}
-    others = {subnet: seats for subnet, seats in candidates.items() if subnet not in carrying}
+    carrying = {
+        subnet: members for subnet, members in candidates.items() if any(port.carries_ssh for _, port in members)
+    }
+    others = {subnet: members for subnet, members in candidates.items() if subnet not in carrying}
     if _has_rails(machines, existing):
         management = carrying
     else:
-        management = {subnet: seats for subnet, seats in carrying.items() if _is_spare(seats, others)}
-    rails = {subnet: seats for subnet, seats in candidates.items() if subnet not in management}
+        management = {subnet: members for subnet, members in carrying.items() if _is_spare(members, others)}
+    rails = {subnet: members for subnet, members in candidates.items() if subnet not in management}
     return Choice(rails=rails, management=management)
 
 
@@ -67,9 +69,9 @@ def notices(machines: Sequence[Machine], existing: Cluster | None) -> Iterator[s
         for subnet in sorted(choice.management):
             yield f"{subnet} carries SSH and was left out: the machines share {shared}"
         return
-    for subnet, seats in sorted(choice.management.items()):
+    for subnet, members in sorted(choice.management.items()):
         idle = sorted(
-            {name for name, _ in seats} - {machine.name for machine in machines if _on_rails(machine, existing)}
+            {name for name, _ in members} - {machine.name for machine in machines if _on_rails(machine, existing)}
         )
         if idle:
             yield f"{', '.join(idle)}: no port on a rail; {subnet}, which carries SSH, can be added to `rails:` by hand"
@@ -78,19 +80,19 @@ def notices(machines: Sequence[Machine], existing: Cluster | None) -> Iterator[s
 def _candidates(machines: Sequence[Machine], existing: Cluster | None) -> Networks:
     """Return the networks with RDMA on them; where there is no RDMA, those with several ports on them.
 
-    But not in a file with rails and a lossless policy: there the RDMA went away.
+    None in a file with rails and a lossless policy: there the RDMA is missing.
     """
     rails = existing.rails if existing else {}
-    seats: dict[IPv4Network, list[tuple[str, ObservedPort]]] = {}
+    members: dict[IPv4Network, list[tuple[str, ObservedPort]]] = {}
     for machine in machines:
         for port in machine.ports:
             if rail_of(port, rails) is None:
-                seats.setdefault(port.interface.network, []).append((machine.name, port))
+                members.setdefault(port.interface.network, []).append((machine.name, port))
     if any(port.rdma for machine in machines for port in machine.ports):
-        return {subnet: group for subnet, group in seats.items() if any(port.rdma for _, port in group)}
+        return {subnet: group for subnet, group in members.items() if any(port.rdma for _, port in group)}
     if existing and rails and (existing.policy.pfc or existing.policy.ecn):
         return {}
-    return {subnet: group for subnet, group in seats.items() if len(group) > 1}
+    return {subnet: group for subnet, group in members.items() if len(group) > 1}
 
 
 def _has_rails(machines: Sequence[Machine], existing: Cluster | None) -> bool:
@@ -98,23 +100,25 @@ def _has_rails(machines: Sequence[Machine], existing: Cluster | None) -> bool:
 
 
 def _on_rails(machine: Machine, existing: Cluster | None) -> bool:
-    """Say whether a machine has a port on a rail of the file."""
-    return existing is not None and bool(machine.kept or any(rail_of(port, existing.rails) for port in machine.ports))
+    """Whether a machine has a port on a rail of the file."""
+    return existing is not None and bool(
+        machine.retained or any(rail_of(port, existing.rails) for port in machine.ports)
+    )
 
 
-def _is_spare(seats: Sequence[tuple[str, ObservedPort]], others: Networks) -> bool:
-    """Say whether machines can do without a network: any two share another, and nothing better is lost.
+def _is_spare(members: Sequence[tuple[str, ObservedPort]], others: Networks) -> bool:
+    """Whether machines can do without a network: any two share another one that is at least as good.
 
-    Of RDMA, nothing as good is lost either: a rail may carry SSH, too.
+    A network with RDMA is spare only where the others are better: a rail may carry SSH, too.
     """
     shared: dict[str, frozenset[IPv4Network]] = {
         name: frozenset(subnet for subnet, group in others.items() if any(name == member for member, _ in group))
-        for name, _ in seats
+        for name, _ in members
     }
     sets = set(shared.values())
     if not all(sets) or any(not mine & theirs for mine, theirs in combinations(sets, 2)):
         return False
-    own, theirs = [port for _, port in seats], [port for group in others.values() for _, port in group]
+    own, theirs = [port for _, port in members], [port for group in others.values() for _, port in group]
     grade = _grade(own, theirs)
     return grade < 0 if any(port.rdma for port in own) else grade <= 0
 
@@ -132,38 +136,38 @@ def _compared(values: Sequence[float], others: Sequence[float]) -> int:
 
 
 def _policy(machines: Sequence[Machine], new: Networks) -> Policy:
-    """Return the default policy; without RDMA there is nothing to keep lossless and the MTU is what it is."""
+    """Return the default policy; without RDMA there is nothing to keep lossless and the usual MTU is taken."""
     if any(port.rdma for machine in machines for port in machine.ports):
         return Policy()
-    mtu = _most_common([_usual_mtu(seats) for seats in new.values()]) if new else 1500
+    mtu = _most_common([_usual_mtu(members) for members in new.values()]) if new else 1500
     return Policy(pfc=False, ecn=False, host_mtu=_within(mtu, POLICY_MTU_RANGE))
 
 
-def _rail(subnet: IPv4Network, seats: Sequence[tuple[str, ObservedPort]], policy: Policy) -> Rail:
-    ports = [port for _, port in seats]
+def _rail(subnet: IPv4Network, members: Sequence[tuple[str, ObservedPort]], policy: Policy) -> Rail:
+    ports = [port for _, port in members]
     return Rail(
         subnet=subnet,
         point_to_point=subnet.prefixlen >= POINT_TO_POINT_PREFIX,
         speed=common([port.speed_gbps for port in ports]),
-        mtu=_own_mtu(seats, policy),
+        mtu=_own_mtu(members, policy),
     )
 
 
-def _own_mtu(seats: Sequence[tuple[str, ObservedPort]], policy: Policy) -> int | None:
-    """Return the MTU of a rail that the policy does not fit; RDMA below the policy's is a fault, not a wish."""
-    mtu = _usual_mtu(seats)
-    rdma = any(port.rdma for _, port in seats)
-    agreed = all(_within(port.mtu, MTU_RANGE) == mtu for _, port in seats)
+def _own_mtu(members: Sequence[tuple[str, ObservedPort]], policy: Policy) -> int | None:
+    """Return the MTU of a rail that the policy does not fit; with RDMA, an MTU below the policy's is a fault."""
+    mtu = _usual_mtu(members)
+    rdma = any(port.rdma for _, port in members)
+    agreed = all(_within(port.mtu, MTU_RANGE) == mtu for _, port in members)
     wanted = agreed and mtu > policy.host_mtu if rdma else mtu != policy.host_mtu
     return mtu if wanted else None
 
 
-def _usual_mtu(seats: Sequence[tuple[str, ObservedPort]]) -> int:
-    return _most_common([_within(port.mtu, MTU_RANGE) for _, port in seats])
+def _usual_mtu(members: Sequence[tuple[str, ObservedPort]]) -> int:
+    return _most_common([_within(port.mtu, MTU_RANGE) for _, port in members])
 
 
 def _most_common(sizes: Sequence[int]) -> int:
-    """Return the size that most have, and of equally frequent ones the largest: nothing that works is lowered."""
+    """Return the most common size; of equally common ones the largest, so that no working MTU is lowered."""
     counts = Counter(sizes)
     return max(counts, key=lambda size: (counts[size], size))
 

@@ -1,4 +1,4 @@
-"""The verb: read machines, and say what cluster they are and what differs from the file."""
+"""The verb: read machines, and report the cluster they form and what differs from the file."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ async def discover(
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself.
 
-    `before` is the file as it stands, where `existing` already has changes that the user asked for.
+    `before` is the file as written, where `existing` already has changes that the user asked for.
     """
-    seen: dict[str, Observation] = {}
+    observed: dict[str, Observation] = {}
     hosts = [machines.nodes[target.name].host for target in surveyed(fleet, PROBES)]
     yield Event(name="reading", message=f"reading {len(hosts)} machines", data={"devices": len(hosts), "names": hosts})
     async with aclosing(survey(fleet, machines, PROBES)) as answers:
         async for facts in answers:
-            if facts.device in seen:
+            if facts.device in observed:
                 continue
-            yield _read(machines, facts)
+            yield _device_read(machines, facts)
             if facts.failure:
-                yield Event(name="notice", subject=facts.device, message=_complaint(machines, facts))
+                yield Event(name="notice", subject=facts.device, message=_failure_notice(machines, facts))
             else:
                 node = machines.nodes[facts.device]
-                seen[facts.device] = observe(node.host, node.login, facts, common_login=machines.login)
-    observations = [seen[device] for device in machines.nodes if device in seen]
+                observed[facts.device] = observe(node.host, node.login, facts, common_login=machines.login)
+    observations = [observed[device] for device in machines.nodes if device in observed]
     if not observations:
         return
     for notice in notices(observations, existing):
         yield Event(name="notice", message=notice)
-    found = build(name, observations, existing=existing, switches=switches)
+    cluster = build(name, observations, existing=existing, switches=switches)
     before = before or existing
-    for change in clusterfile.difference(before, found) if before else ():
+    for change in clusterfile.difference(before, cluster) if before else ():
         yield change
-    yield Event(name="cluster", subject=name, data=found.model_dump(mode="json", exclude_defaults=True))
+    yield Event(name="cluster", subject=name, data=cluster.model_dump(mode="json", exclude_defaults=True))
 
 
-def _read(machines: Cluster, facts: DeviceFacts) -> Event:
+def _device_read(machines: Cluster, facts: DeviceFacts) -> Event:
     message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
     host = machines.nodes[facts.device].host
     return Event(name="device_read", subject=host, message=message, data={"ok": facts.failure is None})
 
 
-def _complaint(machines: Cluster, facts: DeviceFacts) -> str:
+def _failure_notice(machines: Cluster, facts: DeviceFacts) -> str:
     assert facts.failure is not None
     remedy = f" ({facts.failure.remedy})" if facts.failure.remedy else ""
     return f"{machines.nodes[facts.device].host}: {facts.failure.reason}{remedy}"

@@ -90,7 +90,7 @@ class Fleet:
 
     @asynccontextmanager
     async def open(self, device: str, command: str) -> AsyncIterator[Program]:
-        """Start a program on a device, over its one connection; a connection that broke before is made anew."""
+        """Start a program on a device, over its one connection; a connection that broke before is opened again."""
         try:
             transport = await self._limited_transport(device)
             async with transport.open(command) as program:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from railbed.fleet.fleet import DeviceAnswer, Fleet
-from railbed.fleet.worker import Call, Failed, Returned, Worker, called
+from railbed.fleet.worker import Call, Failed, Returned, Worker, call_here
 from railbed.model.cluster import Cluster, DeviceKind
 from railbed.model.output import Output
 from railbed.model.pairs import Pair, pairs_of
@@ -203,7 +203,7 @@ class _Survey:
         ]
         apart = await self._worker.run(calls, seconds=seconds)
         results = dict(zip((output.key for output in large), apart, strict=True))
-        results |= {output.key: called(partial(_parse, self._by_name[output.key]), output) for output in small}
+        results |= {output.key: call_here(partial(_parse, self._by_name[output.key]), output) for output in small}
         return {output.key: (_reading(output, results[output.key]),) for output in outputs}
 
     def _join(self, new: DeviceFacts) -> DeviceFacts:

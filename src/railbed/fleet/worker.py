@@ -1,7 +1,7 @@
-"""Runs functions in a process of their own, each with a deadline: one that takes too long is ended, and named.
+"""Runs functions in a process of their own, each with a deadline: one that takes too long is ended and reported.
 
-A regular expression cannot be interrupted from inside Python, so neither a thread nor a signal could hold a deadline.
-The process is forked, which takes 4 ms, and inherits the functions; only arguments and results travel.
+A regular expression cannot be interrupted from inside Python, so neither a thread nor a signal enforces a deadline.
+The process is forked, which takes 4 ms, and inherits the functions; only arguments and results are sent.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Worker:
         self._end()
 
     async def run(self, calls: Sequence[Call], *, seconds: float = math.inf) -> list[Returned | Failed]:
-        """Run calls one after another, all of them within `seconds`, and return what came of each."""
+        """Run calls one after another, all of them within `seconds`, and return the result of each."""
         deadline = time.monotonic() + seconds
         results: list[Returned | Failed] = []
         async with self._one_at_a_time:
@@ -76,7 +76,7 @@ class Worker:
         self, calls: Sequence[Call], deadline: float, results: list[Returned | Failed]
     ) -> None:
         seconds = 0.0
-        whole = False
+        complete = False
         try:
             process = self._process or await self._start()
             await process.send([(call.name, call.argument, call.seconds) for call in calls])
@@ -84,13 +84,13 @@ class Worker:
                 seconds = max(0.0, min(call.seconds, deadline - time.monotonic()))
                 async with asyncio.timeout(seconds):
                     results.append(await process.receive())
-            whole = True
+            complete = True
         except TimeoutError:
             results.append(Failed(f"took longer than {seconds:.3g} s"))
         except (asyncio.IncompleteReadError, OSError):
             results.append(Failed("ended the process it ran in"))
         finally:
-            if not whole:
+            if not complete:
                 self._end()
 
     async def _start(self) -> _Process:
@@ -140,23 +140,23 @@ class _Process:
 
 
 def _serve_and_exit(control: socket.socket, functions: Mapping[str, Callable[[Any], object]]) -> NoReturn:
-    """Answer until the other end is closed. Nothing of the process that was forked is touched, not even its end."""
+    """Serve calls until the other end is closed. Leaves the parent alone, whose exit handlers must not run here."""
     try:
-        _let_go_of_everything(control)
+        _detach_from_parent(control)
         while calls := _read(control):
             for name, argument, seconds in calls:
                 _limit_processor_time(seconds)
-                answer = pickle.dumps(called(functions[name], argument), pickle.HIGHEST_PROTOCOL)
+                answer = pickle.dumps(call_here(functions[name], argument), pickle.HIGHEST_PROTOCOL)
                 control.sendall(len(answer).to_bytes(HEADER, "big") + answer)
     finally:
         os._exit(0)
 
 
-def _let_go_of_everything(control: socket.socket) -> None:
-    """Leave terminal, connections and signals to the process that was forked."""
+def _detach_from_parent(control: socket.socket) -> None:
+    """Leave terminal, connections and signals to the parent process."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the process that was forked ends this one
+        signal.signal(number, signal.SIG_IGN)  # the parent process ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -167,7 +167,7 @@ def _let_go_of_everything(control: socket.socket) -> None:
 
 
 def _limit_processor_time(seconds: float) -> None:
-    """Let the kernel end this process where nobody else does, as after a kill -9 of the one that was forked."""
+    """Have the kernel end this process if its parent cannot, as after a kill -9 of the parent."""
     limit = math.ceil(time.process_time() + min(seconds, 1e6)) + SLACK_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
@@ -190,8 +190,8 @@ def _read_exactly(control: socket.socket, count: int) -> bytes:
     return bytes(data)
 
 
-def called(function: Callable[[Any], object], argument: object) -> Returned | Failed:
-    """Call a function in this process: for what is too small to take long."""
+def call_here(function: Callable[[Any], object], argument: object) -> Returned | Failed:
+    """Call a function in this process: for arguments too small to take long."""
     try:
         return Returned(function(argument))
     except Exception as error:

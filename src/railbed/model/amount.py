@@ -1,4 +1,4 @@
-"""Numbers as people read them: so many digits that count, thousands apart, and never an exponent for what is large."""
+"""Numbers as people read them: significant digits, thousands separators, no exponent for large numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with so many digits that count, and thousands apart."""
+    """Return a number with some significant digits and thousands separators."""
     if not isfinite(value):
         return "not a number" if value != value else ("−∞" if value < 0 else "∞")  # noqa: PLR0124  (that is NaN)
     if value == 0:

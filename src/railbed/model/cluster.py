@@ -17,7 +17,7 @@ DeviceKind = Literal["node", "switch"]
 
 
 def _address(value: object) -> object:
-    """Read an address from text only: Python takes a number for one too."""
+    """Read an address from text only: Python would accept a number, too."""
     if isinstance(value, IPv4Address | IPv6Address):
         return value
     text = value if isinstance(value, str) else ""
@@ -99,7 +99,7 @@ class Part(BaseModel):
 
 
 class Secret(Part):
-    """Where a password or passphrase is found. The secret itself never stands in the file."""
+    """Where a password or passphrase is found. The secret itself is never in the file."""
 
     env: str | None = None
     """Name of an environment variable that holds it."""

@@ -1,4 +1,4 @@
-"""Limits that options name as their defaults: light to load, since `--help` shows them."""
+"""Limits that are defaults of options; in a module that is quick to load, since `--help` shows them."""
 
 from __future__ import annotations
 

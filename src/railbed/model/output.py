@@ -1,11 +1,11 @@
-"""What one command printed on one device, before anyone understood it."""
+"""What one command printed on one device, before it is parsed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MAX_OUTPUT_BYTES = 4 * 2**20
-"""More than any probe prints on any machine; a command that prints more is cut off."""
+"""More than any probe prints; a command that prints more is cut off."""
 MAX_LINE_BYTES = 64 * 1024
 """Twice the longest line known, with which `ss` lists a thousand processes that share a socket. JSON has no lines."""
 COMPLAINT_CHARS = 400
@@ -17,34 +17,34 @@ class Output:
 
     device: str
     key: str
-    """Name of the probe, or another label, under which the output is kept."""
+    """Name of the probe, or another label, under which the output is stored."""
     command: str
     stdout: bytes
     stderr: bytes = b""
     exit: int | None
     """Exit status; None when the command did not end."""
     sent: float
-    """Our clock just before the device was asked (seconds since the epoch)."""
+    """Our clock just before the command was sent (seconds since the epoch)."""
     received: float
     """Our clock when the end of the output was read."""
     truncated: bool = False
-    """The device printed more than is kept."""
+    """The device printed more than is stored."""
     failure: str = ""
     """Why the command did not end, in words."""
 
     @property
     def text(self) -> str:
-        """Standard output as text; bytes that are no UTF-8 become the replacement character."""
+        """Standard output as text; bytes that are not UTF-8 become the replacement character."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
     def complaint(self) -> str:
-        """The first line on standard error, which is what most tools say when they fail; cut short where it is long."""
+        """The first line on standard error, where most tools explain a failure; shortened where it is long."""
         lines = self.stderr.lstrip()[: 4 * COMPLAINT_CHARS].decode("utf-8", "replace").strip().splitlines()
         return lines[0].strip()[:COMPLAINT_CHARS] if lines else ""
 
     def excess(self, *, one_line: bool = False) -> str:
-        """Return why it is too much for a parser, as the end of a sentence; `one_line` for what may have no lines."""
+        """Return why it is too long to parse, as the end of a sentence; with `one_line`, lines have no limit."""
         if self.truncated or len(self.stdout) > MAX_OUTPUT_BYTES:
             return f"printed more than {MAX_OUTPUT_BYTES // 2**20} MiB"
         if not one_line and max(map(len, self.stdout.split(b"\n"))) > MAX_LINE_BYTES:
@@ -53,5 +53,5 @@ class Output:
 
     @property
     def trouble(self) -> str:
-        """Why it did not do its work, in the best words there are."""
+        """Why it failed, in the best description available."""
         return self.complaint or self.failure or f"exit {self.exit}"

@@ -1,7 +1,7 @@
 """Which ports of a cluster test which others.
 
-All pairs of a large rail would be as many packets, processes and neighbour entries as the square of its ports: enough
-to make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file (mostly on the
+Testing all pairs of a large rail needs packets, processes and neighbour entries in the square of its ports: enough to
+make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file (mostly on the
 same switch) and those half the rail away (mostly on another one). That is a number of pairs in proportion to the ports,
 and every port is still tested as sender and as receiver: whoever a port tests, tests it too.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from railbed.model.cluster import Cluster, Port
 
 ALL_PAIRS_PORTS = 8
-"""Up to so many ports of a rail, every port tests every other."""
+"""On rails with at most this many ports, every port tests every other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def _peers(cluster: Cluster, node: str, port: Port, *, every: bool) -> Iterator[
 
 
 def _distances(nodes: int, *, everyone: bool) -> list[int]:
-    """Return how far along the rail the tested nodes are; with each distance, its opposite."""
+    """Return the distances along the rail to the tested nodes; with each distance, its opposite."""
     if everyone:
         return list(range(1, nodes))
     half = nodes // 2
@@ -58,5 +58,5 @@ def _distances(nodes: int, *, everyone: bool) -> list[int]:
 
 
 def _matches(first: int, second: int, ports: int) -> bool:
-    """Whether two ports of neighbours test each other: so that each has a partner, and none has all."""
+    """Whether two ports of neighbours test each other: each has a partner, and none tests all ports."""
     return first % ports == second % ports

@@ -1,23 +1,23 @@
-"""Foreign text that must not steer a terminal or a page: escape sequences, control and direction characters.
+"""Makes foreign text safe for a terminal or a page: escape sequences, control and direction characters.
 
-A terminal obeys what a device prints: it can hide lines, change the title, or fake a verdict.
+What a device prints could control the terminal: hide lines, change the title, or fake a verdict.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-STEERING = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode's categories of control, format (with direction), half, private, unassigned and line characters."""
-KEPT = "\n\t"
+ALLOWED = "\n\t"
 REPLACEMENT = "\ufffd"
 
 
 def clean(text: str) -> str:
-    """Return the text with characters that steer made visible as �; line ends and tabs stay."""
+    """Replace control characters with �; line ends and tabs stay."""
     if _is_harmless(text):
         return text
-    return "".join(REPLACEMENT if _steers(char) else char for char in text)
+    return "".join(REPLACEMENT if _is_control(char) else char for char in text)
 
 
 def printable(text: str) -> str:
@@ -26,18 +26,18 @@ def printable(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return JSON that says the same without a character that steers: each is written as a JSON escape."""
+    """Return equivalent JSON in which every control character is written as a JSON escape."""
     if _is_harmless(text):
         return text
-    return "".join(_escape(char) if _steers(char) else char for char in text)
+    return "".join(_escape(char) if _is_control(char) else char for char in text)
 
 
 def _is_harmless(text: str) -> bool:
     return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
 
 
-def _steers(char: str) -> bool:
-    return char not in KEPT and unicodedata.category(char) in STEERING
+def _is_control(char: str) -> bool:
+    return char not in ALLOWED and unicodedata.category(char) in CONTROL_CATEGORIES
 
 
 def _escape(char: str) -> str:

@@ -6,5 +6,5 @@ import os
 
 
 def for_us_alone(path: str, flags: int) -> int:
-    """Open a file, as `opener` of `open`: one that is made belongs to us alone, and a link is not followed."""
+    """Open a file, as `opener` of `open`: a new file is readable for this user only, and links are not followed."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -16,7 +16,7 @@ DeviceCommand = Callable[[Cluster, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairTest:
-    """How a probe tests other nodes from one. Such tests are paced, and what timed out is tested again alone."""
+    """How a probe tests other nodes from one. Such tests run a few at a time, and what timed out is tested again."""
 
     command: Callable[[Cluster, Sequence[Pair], bool], str]
     """Builds the command of one node for some of its pairs; with True, one that waits longer and measures the load."""
@@ -26,7 +26,7 @@ class PairTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe(Generic[F_co]):
-    """One source: what to type, and how to understand the answer. It never does the typing itself."""
+    """One source: the command, and how to parse its output. It never runs the command itself."""
 
     name: str
     title: str
@@ -38,7 +38,7 @@ class Probe(Generic[F_co]):
     accepts is parsed: `show … | json` first, then the text form.
     """
     parse: Callable[[str], F_co]
-    """Text to facts; raises ParseError on text it does not know, and nothing else."""
+    """Text to facts; raises ParseError on text it does not recognise, and nothing else."""
     facts: type[F_co]
     """The type `parse` returns, so that facts can be read back from JSON."""
     runs_on: DeviceKind = "node"
@@ -52,11 +52,11 @@ class Probe(Generic[F_co]):
     timeout: float = 10.0
     """Seconds after which the command is ended on the device."""
     early: bool = False
-    """Asked first, before anything else keeps the device busy (clocks)."""
+    """Read first, before anything else keeps the device busy (clocks)."""
     one_line: bool = False
-    """All of it may come on one line, as JSON does; a line of text has a limit."""
+    """The output may be a single line, as JSON is; lines of text have a limit."""
     twice: bool = False
-    """Read again at the end, to see what moves (counters)."""
+    """Read again at the end, to see what increases (counters)."""
 
     def command_for(self, cluster: Cluster, device: str) -> str:
         """Return the command for one device of a cluster."""

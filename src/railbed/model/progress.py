@@ -1,4 +1,4 @@
-"""What a verb is doing right now, as an event: the one form in which every verb reports its progress."""
+"""What a verb is doing right now, as an event: every verb reports its progress in this form."""
 
 from __future__ import annotations
 

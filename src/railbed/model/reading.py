@@ -1,4 +1,4 @@
-"""A reading: what a probe understood, or why it is unknown. Unknown is never zero and never "fine"."""
+"""A reading: the facts of a probe, or why they are unknown. Unknown is never zero and never "fine"."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Known(Generic[F_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Why there are no facts, and what would give them."""
+    """Why there are no facts, and how to get them."""
 
     reason: str
     remedy: str = ""
     evidence: str = ""
     device_failed: bool = False
-    """The whole device is at fault: one finding says so, not one per rule."""
+    """The device as a whole failed: one finding reports it, not one per rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class DeviceFailure:
     reason: str
     remedy: str = ""
     connected: bool = False
-    """It let us in and then stopped answering."""
+    """The login succeeded, then the device stopped answering."""
     timed_out: bool = False
-    """It did not answer in time, which may be a matter of load."""
+    """It did not answer in time, which load may explain."""
     excuse: str = ""
     """Why that proves nothing about the device: this machine was overloaded itself."""
 

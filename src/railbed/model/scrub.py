@@ -1,4 +1,4 @@
-"""Takes secrets out of what is kept on disk. No probe reads any; this is the second lock.
+"""Removes secrets from what is stored on disk. No probe reads any; this is the second line of defence.
 
 JSON stays JSON: where a text, one of its sections or one of its lines is JSON, only strings in it are changed, and a
 number, list, object or null stays what it is whatever its name.
@@ -11,8 +11,8 @@ import re
 
 REMOVED = "<removed>"
 
-_SPOKEN = r"pass(?:word|wd|phrase) | secret | community"
-_NAME = rf"(?: {_SPOKEN} | token | (?:api|access|secret|private)[-_ ]?key | authorization ) _* (?![A-Za-z0-9_])"
+_WORD = r"pass(?:word|wd|phrase) | secret | community"
+_NAME = rf"(?: {_WORD} | token | (?:api|access|secret|private)[-_ ]?key | authorization ) _* (?![A-Za-z0-9_])"
 _QUOTED = r"""(?P<quote>\\*["']) (?![,:\]}\s]) (?:\\.|[^\\\n])*? (?P=quote)"""
 _BARE = r"""["']? (?:\\\S|[^\s"])+? (?=[,;)}\]']{0,8} (?:[\s"]|\Z))"""
 _SCHEME = r"(?: (?:bearer|basic|digest|negotiate|token) [ \t]+ (?=\S) )?"
@@ -29,9 +29,9 @@ _ASSIGNED = re.compile(
     """,
     _FLAGS,
 )
-_SAID = re.compile(
+_MENTIONED = re.compile(
     rf"""
-    (?P<before> (?<![A-Za-z0-9]) (?: (?:{_SPOKEN}) [ \t]+ (?: [0-9] [ \t]+ )? (?=\S{{6,}})
+    (?P<before> (?<![A-Za-z0-9]) (?: (?:{_WORD}) [ \t]+ (?: [0-9] [ \t]+ )? (?=\S{{6,}})
       | (?:token|bearer) [ \t]+ (?=\S{{6,}}) (?=[^\s\d]{{0,64}}\d) ) (?![:=]) )
     (?: {_QUOTED} | {_BARE} )
     """,
@@ -93,15 +93,15 @@ def _scrub_strings(match: re.Match[str]) -> str:
         return before
     if name and _NAME_AT_END.search(json.loads(name)):
         return f'{before}"{REMOVED}"'
-    said = json.loads(value)
-    clean = _scrub_text(said)
-    return before + (value if clean == said else json.dumps(clean))
+    text = json.loads(value)
+    clean = _scrub_text(text)
+    return before + (value if clean == text else json.dumps(clean))
 
 
 def _scrub_plain(text: str) -> str:
     text = _PRIVATE_KEY.sub(REMOVED, text)
     text = _IN_URL.sub(rf"\1{REMOVED}@", text)
-    return _SAID.sub(_without_value, _ASSIGNED.sub(_without_value, text))
+    return _MENTIONED.sub(_without_value, _ASSIGNED.sub(_without_value, text))
 
 
 def _without_value(match: re.Match[str]) -> str:

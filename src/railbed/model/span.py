@@ -1,4 +1,4 @@
-"""A number that is known between two bounds, such as what a counter moved by that wraps, sticks or counts packets."""
+"""A number known between two bounds, such as the increase of a counter that wraps, saturates or counts packets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ STUCK = WRAP - 1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the least to the most it can be; None where nothing bounds it."""
+    """The least and the most it can be; None where there is no upper bound."""
 
     least: int
     most: int | None
 
     @classmethod
     def exactly(cls, value: int) -> Span:
-        """Return a number that is known."""
+        """Return the span of an exact number."""
         return cls(value, value)
 
     def __add__(self, other: Span) -> Span:
@@ -26,7 +26,7 @@ class Span:
         return Span(self.least + other.least, most)
 
     def times(self, least: int, most: int) -> Span:
-        """Return so many things, each of them of a size between two bounds."""
+        """Return the total of so many items, each of a size between two bounds."""
         return Span(self.least * least, None if self.most is None else self.most * most)
 
     def at_most(self, limit: int | None) -> Span:
@@ -37,10 +37,10 @@ class Span:
 
 
 def grown(before: int, after: int) -> Span:
-    """Return by how much a counter moved between two readings.
+    """Return by how much a counter increased between two readings.
 
-    One that fell has wrapped at 32 bits where that makes less than half of a turn; else it was set to zero in between,
-    and only what it counted since is known. More than one turn between two readings cannot be seen.
+    One that fell wrapped at 32 bits where that means less than half of the range; otherwise it was reset in between,
+    and only what it counted since is known. More than one wrap between two readings goes unnoticed.
     """
     if after >= before:
         return Span(after - before, None if after == STUCK else after - before)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9, "p99.99": 99.99}
 NORMAL_MAD = 1.4826
-"""Times the median absolute deviation, this is the standard deviation of what is normally spread."""
+"""The median absolute deviation times this is the standard deviation of a normal distribution."""
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return the smallest sample that at least so many percent of them do not exceed; samples are in order."""
+    """Return the smallest sample that at least so many percent do not exceed; samples are sorted."""
     if not ordered:
         raise ValueError("no samples")
     rank = math.ceil(round(percent * len(ordered), 6) / 100)
@@ -20,14 +20,14 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def distribution(samples: Sequence[float]) -> Mapping[str, float]:
-    """Return minimum, mean, maximum, and those percentiles that so many samples can tell."""
+    """Return minimum, mean, maximum, and the percentiles that this number of samples supports."""
     ordered = sorted(samples)
-    told = {
+    percentiles = {
         name: percentile(ordered, percent)
         for name, percent in PERCENTILES.items()
         if len(ordered) * (100.0 - percent) >= 99.99  # one sample lies above it
     }
-    return {"min": ordered[0], "mean": math.fsum(ordered) / len(ordered), **told, "max": ordered[-1]}
+    return {"min": ordered[0], "mean": math.fsum(ordered) / len(ordered), **percentiles, "max": ordered[-1]}
 
 
 def median(values: Sequence[float]) -> float:
@@ -38,7 +38,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> float:
-    """Return how far values lie from their middle, as a standard deviation that single wild ones do not move."""
+    """Return the spread of values as a standard deviation that is robust against single outliers."""
     middle = median(values)
     return NORMAL_MAD * median([abs(value - middle) for value in values])
 
@@ -86,7 +86,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How far B lies above A."""
+    """The difference between arms B and A."""
 
     a: float
     b: float
@@ -94,13 +94,13 @@ class Difference:
     mean: float
     low: float
     high: float
-    """Of the difference: between these it lies with 95 % confidence."""
+    """The bounds of the difference at 95 % confidence."""
     repeats: int
     """Of each arm."""
 
     @property
     def is_seen(self) -> bool:
-        """Whether there is a difference at all: nothing within the interval is zero."""
+        """Whether there is a difference at all: the interval does not include zero."""
         return self.low > 0 or self.high < 0
 
 
@@ -109,31 +109,31 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     differences = [second - first for first, second in zip(a, b, strict=True)]
     count = len(differences)
     if count < 2:
-        raise ValueError("two pairs are needed to tell a difference")
+        raise ValueError("a difference needs at least two pairs")
     mean = math.fsum(differences) / count
-    variance = math.fsum((one - mean) ** 2 for one in differences) / (count - 1)
-    reach = t_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
+    variance = math.fsum((difference - mean) ** 2 for difference in differences) / (count - 1)
+    margin = t_quantile((1 + confidence) / 2, count - 1) * math.sqrt(variance / count)
     return Difference(
-        a=math.fsum(a) / count, b=math.fsum(b) / count, mean=mean, low=mean - reach, high=mean + reach, repeats=count
+        a=math.fsum(a) / count, b=math.fsum(b) / count, mean=mean, low=mean - margin, high=mean + margin, repeats=count
     )
 
 
 def separate_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
     """Return the difference of repeats that were measured apart, by Welch's t; two of each arm are needed."""
     if min(len(a), len(b)) < 2:
-        raise ValueError("two repeats of each arm are needed to tell a difference")
+        raise ValueError("a difference needs at least two repeats of each arm")
     means = [math.fsum(values) / len(values) for values in (a, b)]
     errors = [_squared_error(values, mean) for values, mean in zip((a, b), means, strict=True)]
-    reach = 0.0
+    margin = 0.0
     if total := math.fsum(errors):
         shares = [(error / total) ** 2 / (len(values) - 1) for error, values in zip(errors, (a, b), strict=True)]
-        reach = t_quantile((1 + confidence) / 2, 1 / math.fsum(shares)) * math.sqrt(total)
+        margin = t_quantile((1 + confidence) / 2, 1 / math.fsum(shares)) * math.sqrt(total)
     mean = means[1] - means[0]
     return Difference(
-        a=means[0], b=means[1], mean=mean, low=mean - reach, high=mean + reach, repeats=min(len(a), len(b))
+        a=means[0], b=means[1], mean=mean, low=mean - margin, high=mean + margin, repeats=min(len(a), len(b))
     )
 
 
 def _squared_error(values: Sequence[float], mean: float) -> float:
-    """Return how far the mean of values may lie from the true one: its variance."""
+    """Return the variance of the mean of values."""
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)

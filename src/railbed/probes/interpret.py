@@ -1,4 +1,4 @@
-"""From a raw output to a reading: the one place where a parser is called on what a device said."""
+"""From a raw output to a reading: the only place where a parser is called on device output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def all_probes() -> Mapping[str, Probe[Any]]:
 
 
 def interpret(probe: Probe[F], output: Output) -> Known[F] | Unknown:
-    """Return what a probe understood of an output, or why not."""
+    """Return the facts that a probe finds in an output, or why there are none."""
     obstacle = _obstacle(probe, output)
     if obstacle:
         return obstacle
@@ -51,6 +51,6 @@ def _obstacle(probe: Probe[Any], output: Output) -> Unknown | None:
         package = f"install the package {probe.package or probe.tool} there"
         return Unknown(reason=f"{probe.tool} is not installed", remedy=package, evidence=evidence)
     if output.exit != 0 and not output.stdout.strip():
-        said = f": {output.complaint}" if output.complaint else ""
-        return Unknown(reason=f"{probe.name} exited with {output.exit}{said}", evidence=evidence)
+        complaint = f": {output.complaint}" if output.complaint else ""
+        return Unknown(reason=f"{probe.name} exited with {output.exit}{complaint}", evidence=evidence)
     return None

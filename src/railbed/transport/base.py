@@ -1,4 +1,4 @@
-"""The seam to the outside: run commands on one device, in one round trip."""
+"""The interface of all transports: run commands on one device."""
 
 from __future__ import annotations
 

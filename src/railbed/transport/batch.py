@@ -1,8 +1,8 @@
 """Many commands in one round trip: one shell reads a script and frames each command's output with markers.
 
 The same script serves ssh and local. Standard output and standard error are framed apart. A command that does not end
-in its time, or never stops printing, costs its shell: that is ended with all it started, and the rest of the batch goes
-on in a new one. So even a process in uninterruptible sleep, which nothing can end, holds up nothing but itself.
+in its time, or never stops printing, costs its shell: that is ended with all it started, and the rest of the batch runs
+in a new one. So even a process in uninterruptible sleep, which nothing can end, delays nothing but itself.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from railbed.model.output import MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program
 
 GREETING_SECONDS = 50.0
-"""How long a login shell may take to start. That it lives is seen by the connection, and the time-out of the device
-mostly comes first: start-up files that wait for a lock are slow, and not broken."""
+"""How long a login shell may take to start. Keep-alives detect a dead connection, and the time-out of the device mostly
+comes first: start-up files that wait for a lock are slow, not broken."""
 CHUNK = 64 * 1024
 EVIDENCE_BYTES = 64 * 1024
-"""Kept of what printed too much: enough to see what it is."""
+"""Kept of an output that is too long: enough to recognise it."""
 
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
@@ -37,14 +37,14 @@ as_root() {
 }
 eval "$watch"
 """
-"""Our end of standard input stays open as long as we want the shell. When it closes, because we end the shell or we or
+"""We keep standard input open as long as the shell is needed. When it closes, because we end the shell or we or
 the connection are gone, the watcher ends the shell and all it started: sshd does not pass signals on for root. What
 runs through sudo has a watcher of its own, since only root may end it."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
 OpenShell = Callable[[str], AbstractAsyncContextManager[Program]]
-"""Starts the shell that a command line, as `shell_command` gives it, describes."""
+"""Starts a shell with the command line that `shell_command` returns."""
 
 
 async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
@@ -97,10 +97,10 @@ async def _run_in_one_shell(
                 async with asyncio.timeout(command.timeout):
                     out, err = await _both(stdout, stderr)
             except TimeoutError:
-                yield unfinished(device, command, stdout.kept_bytes(), sent)
+                yield unfinished(device, command, stdout.partial_bytes(), sent)
                 return
             except _PrintsTooMuch:
-                yield cut_off(device, command, stdout.kept_bytes(), stderr.kept_bytes(), sent)
+                yield cut_off(device, command, stdout.partial_bytes(), stderr.partial_bytes(), sent)
                 return
             if out is None or err is None:
                 raise Unreachable(f"the connection ended in the middle of {command.key}")
@@ -120,9 +120,9 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
             hint="look at the start-up files of its shell, such as ~/.bashrc and /etc/profile",
         ) from error
     if out is None or err is None:
-        said = (stdout.kept_bytes() or stderr.kept_bytes()).decode("utf-8", "replace").strip()
+        printed = (stdout.partial_bytes() or stderr.partial_bytes()).decode("utf-8", "replace").strip()
         raise Unreachable(
-            f"it ended the session at once{': ' + said.splitlines()[0][:120] if said else ''}",
+            f"it ended the session at once{': ' + printed.splitlines()[0][:120] if printed else ''}",
             hint="the account needs a login shell that can run `sh`",
         )
 
@@ -147,7 +147,7 @@ async def _both(stdout: _Frames, stderr: _Frames) -> tuple[_Frame | None, _Frame
 
 
 class _PrintsTooMuch(Exception):
-    """A command printed more than is kept of any."""
+    """A command printed more than MAX_OUTPUT_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Frames:
     stream: int
     marker: str
     buffer: bytearray = field(default_factory=bytearray)
-    kept: bytearray = field(default_factory=bytearray)
+    frame: bytearray = field(default_factory=bytearray)
 
     async def next(self) -> _Frame | None:
         """Return the next frame, or None when the stream ended first."""
@@ -181,23 +181,23 @@ class _Frames:
                 return None
             self.buffer += chunk
 
-    def kept_bytes(self) -> bytes:
-        """Return what there is of a frame that is not whole."""
-        return bytes(self.kept + self.buffer)[:MAX_OUTPUT_BYTES]
+    def partial_bytes(self) -> bytes:
+        """Return the bytes of an incomplete frame."""
+        return bytes(self.frame + self.buffer)[:MAX_OUTPUT_BYTES]
 
     def _take(self, at: int, end: int, mark_length: int) -> _Frame:
         code = self.buffer[at + mark_length : end].strip()
         self._keep(at)
-        frame = _Frame(bytes(self.kept), int(code) if code.isdigit() else None)
+        frame = _Frame(bytes(self.frame), int(code) if code.isdigit() else None)
         del self.buffer[: end - at + 1]
-        self.kept = bytearray()
+        self.frame = bytearray()
         return frame
 
     def _keep(self, count: int) -> None:
-        """Move bytes that hold no marker out of the buffer."""
-        self.kept += self.buffer[:count]
+        """Move bytes without a marker from the buffer to the frame."""
+        self.frame += self.buffer[:count]
         del self.buffer[:count]
-        if len(self.kept) > MAX_OUTPUT_BYTES:
+        if len(self.frame) > MAX_OUTPUT_BYTES:
             raise _PrintsTooMuch
 
 

@@ -19,7 +19,7 @@ ENDING_SECONDS = 2.0
 
 @asynccontextmanager
 async def connect_local(target: Target) -> AsyncIterator[Transport]:
-    """Reach this machine."""
+    """Connect to this machine."""
     yield LocalTransport(target.name)
 
 
@@ -64,11 +64,11 @@ async def _open(command: str) -> AsyncIterator[Program]:
     try:
         yield _LocalProgram(process)
     finally:
-        await _seen_through(asyncio.create_task(_end(process)))
+        await _wait_despite_cancellation(asyncio.create_task(_end(process)))
 
 
-async def _seen_through(ending: asyncio.Task[None]) -> None:
-    """Wait for an end that takes its time, also when cancelled meanwhile: half ended, a stubborn shell would stay."""
+async def _wait_despite_cancellation(ending: asyncio.Task[None]) -> None:
+    """Wait for a shell to end, even when cancelled meanwhile: a shell that ignores SIGTERM would stay otherwise."""
     cancelled: asyncio.CancelledError | None = None
     while not ending.done():
         try:
@@ -81,7 +81,7 @@ async def _seen_through(ending: asyncio.Task[None]) -> None:
 
 
 async def _end(process: Process) -> None:
-    """End the shell and all it started, politely, then for good; and see its pipes to their end."""
+    """End the shell and all it started, with SIGTERM, then SIGKILL; and read its pipes to the end."""
     assert process.stdin is not None
     process.stdin.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -92,7 +92,7 @@ async def _end(process: Process) -> None:
 
 
 async def _drained(process: Process) -> None:
-    """Wait for the end of a process, reading its pipes to their end, and keeping nothing: some never stop printing."""
+    """Wait for a process to end while discarding its output: some never stop printing."""
     for stream in (process.stdout, process.stderr):
         assert stream is not None
         while await stream.read(CHUNK):
@@ -101,6 +101,6 @@ async def _drained(process: Process) -> None:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    """Signal the whole group; Process.terminate() would reap the shell behind asyncio's back, which then complains."""
+    """Signal the process group; Process.terminate() would reap the shell without asyncio noticing, which then warns."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)

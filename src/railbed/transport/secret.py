@@ -1,4 +1,4 @@
-"""Passwords and passphrases, fetched at the last moment from where the cluster file says they are; never kept."""
+"""Passwords and passphrases, fetched when needed from where the cluster file says; never stored."""
 
 from __future__ import annotations
 

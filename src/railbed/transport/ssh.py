@@ -22,15 +22,15 @@ from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
 from railbed.transport.ssh_cli import SshCliTransport
 from railbed.transport.ssh_errors import Attempt, explain
-from railbed.transport.ssh_login import Agent, ask_agent, expanded, key_files
+from railbed.transport.ssh_login import Agent, expanded, key_files, query_agent
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 KEEPALIVE_SECONDS = 5
 PROGRAMS = 7
-"""At once over one connection. OpenSSH allows ten, and one that was just ended still counts for a moment."""
+"""Programs at once over one connection. OpenSSH allows ten, and one that just ended counts for a moment longer."""
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Asked for first where the user has no configuration: asyncssh's own first choice takes far more processor time."""
+"""Preferred where the user has no configuration: asyncssh's own first choice takes far more processor time."""
 JUMP = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:@\s]+)(?::(?P<port>\d+))?")
 
 
@@ -79,17 +79,17 @@ class SshConnector:
     async def _jump(self, login: Login) -> asyncssh.SSHClientConnection:
         match = JUMP.fullmatch(login.jump or "")
         if not match:
-            raise LoginRefused(f"{login.jump!r} is no jump host", hint="write it as [user@]host[:port]")
-        # The password is the machine's own: a jump host is logged in to with keys.
-        way = {
+            raise LoginRefused(f"{login.jump!r} is not a jump host", hint="write it as [user@]host[:port]")
+        # The password is that of the machine; the login to a jump host uses keys.
+        changes = {
             "user": match["user"] or login.user,
             "port": int(match["port"]) if match["port"] else None,
             "password": None,
         }
-        through = login.model_copy(update=way)
+        through = login.model_copy(update=changes)
         if through not in self._jumps:
             self._jumps[through] = asyncio.create_task(self._open_jump(match["host"].strip("[]"), through))
-        # Shielded: one node that times out must not take the jump host from the others.
+        # Shielded: a device that times out must not cancel the login to the jump host for the others.
         return await asyncio.shield(self._jumps[through])
 
     async def _open_jump(self, host: str, login: Login) -> asyncssh.SSHClientConnection:
@@ -101,12 +101,12 @@ class SshConnector:
         return connection
 
     async def _agent(self, host: str, login: Login) -> Agent | None:
-        """Return the agent, asked once for all machines; None where there is none."""
+        """Return the agent, queried once for all machines; None where there is none."""
         path = _agent_path(host, login)
         if not path:
             return None
         if path not in self._agents:
-            self._agents[path] = asyncio.create_task(ask_agent(path))
+            self._agents[path] = asyncio.create_task(query_agent(path))
         return await asyncio.shield(self._agents[path])
 
 
@@ -130,7 +130,7 @@ class SshTransport:
         connection = await self._with_room()
         starting = asyncio.create_task(_start(connection, command))
         try:
-            # Who is cancelled while it starts does not wait for it: it is ended once it is there.
+            # When cancelled during the start, do not wait for it: the program is ended once it has started.
             yield _SshProgram(await asyncio.shield(starting))
         finally:
             starting.add_done_callback(partial(self._end, connection))
@@ -144,14 +144,15 @@ class SshTransport:
             started.result().close()
 
     async def _with_room(self) -> asyncssh.SSHClientConnection:
-        """Return a connection for one more program, which is counted from now on."""
+        """Return a connection with room for one more program, and count that program."""
         async with self._connecting:
-            found = next((one for one, count in self._running.items() if count < PROGRAMS), None)
-            if found is None:
-                found = await self._connect()
-                self._running[found] = 0
-            self._running[found] += 1
-            return found
+            free = (connection for connection, count in self._running.items() if count < PROGRAMS)
+            connection = next(free, None)
+            if connection is None:
+                connection = await self._connect()
+                self._running[connection] = 0
+            self._running[connection] += 1
+            return connection
 
 
 class _SshProgram:
@@ -210,7 +211,7 @@ async def _connect(
 
 
 def _arguments(host: str, login: Login, agent: Agent | None) -> dict[str, Any]:
-    """Return what the cluster file gives; the rest comes from the user's OpenSSH configuration."""
+    """Return the arguments that the cluster file sets; the rest comes from the user's OpenSSH configuration."""
     wanted: dict[str, Any] = {
         "username": login.user,
         "port": login.port,
@@ -219,23 +220,23 @@ def _arguments(host: str, login: Login, agent: Agent | None) -> dict[str, Any]:
         "password": resolve(login.password),
         "passphrase": resolve(login.passphrase),
     }
-    given = {key: value for key, value in wanted.items() if value is not None}
+    arguments = {key: value for key, value in wanted.items() if value is not None}
     if agent and agent.problem:
-        given["agent_path"] = None
+        arguments["agent_path"] = None
     if not _has_configuration():
-        return {"encryption_algs": FAST_CIPHERS, **given}
-    # `UserKnownHostsFile none` would let asyncssh accept any key; here the user's own file counts then.
-    if asyncssh.SSHClientConnectionOptions(host=host, config=(), **given).known_hosts is None:
-        given["known_hosts"] = b""
-    return given
+        return {"encryption_algs": FAST_CIPHERS, **arguments}
+    # With `UserKnownHostsFile none` asyncssh would accept any key; use the user's own file then.
+    if asyncssh.SSHClientConnectionOptions(host=host, config=(), **arguments).known_hosts is None:
+        arguments["known_hosts"] = b""
+    return arguments
 
 
 def _agent_path(host: str, login: Login) -> str:
-    """Return where the agent is: the user's configuration may name one for this host."""
+    """Return the path of the agent: the user's configuration may name one for this host."""
     if not _has_configuration():
         return os.environ.get("SSH_AUTH_SOCK", "")
     try:
-        # Without keys none is read; the agent that would be forwarded is the one that would be asked.
+        # Without client keys none is read; the agent that would be forwarded is the one that would be used.
         options = asyncssh.SSHClientConnectionOptions(
             host=host, config=(), username=login.user or (), client_keys=None, agent_forwarding=True
         )

@@ -89,7 +89,7 @@ class SshCliTransport:
 
 
 class _PrintsTooMuch(Exception):
-    """A command printed more than is kept of any."""
+    """A command printed more than MAX_OUTPUT_BYTES."""
 
 
 @dataclass(slots=True)

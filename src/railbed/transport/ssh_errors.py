@@ -1,4 +1,4 @@
-"""Why no connection came about, each cause in a sentence of its own, with what to do."""
+"""Why a connection failed: one sentence for each cause, with what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
 class Client(asyncssh.SSHClient):
-    """Remembers how far a connection came, and a host key that was not accepted."""
+    """Records how far a connection got, and a host key that was not accepted."""
 
     def __init__(self) -> None:
         self.connection: asyncssh.SSHClientConnection | None = None
@@ -41,13 +41,13 @@ class Client(asyncssh.SSHClient):
         return False
 
     def detail(self, name: str) -> str:
-        """Return what is known of the connection: `username`, `server_version`."""
+        """Return a property of the connection: `username`, `server_version`."""
         return str(self.connection.get_extra_info(name) or "") if self.connection else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One try to log in."""
+    """One attempt to log in."""
 
     host: str
     login: Login
@@ -59,12 +59,12 @@ class Attempt:
 
     @property
     def place(self) -> str:
-        """Return the host, with its port where that is said."""
+        """The host, with its port where the login names one."""
         return f"{self.host} port {self.login.port}" if self.login.port else self.host
 
     @property
     def by_hand(self) -> str:
-        """Return the command that tries the same login."""
+        """The command that tries the same login."""
         login = self.login
         words = ["ssh"]
         words += ["-p", str(login.port)] if login.port else []
@@ -80,7 +80,7 @@ class Attempt:
 
 
 def explain(error: Exception, attempt: Attempt) -> DeviceError:  # noqa: PLR0911  (one for each cause)
-    """Return the error that tells the user what happened."""
+    """Return the error that explains to the user what happened."""
     match error:
         case TimeoutError():
             return _timed_out(attempt)
@@ -111,7 +111,7 @@ def _timed_out(attempt: Attempt) -> DeviceError:
             hint=f"try `{attempt.by_hand}`{waiting}",
         )
     if attempt.client.connection:
-        return _no_ssh(attempt, f"said nothing within {attempt.seconds:g} s", TimedOut)
+        return _no_ssh(attempt, f"sent nothing within {attempt.seconds:g} s", TimedOut)
     return TimedOut(
         f"no answer from {attempt.place} within {attempt.seconds:g} s",
         hint=f"is it on, is {attempt.host} its address, does a firewall drop the packets?",
@@ -121,9 +121,9 @@ def _timed_out(attempt: Attempt) -> DeviceError:
 def _no_ssh(attempt: Attempt, did: str, kind: type[Unreachable] = Unreachable) -> DeviceError:
     port = attempt.login.port or SSH_PORT
     return kind(
-        f"port {port} of {attempt.host} accepts connections and is no SSH server: it {did}",
+        f"port {port} of {attempt.host} accepts connections but is not an SSH server: it {did}",
         hint=f"is {port} its SSH port? An SSH server that has too many logins at once (MaxStartups) or blocks this "
-        "address also hangs up before it says a word",
+        "address also hangs up at once",
     )
 
 
@@ -149,26 +149,28 @@ def _network_hint(error: OSError, attempt: Attempt) -> str:
         return f"nothing listens on port {port} there: does its SSH server run (`systemctl status ssh`), on this port?"
     if error.errno in NO_ROUTE:
         route = f"`ip route get {shlex.quote(attempt.host)}`"
-        return f"there is no way to it from here: {route} shows which is taken; is it on and cabled?"
+        return f"there is no route to it from here: {route} shows which one is used; is it on and cabled?"
     return f"is it on, is {attempt.host} its address, does its SSH server run?"
 
 
 def _reason(error: OSError) -> str:
-    """Return the system's words; asyncio wraps them in its own where it tried several addresses."""
+    """Return the system's message; asyncio wraps it in its own where it tried several addresses."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 def _beyond_jump(error: asyncssh.ChannelOpenError, attempt: Attempt) -> DeviceError:
-    hint = f"is it on, and is {attempt.place} what the jump host {attempt.login.jump} knows it by?"
+    hint = f"is it on, and is {attempt.place} the address that the jump host {attempt.login.jump} can reach it by?"
     return Unreachable(f"{attempt.place} cannot be reached from the jump host: {error.reason}", hint=hint)
 
 
 def _broken_off(attempt: Attempt, reason: str, *, hung_up: bool) -> DeviceError:
     if not attempt.client.detail("server_version"):
-        return _no_ssh(attempt, "hung up" if hung_up else f"said something else ({reason})")
-    # Only keys of known kinds are asked for, and a server without one hangs up before anything is encrypted.
+        return _no_ssh(attempt, "hung up" if hung_up else f"sent something else ({reason})")
+    # Only keys of known types are accepted, and a server without one hangs up before anything is encrypted.
     if not attempt.client.detail("send_cipher") and (known := list(_known(attempt))):
-        return _changed(attempt, known, "may have one of another kind only, since it broke off", seems="seems to have")
+        return _changed(
+            attempt, known, "may have only a key of another type, since it broke off", seems="seems to have"
+        )
     if "oo many authentication failures" in reason:
         return _refused(attempt, because=" after too many keys")
     return Unreachable(f"{attempt.place} broke off the connection: {reason}", hint=f"try `{attempt.by_hand}`")
@@ -178,13 +180,13 @@ def _refused(attempt: Attempt, because: str = "") -> DeviceError:
     options = attempt.options()
     user = attempt.client.detail("username") or options.username
     tried = offered(options, attempt.login, attempt.agent)
-    account = user if attempt.login.user else f"{user} (no `user:` is given)"
+    account = user if attempt.login.user else f"{user} (the cluster file names no `user:`)"
     if not tried:
         return LoginRefused(
             f"{attempt.host} refused the login of {account}: no key in ~/.ssh, no agent and no password to try",
-            hint="make a key with `ssh-keygen` and bring it there with `ssh-copy-id`, or give one as `key:`",
+            hint="create a key with `ssh-keygen` and install it there with `ssh-copy-id`, or name one as `key:`",
         )
-    few = "; give the right one as `key:`, so that it is tried first" if because else ""
+    few = "; name the right one as `key:`, so that it is tried first" if because else ""
     return LoginRefused(
         f"{attempt.host} refused the login of {account}{because}; tried {tried}",
         hint=f"is the public key in that account's authorized_keys there? `{attempt.by_hand}` tries the same{few}",
@@ -215,12 +217,13 @@ def _changed(attempt: Attempt, known: list[tuple[Path, str]], now: str, seems: s
     return HostKeyChanged(
         f"the host key of {attempt.place} {seems} changed: {files} has another one, and it {now}",
         hint="if the machine was reinstalled or replaced, and a comparison on it (`ssh-keygen -lf` of its "
-        f"/etc/ssh/ssh_host_*_key.pub) agrees, `{forget}` forgets the old key; if not, somebody may be in between",
+        f"/etc/ssh/ssh_host_*_key.pub) agrees, `{forget}` forgets the old key; if not, somebody may be intercepting "
+        "the connection",
     )
 
 
 def _known(attempt: Attempt) -> Iterator[tuple[Path, str]]:
-    """Yield each file that knows the machine by some key, with the name it knows it by."""
+    """Yield each file that has a key of the machine, with the name it is listed under."""
     host, address, port = attempt.client.known_as
     host = host or attempt.host
     port = port if attempt.client.refused else attempt.login.port or SSH_PORT
@@ -239,7 +242,7 @@ def _has_key(file: Path, name: str) -> bool:
 
 
 def _known_hosts_files(attempt: Attempt) -> list[Path]:
-    """Return the files that were looked at: the cluster file's, or those of the user's configuration."""
+    """Return the files that were searched: the cluster file's, or those of the user's configuration."""
     if attempt.login.known_hosts:
         return [expanded(attempt.login.known_hosts)]
     configured = attempt.options().known_hosts

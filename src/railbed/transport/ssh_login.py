@@ -23,7 +23,7 @@ SHOWN_KEYS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """The user's SSH agent, as it answered when it was asked for its keys."""
+    """The user's SSH agent, and its answer to a query for its keys."""
 
     path: str
     keys: int = 0
@@ -32,14 +32,14 @@ class Agent:
 
     @property
     def shown(self) -> str:
-        """Return it in words, for a sentence about what was tried."""
+        """A description for a sentence about what was tried."""
         if self.problem:
             return f"not the agent at {self.path}, which {self.problem}"
         return f"{self.keys} {'key' if self.keys == 1 else 'keys'} of the agent at {self.path}"
 
 
-async def ask_agent(path: str) -> Agent:
-    """Ask the agent for its keys; who waits for a login must not wait for an agent that answers nobody."""
+async def query_agent(path: str) -> Agent:
+    """Query the agent for its keys, with a time limit: a login must not hang on an agent that does not answer."""
     try:
         async with asyncio.timeout(AGENT_SECONDS), await asyncssh.connect_agent(path) as agent:
             keys = list(await agent.get_keys())
@@ -52,7 +52,7 @@ async def ask_agent(path: str) -> Agent:
 
 
 def expanded(path: str) -> Path:
-    """Return a path with `~` replaced; one of a user that does not exist stays as it is, and cannot be read."""
+    """Return a path with `~` replaced; that of an unknown user stays as it is, and cannot be read."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -76,7 +76,7 @@ def key_files(login: Login, agent: Agent | None) -> list[str] | None:
 
 
 def _refuse_unprotected(path: Path) -> None:
-    """Refuse a key of ours that others can read, as OpenSSH does; what cannot be looked at fails where it is read."""
+    """Refuse a key of ours that others can read, as OpenSSH does; one that cannot be examined fails when it is read."""
     try:
         about = path.stat()
     except OSError:
@@ -137,6 +137,6 @@ def _shown_key(pair: asyncssh.SSHKeyPair) -> str:
 
 
 def _file_of(pair: asyncssh.SSHKeyPair) -> str:
-    """Return a key's file; asyncssh keeps it without telling."""
+    """Return a key's file, which asyncssh keeps in a private attribute."""
     name = vars(pair).get("_filename")
     return os.fsdecode(name) if name else ""
