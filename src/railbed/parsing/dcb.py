@@ -1,4 +1,4 @@
-"""What the four `dcb` probes share: one command for all interfaces, and one reading of its JSON and its text."""
+"""What the four `dcb` probes share: one command for all interfaces, and one parser for its JSON and its text."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ WIDTH = 8
 """Priorities, traffic classes and buffers are all eight."""
 
 
-def command(what: str) -> str:
-    """Return the command that shows one object of every interface but loopback; a complaint stands in its section."""
+def command(subject: str) -> str:
+    """Return the command that shows one object of every interface but loopback; an error appears in its section."""
     return f"""
 for path in /sys/class/net/*; do
   name=${{path##*/}}
   [ "$name" = lo ] && continue
   [ -d "$path" ] || continue
   echo "==> $name <=="
-  dcb -j {what} show dev "$name" 2>&1
+  dcb -j {subject} show dev "$name" 2>&1
 done
 exit 0
 """
@@ -39,8 +39,8 @@ class Words:
     def __contains__(self, key: str) -> bool:
         return key in self.words
 
-    def one(self, key: str) -> str | None:
-        """Return the one word of a keyword, or None where it is absent."""
+    def single(self, key: str) -> str | None:
+        """Return the only word of a keyword, or None where it is absent."""
         words = self.words.get(key)
         if words is None:
             return None
@@ -50,12 +50,12 @@ class Words:
 
     def number(self, key: str) -> int | None:
         """Return the one number of a keyword."""
-        word = self.one(key)
+        word = self.single(key)
         return None if word is None else integer(word)
 
     def switch(self, key: str) -> bool | None:
         """Return the on or off of a keyword."""
-        word = self.one(key)
+        word = self.single(key)
         return None if word is None else on_or_off(word)
 
     def pairs(self, key: str) -> Iterator[tuple[str, str]]:
@@ -88,19 +88,19 @@ class Words:
 
 def read_interfaces(text: str, keywords: Collection[str]) -> tuple[dict[str, Words], dict[str, str]]:
     """Return the words of each interface, and the complaint for each that has no such object."""
-    found: dict[str, Words] = {}
+    interfaces: dict[str, Words] = {}
     refused: dict[str, str] = {}
     if not text.strip():
-        return found, refused
+        return interfaces, refused
     for name, body in sections(text):
         complaint = COMPLAINT.fullmatch(body.strip())
         if complaint:
             refused[name] = next(filter(None, complaint.groups())).strip()
         elif body.lstrip().startswith(("{", "[")):
-            found[name] = Words(_from_json(body, keywords))
+            interfaces[name] = Words(_from_json(body, keywords))
         else:
-            found[name] = Words(_from_text(body, keywords))
-    return found, refused
+            interfaces[name] = Words(_from_text(body, keywords))
+    return interfaces, refused
 
 
 def on_or_off(word: str) -> bool:

@@ -18,18 +18,18 @@ class Gid:
     index: int
     gid: str
     type: str | None = None
-    """`RoCE v1` or `RoCE v2`; None where the source does not say, and on InfiniBand."""
+    """`RoCE v1` or `RoCE v2`; None where the source does not name it, and on InfiniBand."""
     netdev: str | None = None
 
     @property
     def address(self) -> IPv4Address | IPv6Address:
-        """The address it stands for: IPv4 where it is a mapped one."""
+        """The address it represents: IPv4 where it is a mapped one."""
         address = IPv6Address(self.gid)
         return address.ipv4_mapped or address
 
 
 def gid_text(text: str) -> str:
-    """Return a GID that is one, or raise ParseError."""
+    """Return a valid GID, or raise ParseError."""
     text = text.strip()
     try:
         if "%" in text:
@@ -48,10 +48,10 @@ def gid_type(text: str) -> str | None:
 
 
 def of_address(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> list[Gid]:
-    """Return the entries of a table that stand for an address, of either RoCE version."""
+    """Return the entries of a table for an address, of either RoCE version."""
     return [gid for gid in gids if gid.address == address]
 
 
 def rocev2_index(gids: Sequence[Gid], address: IPv4Address | IPv6Address) -> int | None:
-    """Return the index of the RoCE v2 entry of an address: by type and address, never by its place in the table."""
+    """Return the index of the RoCE v2 entry of an address: by type and address, never by its position in the table."""
     return next((gid.index for gid in of_address(gids, address) if gid.type == ROCE_V2), None)

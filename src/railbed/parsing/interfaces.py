@@ -1,4 +1,4 @@
-"""What probes that ask about every network interface share: the loop in the shell, and ethtool's excuses."""
+"""What probes of all network interfaces share: the shell loop, and the messages of ethtool without an answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textwrap import dedent
 from railbed.errors import ParseError
 from railbed.parsing.text import sections
 
-EXCUSE = re.compile(
+NOT_SUPPORTED = re.compile(
     r"^(Cannot (get|read|dump) .*|netlink (error|warning): .*|No data available|no (stats|feature info) available"
     r"|Operation not supported)$"
 )
-"""What ethtool says where a driver has no answer. That is a fact about the driver, not a text to stumble over."""
+"""What ethtool prints where a driver does not support a query: a fact about the driver, not a parse error."""
 
 TITLE = re.compile(r"^(Settings|Pause parameters|Features|Offload parameters) for (?P<name>\S+):\s*$")
 
@@ -29,15 +29,15 @@ def for_each_interface(command: str) -> str:
 
 
 def answers(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each interface with the lines that ethtool printed for it, without excuses and empty lines.
+    """Yield each interface with the lines that ethtool printed for it, without empty lines and unsupported queries.
 
-    An interface may have nothing to say; a text that says nothing at all is no answer. Saved without our header, most
-    of what ethtool prints names the interface in its title, so that several may follow each other.
+    The output of an interface may be empty; an empty text is an error. Saved without our header, most output of ethtool
+    names the interface in its title, so that several may follow each other.
     """
     if not text.strip():
         raise ParseError("nothing was printed")
     for name, part in sections(text):
-        lines = [line for line in dedent(part).splitlines() if line.strip() and not EXCUSE.match(line.strip())]
+        lines = [line for line in dedent(part).splitlines() if line.strip() and not NOT_SUPPORTED.match(line.strip())]
         if name:
             yield name, lines
         else:

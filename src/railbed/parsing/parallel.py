@@ -1,4 +1,4 @@
-"""Testing several peers from one shell, without their answers running into each other; and how busy that machine is."""
+"""Testing several peers from one shell without mixing their outputs; and how busy that machine is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from railbed.errors import ParseError
 AT_ONCE = 8
 """How many peers one machine tests at the same time."""
 
-WHOLE = "2>&1 | dd obs=4096 2>/dev/null"
-"""Put behind a group of commands: its output leaves in one write, which a pipe keeps in one piece."""
+IN_ONE_WRITE = "2>&1 | dd obs=4096 2>/dev/null"
+"""Appended to a group of commands: its output leaves in one write, which a pipe keeps in one piece."""
 
 LOAD = "load"
 PAUSE_SECONDS = 0.1
@@ -24,7 +24,7 @@ read -r before _ </proc/uptime; sleep {PAUSE_SECONDS:g}; read -r after _ </proc/
 LOAD_TEXT = re.compile(r"([\d.]{1,12}) [\d. /]{1,60}\s+(\d{1,6})\s+(\d{1,15}\.\d\d) (\d{1,15}\.\d\d)", re.ASCII)
 
 MOST_DELAY_SECONDS = 0.25
-"""A machine that wakes up later than this may also be late to see an answer."""
+"""A machine that wakes up later than this may also process an answer too late."""
 MOST_LOAD_PER_CPU = 16.0
 
 
@@ -33,14 +33,14 @@ class Load:
     """How busy a machine was when it tested its peers."""
 
     average: float
-    """Processes that ran or wanted to, over the last minute."""
+    """Processes that ran or were ready to run, averaged over the last minute."""
     cpus: int
     delay_seconds: float
-    """How much later than asked it woke up."""
+    """How much later than requested it woke up."""
 
     @property
     def excess(self) -> str:
-        """Say why time-outs of this machine prove nothing; empty where they do."""
+        """Why time-outs of this machine prove nothing; empty where they do."""
         if self.delay_seconds > MOST_DELAY_SECONDS:
             return f"overloaded: it wakes up {self.delay_seconds:.1f} s late"
         if self.average > MOST_LOAD_PER_CPU * self.cpus:

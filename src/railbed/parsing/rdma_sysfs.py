@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from railbed.errors import ParseError
 
 IF_THERE_IS_RDMA = '[ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || exit 0\n'
-"""Start of a command whose tool complains where there is no RDMA device: none is a fact, not a failure."""
+"""Start of a command whose tool fails where there is no RDMA device: that is a fact, not a failure."""
 
 ABSOLUTE = re.compile(r"^/\S*?/infiniband/")
 ENTRY = re.compile(r"([^:\s][^:]*):(.*)")
@@ -19,7 +19,7 @@ DEVICE_PATH = re.compile(
     rf"(?:.*?/)?([^/]+)/(ports/\d{{1,3}}/.+|{'|'.join(sorted(DEVICE_FILES))}|parent|device/numa_node|device/uevent/\w+)",
     re.ASCII | re.DOTALL,
 )
-"""A file that tells of a device, below whatever folder the tree was saved in."""
+"""A file that describes a device, below whatever folder the tree was saved in."""
 
 Files = Mapping[str, str]
 
@@ -29,12 +29,12 @@ def rdma_devices(text: str) -> dict[str, Files]:
 
     A file with several lines keeps the first that is not empty, and `uevent` becomes one file per key below it.
     """
-    found: dict[str, dict[str, str]] = {}
+    trees: dict[str, dict[str, str]] = {}
     for path, value in _entries(text):
         match = DEVICE_PATH.fullmatch(path)
-        if match and not found.setdefault(match.group(1), {}).get(match.group(2)):
-            found[match.group(1)][match.group(2)] = value
-    devices: dict[str, Files] = {name: files for name, files in found.items() if any(map(_is_of_rdma, files))}
+        if match and not trees.setdefault(match.group(1), {}).get(match.group(2)):
+            trees[match.group(1)][match.group(2)] = value
+    devices: dict[str, Files] = {name: files for name, files in trees.items() if any(map(_is_of_rdma, files))}
     if text.strip() and not devices:
         raise ParseError("no RDMA device in this tree", line=text.strip().split("\n", 1)[0])
     return devices

@@ -1,4 +1,4 @@
-"""Small tools that parsers share: sections by device, and JSON that may fail."""
+"""Text shared by many formats: sections by device, JSON, shell words and numbers, with a ParseError where they fail."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def json_value(text: str) -> object:
     try:
         value: object = json.loads(text)
         if "\\ud" in text.lower() or not text.isascii():
-            json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be kept
+            json.dumps(value, ensure_ascii=False).encode()  # an unpaired surrogate cannot be stored
     except (ValueError, RecursionError) as error:
         raise ParseError(f"not JSON ({error.__class__.__name__})", line=text.strip()[:80]) from error
     return value

@@ -1,1 +1,1 @@
-"""One file per source: a command and a pure parser (`PROBE`). Files without a PROBE are what several parsers share."""
+"""One file per source: a command and a pure parser (`PROBE`). `interpret` turns raw output into readings."""

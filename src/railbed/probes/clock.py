@@ -1,4 +1,4 @@
-"""The machine's clock, asked alone and first so that the answer lies in a short interval of our own (`date`)."""
+"""The machine's clock, read alone and first, so that the reading falls into a short interval of our clock (`date`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TIME = re.compile(r"(?P<seconds>\d{1,12})(?:\.(?P<nanoseconds>\d{9})|\.?%?N?)", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """What time a machine thinks it is."""
+    """The time on a machine."""
 
     epoch: float
     """Seconds since 1970."""
     resolution: float
-    """The true reading lies in [epoch, epoch + resolution): 1 second where `date` knows no nanoseconds."""
+    """The true reading lies in [epoch, epoch + resolution): 1 second where `date` has no nanoseconds."""
 
 
 def parse(text: str) -> Clock:

@@ -1,4 +1,4 @@
-"""Which counters an RDMA port has: they tell the family of the card and what it can count."""
+"""Which counters an RDMA port has: they show the family of the card and what it can count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS = {
     "irdma": {"cnpHandled", "cnpIgnored", "RxECNMrkd"},
     "efa": {"completed_cmds", "alloc_pd_err", "submitted_cmds"},
 }
-"""Names by which a family is known: two of them are enough, since drivers gain and lose counters."""
+"""Names that identify a family: two of them are enough, since drivers gain and lose counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class PortCounterNames:
 
     names: tuple[str, ...]
     family: str | None = None
-    """mlx4, mlx5, rxe, bnxt_re, ionic, irdma, efa; None where the names do not tell."""
+    """mlx4, mlx5, rxe, bnxt_re, ionic, irdma, efa; None where the names do not show it."""
 
     @property
     def counts_congestion(self) -> bool:
@@ -53,8 +53,8 @@ def parse(text: str) -> CounterNames:
 
 
 def _port(listing: str) -> PortCounterNames:
-    found = tuple(sorted(name for cell in re.split(r"\n|\t|\r| {2,}", listing) for name in _names(cell.strip())))
-    return PortCounterNames(names=found, family=_family(set(found)))
+    names = tuple(sorted(name for cell in re.split(r"\n|\t|\r| {2,}", listing) for name in _names(cell.strip())))
+    return PortCounterNames(names=names, family=_family(set(names)))
 
 
 def _names(cell: str) -> list[str]:

@@ -41,7 +41,7 @@ MACHINES = {
     "Google Compute Engine": "google",
     "dummy-virt": "virtual machine",
 }
-"""What the firmware of virtual machines calls itself. lscpu asks the processor, which tells on x86 only."""
+"""Vendor names in the firmware of virtual machines. lscpu queries the processor, which reports it on x86 only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Cpu:
     """Logical processors, as the kernel counts them."""
     numa_nodes: int | None = None
     hypervisor: str | None = None
-    """What virtualises this machine; None where nothing does, or it does not say."""
+    """What virtualises this machine; None where nothing does, or where it is not reported."""
     governors: dict[str, int] | None = None
     """How many logical processors have each frequency governor; None where the kernel controls no frequency."""
 
@@ -83,7 +83,7 @@ def parse(text: str) -> Cpu:
 
 
 def _kinds(text: str) -> list[dict[str, str]]:
-    """Return what lscpu says; of big and little cores each kind has its own model name and counts after it."""
+    """Return the fields of lscpu; of big and little cores each kind has its own model name and counts after it."""
     kinds: list[dict[str, str]] = [{}]
     for key, text_value in _json_pairs(text) if text.lstrip().startswith("{") else _text_pairs(text):
         name, value = key.strip().rstrip(":"), text_value.strip()

@@ -34,7 +34,7 @@ class DcbApp:
 
     interfaces: dict[str, App]
     refused: dict[str, str]
-    """What the kernel said for interfaces that do not have it."""
+    """The kernel's error message for interfaces that do not support it."""
 
 
 def parse(text: str) -> DcbApp:

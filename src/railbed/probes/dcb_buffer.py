@@ -34,7 +34,7 @@ class DcbBuffer:
 
     interfaces: dict[str, Buffers]
     refused: dict[str, str]
-    """What the kernel said for interfaces that do not have it."""
+    """The kernel's error message for interfaces that do not support it."""
 
 
 def parse(text: str) -> DcbBuffer:
@@ -44,7 +44,7 @@ def parse(text: str) -> DcbBuffer:
 
 
 def _buffers(words: Words) -> Buffers:
-    prio_buffer, sizes, total = words.numbers("prio-buffer"), words.row("buffer-size"), words.one("total-size")
+    prio_buffer, sizes, total = words.numbers("prio-buffer"), words.row("buffer-size"), words.single("total-size")
     if prio_buffer is None or sizes is None:
         raise ParseError("no prio-buffer or buffer-size")
     return Buffers(

@@ -35,7 +35,7 @@ class DcbEts:
 
     interfaces: dict[str, Ets]
     refused: dict[str, str]
-    """What the kernel said for interfaces that do not have it."""
+    """The kernel's error message for interfaces that do not support it."""
 
 
 def parse(text: str) -> DcbEts:

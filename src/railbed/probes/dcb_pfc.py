@@ -34,7 +34,7 @@ class DcbPfc:
 
     interfaces: dict[str, Pfc]
     refused: dict[str, str]
-    """What the kernel said for interfaces that do not have it."""
+    """The kernel's error message for interfaces that do not support it."""
 
 
 def parse(text: str) -> DcbPfc:

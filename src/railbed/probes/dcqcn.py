@@ -1,4 +1,4 @@
-"""Congestion control of mlx5 cards (DCQCN): OFED's switches per priority, or the inbox driver's parameters."""
+"""Congestion control of mlx5 cards (DCQCN): OFED's settings per priority, or the inbox driver's parameters."""
 
 from __future__ import annotations
 

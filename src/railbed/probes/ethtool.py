@@ -11,12 +11,12 @@ from railbed.parsing.interfaces import answers, for_each_interface, without_titl
 
 KEY = re.compile(r"^\s+([A-Za-z][A-Za-z0-9 ()/-]*):(.*)$")
 SPEED = re.compile(r"^(\d{1,9})Mb/s$", re.ASCII)
-NOT_TOLD = ("Unknown", "Not reported", "N/A")
+NO_VALUE = ("Unknown", "Not reported", "N/A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EthernetSettings:
-    """What ethtool says of one interface; virtual ones say little."""
+    """What ethtool reports for one interface; for virtual ones that is little."""
 
     speed_mbps: int | None = None
     lanes: int | None = None
@@ -66,14 +66,14 @@ def _values(lines: list[str]) -> dict[str, list[str]]:
 
 
 def _settings(values: dict[str, list[str]]) -> EthernetSettings:
-    link, reason = _link(_told(values, "Link detected"))
-    autoneg = _told(values, "Auto-negotiation")
-    lanes = _told(values, "Lanes")
+    link, reason = _link(_value(values, "Link detected"))
+    autoneg = _value(values, "Auto-negotiation")
+    lanes = _value(values, "Lanes")
     return EthernetSettings(
-        speed_mbps=_speed(_told(values, "Speed")),
+        speed_mbps=_speed(_value(values, "Speed")),
         lanes=int(lanes) if lanes and lanes.isascii() and lanes.isdigit() and len(lanes) < 4 else None,
-        duplex=_told(values, "Duplex"),
-        port=_told(values, "Port"),
+        duplex=_value(values, "Duplex"),
+        port=_value(values, "Port"),
         autoneg=None if autoneg is None else autoneg == "on",
         link=link,
         link_reason=reason,
@@ -85,13 +85,13 @@ def _settings(values: dict[str, list[str]]) -> EthernetSettings:
     )
 
 
-def _told(values: dict[str, list[str]], key: str) -> str | None:
+def _value(values: dict[str, list[str]], key: str) -> str | None:
     value = " ".join(values.get(key, [])).strip()
-    return None if not value or value.startswith(NOT_TOLD) else value
+    return None if not value or value.startswith(NO_VALUE) else value
 
 
 def _words(values: dict[str, list[str]], key: str) -> tuple[str, ...]:
-    return tuple((_told(values, key) or "").split())
+    return tuple((_value(values, key) or "").split())
 
 
 def _speed(value: str | None) -> int | None:

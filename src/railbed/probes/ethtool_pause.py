@@ -1,4 +1,4 @@
-"""Global pause (802.3x) of every interface (`ethtool -a IF`). Priority flow control is another matter: see dcb."""
+"""Global pause (802.3x) of every interface (`ethtool -a IF`). Priority flow control is separate: see dcb."""
 
 from __future__ import annotations
 

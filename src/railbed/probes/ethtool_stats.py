@@ -10,18 +10,18 @@ from railbed.model.probe import Probe
 from railbed.parsing.interfaces import answers, for_each_interface, without_title
 
 GROUP = re.compile(r"[TR]x Queue#")
-"""vmxnet3 numbers its queues so, and sets the counters of each, with names that come again, further in below it."""
+"""How vmxnet3 numbers its queues; the counters of each are indented below it, under the same names."""
 TITLE = "NIC statistics:"
 NUMBER = re.compile(r"^\d{1,20}$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """The counters of one interface. One that is not here is one this card or setting does not have: it is not zero."""
+    """The counters of one interface. One that is absent does not exist with this card or setting: it is not zero."""
 
     values: dict[str, int]
     texts: dict[str, str]
-    """What odd drivers print that is no whole number."""
+    """Values of unusual drivers that are not whole numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

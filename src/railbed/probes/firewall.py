@@ -18,7 +18,7 @@ MANAGERS = {
     "not running": False,
     "failed": True,
 }
-"""firewalld is `failed` when it runs but could not set all its rules."""
+"""firewalld is `failed` when it runs but could not apply all its rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,29 +26,29 @@ class Firewall:
     """The packet filter of a machine."""
 
     backends: tuple[str, ...]
-    """What was asked: `nft`, `iptables`, `ip6tables`."""
+    """What was read: `nft`, `iptables`, `ip6tables`."""
     managers: dict[str, bool]
-    """`ufw` and `firewalld`, and whether they are at work."""
+    """`ufw` and `firewalld`, and whether they are active."""
     chains: dict[str, Chain]
     """Chains by family, table and name."""
 
     @property
     def input_policy(self) -> Verdict | None:
-        """What happens to incoming packets that no rule names; None where no filter was read."""
+        """What happens to incoming packets that match no rule; None where no filter was read."""
         policies = {chain.policy for chain in self.chains.values() if chain.policy}
         if not policies:
             return "accept" if self.backends or not any(self.managers.values()) else None
         return "drop" if "drop" in policies else "accept"
 
     def verdict(self, packet: Packet) -> Verdict | None:
-        """Return what happens to the first packet of a connection; None where that cannot be told."""
+        """Return what happens to the first packet of a connection; None where that cannot be determined."""
         if not self.backends and any(self.managers.values()):
             return None
         return Walk(self.chains, packet).verdict()
 
 
 def parse(text: str) -> Firewall:
-    """Read the listings of the filters; one that a person saved is known by its looks."""
+    """Read the listings of the filters; one that a person saved is recognised by its form."""
     parts = {name or _looks_like(part): part for name, part in sections(text)}
     chains = read_nft(parts["nft"]) if "nft" in parts else {}
     for backend, family in (("iptables", "ip"), ("ip6tables", "ip6")):
@@ -79,7 +79,7 @@ def _at_work(text: str) -> bool:
     return MANAGERS[first]
 
 
-# `iptables -S` would load its old kernel modules, so it is asked only where there is no nft, where those modules are in
+# `iptables -S` would load its old kernel modules, so it is used only where there is no nft, where those modules are in
 # use already, or where nft shows rules that only iptables can read.
 COMMAND = """\
 has() { command -v "$1" >/dev/null 2>&1; }

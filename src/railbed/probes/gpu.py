@@ -1,6 +1,6 @@
 """NVIDIA GPUs: model, memory, driver, compute capability, ECC (`nvidia-smi`, the PCI bus in sysfs).
 
-nvidia-smi asks the driver through NVML, so there is no separate reading of that library. The PCI bus is read beside it:
+nvidia-smi queries the driver through NVML, so that library is not read separately. The PCI bus is read as well:
 a machine without a GPU and a GPU without a driver are different facts.
 """
 
@@ -25,7 +25,7 @@ COLUMNS = (
     "ecc.errors.uncorrected.volatile.total",
 )
 LATE_COLUMN = "compute_cap"
-"""Drivers before 510 do not know it and refuse the whole query."""
+"""Drivers before 510 do not support it and refuse the query."""
 COMMAND = rf"""
 printf '==> pci <==\n'
 for device in /sys/bus/pci/devices/*; do
@@ -43,7 +43,7 @@ else
 fi
 exit 0
 """
-NOT_TOLD = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|GPU requires reset|Not Found)\]?|\[.*\]")
+NO_VALUE = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|GPU requires reset|Not Found)\]?|\[.*\]")
 MODULE = re.compile(r"NVRM version: .{0,80}?Kernel Module.{0,80}? (?P<version>\d{1,9}\.[\d.]{1,20}) ")
 CUDA = re.compile(r"CUDA (?:UMD )?Version *: *(?P<version>\d+\.\d+)")
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -60,7 +60,7 @@ class Gpu:
     memory_bytes: int | None = None
     driver: str | None = None
     compute_capability: str | None = None
-    """As `9.0`; old drivers do not tell."""
+    """As `9.0`; old drivers do not report it."""
     persistence: bool | None = None
     ecc: bool | None = None
     """ECC is on; None where the card has none."""
@@ -74,15 +74,15 @@ class Gpus:
 
     gpus: tuple[Gpu, ...] = ()
     on_bus: tuple[str, ...] | None = None
-    """PCI addresses of NVIDIA GPUs, with or without a driver; None where not told."""
+    """PCI addresses of NVIDIA GPUs, with or without a driver; None where not read."""
     module: str | None = None
     """Version of the loaded kernel driver."""
     open_module: bool | None = None
     """The kernel driver is NVIDIA's open one."""
     cuda: str | None = None
-    """Newest CUDA version the driver knows; drivers before 410 do not tell."""
+    """Newest CUDA version that the driver supports; drivers before 410 do not report it."""
     problem: str | None = None
-    """What nvidia-smi complained of, instead of listing GPUs or beside it."""
+    """The error that nvidia-smi printed, in place of a list of GPUs or with it."""
 
     @property
     def none_here(self) -> bool:
@@ -148,7 +148,7 @@ def _gpu(line: str, columns: tuple[str, ...]) -> Gpu:
 
 
 def _told(cell: str) -> str | None:
-    return None if not cell or NOT_TOLD.fullmatch(cell) else cell
+    return None if not cell or NO_VALUE.fullmatch(cell) else cell
 
 
 def _enabled(cell: str | None) -> bool | None:

@@ -59,7 +59,7 @@ class VerbsDevices:
 
 @dataclass(slots=True)
 class _Block:
-    """What stands below one device or port."""
+    """The lines below one device or port."""
 
     values: dict[str, str] = field(default_factory=dict)
     gids: list[Gid] = field(default_factory=list)
@@ -94,7 +94,7 @@ def _keep_value(line: str, block: _Block) -> None:
     if match:
         block.values.setdefault(match[1], (match[2] or "").strip())
     elif not line[0].isspace():
-        # With `-v` there are indented lists of capabilities, which are passed over.
+        # With `-v` there are indented lists of capabilities, which are ignored.
         raise ParseError("not an output of ibv_devinfo", line=line)
 
 

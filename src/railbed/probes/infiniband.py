@@ -28,7 +28,7 @@ class RdmaPort:
     """`Ethernet` or `InfiniBand`."""
     lid: int | None = None
     sm_lid: int | None = None
-    """Address of the subnet manager; zero where none was seen."""
+    """Address of the subnet manager; zero where there is none."""
     cap_mask: str | None = None
     gids: tuple[Gid, ...] = ()
 
@@ -50,7 +50,7 @@ class RdmaDevice:
     pci: str | None = None
     driver: str | None = None
     parent: str | None = None
-    """Interface that Soft-RoCE stands on; hardware has none."""
+    """Interface that Soft-RoCE runs on; hardware has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class RdmaDevices:
 
 
 def parse(text: str) -> RdmaDevices:
-    """Read `path:value` lines of any part of the tree; what is not needed here is passed over."""
+    """Read `path:value` lines of any part of the tree; other files are ignored."""
     return RdmaDevices(devices={name: _device(name, files) for name, files in rdma_devices(text).items()})
 
 
@@ -96,7 +96,7 @@ def _port(files: Files) -> RdmaPort:
 
 
 def _gids(files: Files) -> Iterator[Gid]:
-    # On an InfiniBand link every entry reads `IB/RoCE v1` and is no RoCE GID.
+    # On an InfiniBand link every entry reads `IB/RoCE v1` and is not a RoCE GID.
     is_roce = files.get("link_layer") != "InfiniBand"
     for path, value in files.items():
         folder, _, index = path.rpartition("/")

@@ -30,7 +30,7 @@ class RdmaCounters:
 
 
 def parse(text: str) -> RdmaCounters:
-    """Read `path:value` lines of any part of the tree; what is no counter is passed over."""
+    """Read `path:value` lines of any part of the tree; other files are ignored."""
     return RdmaCounters(
         ports={
             f"{device}/{port}": PortCounters(

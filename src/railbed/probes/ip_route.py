@@ -38,7 +38,7 @@ class Routes:
 
     @property
     def tables(self) -> dict[str, Table]:
-        """All tables by name, ready to be asked."""
+        """All tables by name."""
         found: dict[str, list[tuple[Network, Route]]] = {}
         for route in self.routes:
             found.setdefault(route.table, []).append((ip_network(route.destination), route))

@@ -14,7 +14,7 @@ PROCESS = re.compile(r'\("([^"]*)",(?:pid=)?(\d{1,10})')
 """`(("sshd",pid=912,fd=3))`; iproute2 before 3.17 wrote `(("sshd",912,3))`."""
 
 NOT_TCP = re.compile(r"(State|Netid|Recv-Q|udp)\s|(\S+\s+)?UNCONN\s")
-"""The heading, and what a person gets who asks for UDP as well; some old ss write `tcp` before UDP too."""
+"""The heading, and the lines of UDP sockets where those are listed, too; some old ss write `tcp` before UDP."""
 
 LINE = re.compile(r"(?:tcp\s+)?(?:LISTEN\s+)?\d+\s+\d+\s+(?P<local>\S+)\s+\S++(?P<rest>.*)", re.ASCII | re.DOTALL)
 """Old ss leaves the state out where it shows only one."""
@@ -28,7 +28,7 @@ class Listener:
     """Address it listens on; `*`, `0.0.0.0` and `::` are all addresses."""
     port: int
     process: str | None = None
-    """Name of the program, where this account may know."""
+    """Name of the program, where this account may see it."""
     pid: int | None = None
 
 

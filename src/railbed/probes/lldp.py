@@ -20,14 +20,14 @@ class Neighbours:
 
 
 def parse(text: str) -> Neighbours:
-    """Read both forms of lldpd: `json`, where one is no list and names are keys, and `json0`, where all are lists."""
-    found: dict[str, tuple[Neighbour, ...]] = {}
+    """Read both forms of lldpd: `json`, where single items are not lists and names are keys, and `json0`, all lists."""
+    neighbours: dict[str, tuple[Neighbour, ...]] = {}
     root = Fields(_first(json_value(text)))
     if "lldp" not in root:
         raise ParseError("no field 'lldp'", line=text.strip()[:80])
     for name, interface in _interfaces(_get(Fields(_first(_get(root, "lldp")) or {}), "interface")):
-        found[name] = (*found.get(name, ()), _neighbour(interface))
-    return Neighbours(interfaces=found)
+        neighbours[name] = (*neighbours.get(name, ()), _neighbour(interface))
+    return Neighbours(interfaces=neighbours)
 
 
 def _interfaces(value: object) -> Iterator[tuple[str, Fields]]:
@@ -37,8 +37,8 @@ def _interfaces(value: object) -> Iterator[tuple[str, Fields]]:
             yield entry.text("name"), entry
         else:
             for name, inner in entry.items():
-                for one in _all(inner):
-                    yield str(name), Fields(one)
+                for below in _all(inner):
+                    yield str(name), Fields(below)
 
 
 def _neighbour(interface: Fields) -> Neighbour:
@@ -54,12 +54,12 @@ def _neighbour(interface: Fields) -> Neighbour:
         port=port_id,
         port_type=_kind(_get(port, "id")),
         port_description=_text(_get(port, "descr")),
-        addresses=tuple(filter(None, (_text(one) for one in _all(_get(chassis, "mgmt-ip"))))),
+        addresses=tuple(filter(None, (_text(address) for address in _all(_get(chassis, "mgmt-ip"))))),
     )
 
 
 def _chassis(fields: Fields) -> tuple[str | None, Fields]:
-    """Return the name and the rest: the name is the key around it, a field inside it, or not told."""
+    """Return the name and the rest: the name is the key around it, a field inside it, or missing."""
     name = _text(_get(fields, "name")) if "id" in fields else None
     if name is None and "id" not in fields:
         for key, inner in fields.items():
@@ -80,17 +80,17 @@ def _first(value: object) -> object:
 
 
 def _text(value: object) -> str | None:
-    one = _first(value)
-    if isinstance(one, dict):
-        one = one.get("value")
-    if one is not None and not isinstance(one, str):
-        raise ParseError("expected a string", line=str(one)[:80])
-    return one
+    text = _first(value)
+    if isinstance(text, dict):
+        text = text.get("value")
+    if text is not None and not isinstance(text, str):
+        raise ParseError("expected a string", line=str(text)[:80])
+    return text
 
 
 def _kind(value: object) -> str | None:
-    one = _first(value)
-    kind = one.get("type") if isinstance(one, dict) else None
+    first = _first(value)
+    kind = first.get("type") if isinstance(first, dict) else None
     return kind if isinstance(kind, str) else None
 
 

@@ -55,7 +55,7 @@ class MlnxQos:
 
 @dataclass(slots=True)
 class _Reader:
-    """Takes one output apart, line by line."""
+    """Reads one output line by line."""
 
     values: dict[str, str] = field(default_factory=dict)
     dscp_prio: dict[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ def parse(text: str) -> MlnxQos:
 
 
 def _has_qos(body: str) -> bool:
-    """Tell whether it is an interface with QoS: a VLAN, an IPoIB interface or a virtual function has none."""
+    """Whether it is an interface with QoS: a VLAN, an IPoIB interface or a virtual function has none."""
     return any(line.strip() and not NOT_SUPPORTED.fullmatch(line.strip()) for line in body.split("\n"))
 
 

@@ -31,12 +31,12 @@ NAME = re.compile(r"[A-Za-z0-9_.+-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modules:
-    """What a kernel has in it. Names are with underscores, as the kernel writes them."""
+    """The modules of a kernel. Names have underscores, as the kernel writes them."""
 
     loaded: tuple[str, ...]
     built_in: tuple[str, ...] = ()
     rdma_devices: tuple[str, ...] | None = None
-    """Entries of /sys/class/infiniband; None where that folder is missing: no RDMA core, or not told."""
+    """Entries of /sys/class/infiniband; None where that folder is missing: no RDMA core, or not read."""
     verbs_devices: tuple[str, ...] | None = None
     """Entries of /sys/class/infiniband_verbs, which programs open; None as above."""
 

@@ -71,7 +71,7 @@ def parse(text: str) -> PcieCards:
 
 
 def _by_card(body: str) -> dict[str, dict[str, list[str]]]:
-    """Return the values of each file by card; files in folders below a card only tell that the folder is there."""
+    """Return the values of each file by card; files in folders below a card only show that the folder exists."""
     cards: dict[str, dict[str, list[str]]] = {}
     for line in body.split("\n"):
         if not line.strip() or COMPLAINT.match(line):

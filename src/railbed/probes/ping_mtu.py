@@ -1,4 +1,4 @@
-"""Can a full-size packet reach the peers on the rail? A small and a full `ping` that must not be cut, to each."""
+"""Whether full-size packets reach the peers on the rail: a small and a full-size `ping` to each, not fragmented."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.pairs import Pair
 from railbed.model.probe import PairTest, Probe
-from railbed.parsing.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
+from railbed.parsing.parallel import IN_ONE_WRITE, LOAD, MEASURE_LOAD, Load, in_batches, parse_load
 from railbed.parsing.text import integer, number, sections
 
 SMALL_PAYLOAD = 56
@@ -31,7 +31,7 @@ ANNOUNCED = re.compile(
     r"^PING .*?\(([0-9A-Fa-f:.]+(?:%[^\s()]+)?)\)+(?: from \S+(?: (\S+))?)?:? (\d{1,6})(?:\((\d{1,6})\)| data bytes)",
     re.ASCII | re.MULTILINE,
 )
-"""`PING 10.1.0.2 (10.1.0.2) from 10.1.0.1 eth1: 8972(9000) bytes of data.`, and what others make of it."""
+"""`PING 10.1.0.2 (10.1.0.2) from 10.1.0.1 eth1: 8972(9000) bytes of data.`, and the forms of other versions."""
 
 Outcome = Literal["reply", "too_long", "no_reply", "unreachable", "not_sent"]
 
@@ -43,14 +43,14 @@ class Ping:
     netdev: str
     address: str
     size: int
-    """Bytes of the whole IP packet: the MTU it asks for."""
+    """Bytes of the IP packet with its header: the MTU it needs."""
     outcome: Outcome
-    """`not_sent` is for what says nothing about the path: no right to ping, a ping without `-M`, no such interface."""
+    """`not_sent` proves nothing about the path: no permission to ping, a ping without `-M`, no such interface."""
     mtu: int | None = None
-    """The largest packet that the path takes, where someone on it told."""
+    """The largest packet that the path takes, where a device on it reported that."""
     rtt_ms: float | None = None
-    said: str = ""
-    """The words of ping that decided."""
+    message: str = ""
+    """The line of ping that determined the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Pings:
 
 
 def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
-    """Return two pings to each peer on each rail, small before full: the first one also finds the neighbour."""
+    """Return two pings to each peer on each rail, small before full: the first one also resolves the neighbour."""
     calls = [
         f"both {quote(pair.port.netdev)} {quote(str(pair.peer_port.address))} "
         f"{_sizes(pair.peer_port.address, cluster.mtu_of(pair.port.rail))}"
@@ -73,9 +73,9 @@ def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
         return ""
     times = "-c 3 -i 0.2 -W 2" if patient else "-c 1 -W 1"
     return (
-        'one() { { echo "==> $1 $2 $3 <=="; '
-        f'ping -n -M do {times} -s "$4" -I "$1" "$2" 2>&1 | head -n 12; }} {WHOLE}; }}\n'
-        'both() { one "$1" "$2" "$3" "$4"; one "$1" "$2" "$5" "$6"; }\n'
+        'probe() { { echo "==> $1 $2 $3 <=="; '
+        f'ping -n -M do {times} -s "$4" -I "$1" "$2" 2>&1 | head -n 12; }} {IN_ONE_WRITE}; }}\n'
+        'both() { probe "$1" "$2" "$3" "$4"; probe "$1" "$2" "$5" "$6"; }\n'
         f"{MEASURE_LOAD if patient else ''}{in_batches(calls)}"
     )
 
@@ -86,7 +86,7 @@ def timed_out(facts: Pings) -> set[str]:
 
 
 def small_size(address: IPv4Address | IPv6Address) -> int:
-    """Return the size of the packet that only tells whether there is a path."""
+    """Return the size of the packet that only shows whether there is a path."""
     return SMALL_PAYLOAD + HEADERS[address.version]
 
 
@@ -104,16 +104,16 @@ def parse(text: str) -> Pings:
 
 def _ping(name: str, text: str) -> Ping:
     netdev, address, size = _target(name, text)
-    outcome, said = _outcome(text)
-    reply, told = REPLY.search(text), NEXT_MTU.search(said)
+    outcome, message = _outcome(text)
+    reply, next_mtu = REPLY.search(text), NEXT_MTU.search(message)
     return Ping(
         netdev=netdev,
         address=address,
         size=size,
         outcome=outcome,
-        mtu=int(told.group(1)) or None if outcome == "too_long" and told else None,
+        mtu=int(next_mtu.group(1)) or None if outcome == "too_long" and next_mtu else None,
         rtt_ms=number(reply.group(1)) if reply else None,
-        said=said,
+        message=message,
     )
 
 
@@ -124,8 +124,8 @@ def _target(name: str, text: str) -> tuple[str, str, int]:
     announced = ANNOUNCED.search(text.strip())
     if name or not announced:
         raise ParseError("expected a target as `interface address size`", line=name or text.strip()[:80])
-    address, netdev, payload, whole = announced.groups()
-    size = int(whole) if whole else int(payload) + HEADERS[6 if ":" in address else 4]
+    address, netdev, payload, total = announced.groups()
+    size = int(total) if total else int(payload) + HEADERS[6 if ":" in address else 4]
     return (netdev or "").removesuffix(":"), _address(address), size
 
 
@@ -150,7 +150,7 @@ def _outcome(text: str) -> tuple[Outcome, str]:
         for line in lines:
             if pattern.search(line):
                 return outcome, line
-    raise ParseError("ping said something else", line=lines[0] if lines else "")
+    raise ParseError("unknown output of ping", line=lines[0] if lines else "")
 
 
 PROBE = Probe(

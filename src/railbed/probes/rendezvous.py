@@ -1,4 +1,4 @@
-"""Can this machine reach the port on which the ranks meet? A TCP connection to each peer."""
+"""Whether this machine reaches the rendezvous port of the ranks: a TCP connection to each peer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.pairs import Pair
 from railbed.model.probe import PairTest, Probe
-from railbed.parsing.parallel import LOAD, MEASURE_LOAD, WHOLE, Load, in_batches, parse_load
+from railbed.parsing.parallel import IN_ONE_WRITE, LOAD, MEASURE_LOAD, Load, in_batches, parse_load
 from railbed.parsing.text import integer, sections
 
 Outcome = Literal["connected", "refused", "timed_out", "no_route", "failed"]
@@ -36,20 +36,20 @@ fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One connection that was tried."""
+    """One attempted connection."""
 
     node: str
     address: str
     port: int | None
     outcome: Outcome
-    """`refused` is good news: the path is open and the port is free. `failed` says nothing about the path."""
-    said: str
-    """The words that decided."""
+    """`refused` is fine: the path is open and the port is free. `failed` proves nothing about the path."""
+    message: str
+    """The line that determined the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """All connections that one machine tried."""
+    """All connections that one machine attempted."""
 
     attempts: tuple[Attempt, ...]
     load: Load | None = None
@@ -58,22 +58,22 @@ class Attempts:
 
 def first_pairs(pairs: Iterable[Pair]) -> Iterator[Pair]:
     """Yield one pair for each peer: the first on a rail that both share."""
-    seen = set()
+    peers = set()
     for pair in pairs:
-        if pair.peer not in seen:
-            seen.add(pair.peer)
+        if pair.peer not in peers:
+            peers.add(pair.peer)
             yield pair
 
 
 def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
     """Return one connection to each peer."""
-    where = cluster.training.rendezvous_port
-    calls = [f"meet {quote(pair.peer)} {quote(str(pair.peer_port.address))} {where}" for pair in first_pairs(pairs)]
+    port = cluster.training.rendezvous_port
+    calls = [f"reach {quote(pair.peer)} {quote(str(pair.peer_port.address))} {port}" for pair in first_pairs(pairs)]
     if not calls:
         return ""
     return (
-        f'{DIAL}meet() {{ {{ echo "==> $1 $2 $3 <=="; if dial "$2" "$3"; then echo connected; '
-        f"elif [ $? = 124 ]; then echo timed out; fi; }} {WHOLE}; }}\n"
+        f'{DIAL}reach() {{ {{ echo "==> $1 $2 $3 <=="; if dial "$2" "$3"; then echo connected; '
+        f"elif [ $? = 124 ]; then echo timed out; fi; }} {IN_ONE_WRITE}; }}\n"
         f"{MEASURE_LOAD if patient else ''}{in_batches(calls)}"
     )
 
@@ -84,7 +84,7 @@ def timed_out(facts: Attempts) -> set[str]:
 
 
 def parse(text: str) -> Attempts:
-    """Read the attempts, as bash or Python word their ends."""
+    """Read the attempts, as bash or Python report their outcome."""
     parts = list(sections(text))
     loads = [parse_load(part) for name, part in parts if name == LOAD]
     attempts = tuple(_attempt(name, part) for name, part in parts if name != LOAD)
@@ -101,7 +101,7 @@ def _attempt(name: str, text: str) -> Attempt:
         for line in reversed(lines):
             if pattern.search(line):
                 return Attempt(
-                    node=node, address=address, port=integer(port) if port else None, outcome=outcome, said=line
+                    node=node, address=address, port=integer(port) if port else None, outcome=outcome, message=line
                 )
     raise ParseError("expected how a connection ended", line=lines[0] if lines else "")
 

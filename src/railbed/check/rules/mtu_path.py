@@ -119,7 +119,7 @@ def _remedy(result: str) -> str:
 
 
 def _evidence(pings: Iterable[Ping]) -> str:
-    return "\n".join(f"{ping.address} {ping.size}: {ping.said}" for ping in pings if ping.outcome != "reply")
+    return "\n".join(f"{ping.address} {ping.size}: {ping.message}" for ping in pings if ping.outcome != "reply")
 
 
 CHECK = Check(

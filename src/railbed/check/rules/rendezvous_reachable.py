@@ -51,7 +51,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     failed = [name for name, attempt in tried.items() if attempt.outcome == "failed"]
     failed += [name for name in node.site.cluster.nodes if name in wanted & up and name not in attempts]
     expected = f"TCP port {port} of {counted(len(tried), 'peer')} within reach"
-    evidence = "\n".join(f"{name} {attempt.address}: {attempt.said}" for name, attempt in tried.items())
+    evidence = "\n".join(f"{name} {attempt.address}: {attempt.message}" for name, attempt in tried.items())
     if closed and excess:
         observed = f"{some(closed)}: no answer in time, but this node is {excess}"
         remedy = "check again when the node has less to do"

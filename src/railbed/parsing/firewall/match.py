@@ -1,4 +1,4 @@
-"""Reads one condition of an nft rule, as its JSON writes it, into the small form that is judged here."""
+"""Reads one condition of an nft rule, from its JSON, into our model of a rule."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from railbed.parsing.firewall.rules import PacketRule
 from railbed.parsing.firewall.values import networks, port_range
 
 NAMED_SET = "@"
-"""How a condition names a set that is kept elsewhere."""
+"""Prefix of a set that is defined elsewhere."""
 EVERYWHERE = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
 
 
 def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
-    """Return the rule with one more condition, or None when it then never meets a new connection."""
+    """Return the rule with one more condition, or None where it can no longer match a new connection."""
     left, operator = match.sub("left"), match.optional_text("op")
     right = list(_items(dict(match.items()).get("right")))
     if left is None:
@@ -32,7 +32,7 @@ def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
 
 
 def _narrowed(rule: PacketRule, left: Fields, right: list[object]) -> PacketRule:
-    if any(isinstance(one, str) and one.startswith(NAMED_SET) for one in right):
+    if any(isinstance(item, str) and item.startswith(NAMED_SET) for item in right):
         return replace(rule, unclear=True)
     payload, meta = left.sub("payload"), left.sub("meta")
     if payload and "protocol" in payload:
@@ -41,7 +41,7 @@ def _narrowed(rule: PacketRule, left: Fields, right: list[object]) -> PacketRule
         case "iif" | "iifname":
             return replace(rule, netdevs=tuple(map(str, right)))
         case "nfproto" if rule.sources is None and set(right) <= EVERYWHERE.keys():
-            return replace(rule, sources=tuple(EVERYWHERE[str(one)] for one in right))
+            return replace(rule, sources=tuple(EVERYWHERE[str(family)] for family in right))
         case "l4proto":
             return _by_protocol(rule, tuple(map(str, right)))
         case _:
@@ -64,14 +64,14 @@ def _by_header(rule: PacketRule, protocol: str, field: str, right: list[object])
 
 
 def _by_protocol(rule: PacketRule, protocols: tuple[str, ...]) -> PacketRule:
-    both = protocols if rule.protocols is None else tuple(one for one in protocols if one in rule.protocols)
+    both = protocols if rule.protocols is None else tuple(name for name in protocols if name in rule.protocols)
     return replace(rule, protocols=both)
 
 
 def _items(value: object) -> Iterator[object]:
     """Yield the values on the right side: one, a list, a set, or flags."""
-    if isinstance(value, dict) and isinstance(one := value.get("set", value.get("|")), list):
-        yield from one
+    if isinstance(value, dict) and isinstance(items := value.get("set", value.get("|")), list):
+        yield from items
     elif isinstance(value, list):
         yield from value
     else:

@@ -1,4 +1,4 @@
-"""Packet filter rules in one small form, whoever wrote them, and what they do to a packet as far as can be told."""
+"""One model of packet filter rules, whatever tool set them, and what they do to a packet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PacketRule:
     action: Action
     """`drop` is also for a rule that rejects; `nothing` is for logging and counting."""
     target: str | None = None
-    """The chain to go on with."""
+    """The chain to continue with."""
     protocols: tuple[str, ...] | None = None
     ports: tuple[tuple[int, int], ...] | None = None
     """Ranges of destination ports."""
@@ -39,10 +39,10 @@ class PacketRule:
     sources: tuple[str, ...] | None = None
     """Networks."""
     unclear: bool = False
-    """It has a condition that is not understood here."""
+    """It has a condition that is not supported here."""
 
     def matches(self, packet: Packet) -> bool | None:
-        """Say whether the rule matches a packet; None where that cannot be told."""
+        """Whether the rule matches a packet; None where that cannot be determined."""
         fits = (
             (self.protocols is None or packet.protocol in self.protocols)
             and (self.ports is None or any(low <= packet.port <= high for low, high in self.ports))
@@ -69,10 +69,10 @@ class Walk:
 
     chains: Mapping[str, Chain]
     packet: Packet
-    seen: dict[str, frozenset[str]] = field(default_factory=dict)
+    known_ends: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def verdict(self) -> Verdict | None:
-        """Return what happens to the packet; None where that cannot be told. It must pass every base chain."""
+        """Return what happens to the packet; None where that cannot be determined. It must pass every base chain."""
         ends = [
             {chain.policy if end == "return" else end for end in self._ends(name)}
             for name, chain in self.chains.items()
@@ -84,10 +84,12 @@ class Walk:
 
     def _ends(self, name: str) -> frozenset[str]:
         """Return how a chain may end for the packet: accept, drop, return."""
-        if name not in self.seen:
-            self.seen[name] = frozenset({"accept", "drop"})  # the kernel allows no loop; whoever asks again is in one
-            self.seen[name] = self._follow(self.chains[name]) if name in self.chains else self.seen[name]
-        return self.seen[name]
+        if name not in self.known_ends:
+            self.known_ends[name] = frozenset(
+                {"accept", "drop"}
+            )  # the kernel allows no loop; a second query for the chain would be one
+            self.known_ends[name] = self._follow(self.chains[name]) if name in self.chains else self.known_ends[name]
+        return self.known_ends[name]
 
     def _follow(self, chain: Chain) -> frozenset[str]:
         ends: set[str] = set()
@@ -96,8 +98,8 @@ class Walk:
             if match is False or rule.action == "nothing":
                 continue
             after = self._ends(rule.target or "") if rule.action in ("jump", "goto") else frozenset({rule.action})
-            goes_on = rule.action == "jump" and "return" in after
+            continues = rule.action == "jump" and "return" in after
             ends |= after - {"return"} if rule.action == "jump" else after
-            if match and not goes_on:
+            if match and not continues:
                 return frozenset(ends)
         return frozenset(ends | {"return"})
