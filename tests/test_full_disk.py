@@ -20,9 +20,11 @@ from railbed.model.record import Event
 from railbed.store import list_runs, open_run
 from railbed.train import recipes
 from railbed.train.data.prepare import prepare
+from railbed.train.models.gpt import GptSettings
 from railbed.train.state.checkpoints import publish, survey, write_synced
 from railbed.train.worker.io.export import export
-from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.models.base import BuildOptions
+from railbed.train.worker.models.gpt import Gpt
 from railbed.transport.record import Recorder
 from tests.support.cli import railbed
 from tests.support.disks import fill, small_disk
@@ -91,7 +93,9 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_one_before(disk: Path) -> Non
 
 
 def test_weights_are_exported_whole_or_not_at_all(disk: Path, tmp_path: Path) -> None:
-    model = Gpt.empty(Shape(layers=2, heads=2, width=128, context=16, vocabulary=61), torch.device("cpu"))
+    model = Gpt.build(
+        GptSettings(layers=2, heads=2, width=128, context=16, vocabulary=61), BuildOptions(device=torch.device("cpu"))
+    )
     tokens = write_tokens(tmp_path / "tokens")
     export(model, disk / "model", tokens=tokens, end_of_text=0, step=1)
     before = {path.name: path.read_bytes() for path in (disk / "model").iterdir()}

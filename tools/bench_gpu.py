@@ -14,7 +14,6 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,14 @@ import torch
 from tests.support.ranks import recipe, write_tokens
 
 from railbed.collective.single import SingleRank
-from railbed.train.settings import Settings
+from railbed.train.recipe import Recipe
 from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.hardware import choose
 from railbed.train.worker.io.tokenfile import Tokens
-from railbed.train.worker.models.gpt import Gpt, Shape
-from railbed.train.worker.parallel.gradients import Hook
-from railbed.train.worker.step import Stepper, Taken, wrapped
+from railbed.train.worker.models.base import BuildOptions, build_model
+from railbed.train.worker.parallel.replicate import Replicate
+from railbed.train.worker.step import Stepper, Taken
 
 WARM = 4
 VOCABULARY = 50257
@@ -70,28 +69,22 @@ def ours(device: torch.device, micro: int, pieces: int, context: int, steps: int
         compile="auto",
         threads="auto",
     )
-    settings = Settings.read(values)
-    chosen = choose(RankSpec(recipe=values, run="bench"), settings, device, VOCABULARY)
+    settings = Recipe.read(values)
+    chosen = choose(RankSpec(recipe=values, run="bench"), settings, device)
     print(f"chosen: {chosen}", flush=True)
-    shape = Shape(layers=12, heads=12, width=768, context=context, vocabulary=VOCABULARY)
-    model = Gpt.empty(replace(shape, padded=chosen.padded, compute=chosen.dtype), device)
+    model = build_model(settings, BuildOptions(device=device, padded=chosen.padded, compute=chosen.dtype))
     model.initialise(1)
-    collective = SingleRank()
-    hook = Hook(collective)
     with tempfile.TemporaryDirectory() as folder:
         stepper = Stepper(
             settings=settings,
-            model=model,
-            collective=collective,
+            strategy=Replicate(model, SingleRank(), settings, compiled=chosen.compile),
             tokens=Tokens.open(write_tokens(Path(folder), count=400_000, vocabulary=40_000)),
             optimiser=adamw.make(model, settings.optimiser),
             device=device,
             shares=[1.0],
             micro_limit=micro,
-            runner=wrapped(model, hook, collective, compiled=chosen.compile),
-            hook=hook,
         )
-        return _run_ours(stepper, steps, model.flops_per_token() / chosen.peak_flops)
+        return _run_ours(stepper, steps, settings.family.flops_per_token(settings.model) / chosen.peak_flops)
 
 
 def _run_ours(stepper: Stepper, steps: int, mfu_of_speed: float) -> float:
@@ -112,14 +105,10 @@ def _run_ours(stepper: Stepper, steps: int, mfu_of_speed: float) -> float:
             print(f"railbed: first step, including compilation, {time.perf_counter() - start:.1f} s", flush=True)
     speed = tokens / statistics.median(total for _, total, _ in seconds[WARM:])
     parts = {name: round(1000 * value, 2) for name, value in seconds[-1][2].items()}
-    print(f"railbed: {model_line(stepper.model)}, loss {losses[-1]:.3f}, parts of a step in ms: {parts}")
+    count = stepper.settings.family.parameter_count(stepper.settings.model)
+    print(f"railbed: {count:,} parameters, loss {losses[-1]:.3f}, parts of a step in ms: {parts}")
     print_result("railbed", speed, mfu_of_speed)
     return speed
-
-
-def model_line(model: Gpt) -> str:
-    """Return the size of the model."""
-    return f"{model.parameter_count():,} parameters"
 
 
 def theirs(device: torch.device, micro: int, context: int, steps: int) -> float:

@@ -31,9 +31,10 @@ from railbed.train import recipes
 from railbed.train.data.sampling import pieces
 from railbed.train.spec import RankSpec
 from railbed.train.worker import optimiser as adamw
+from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.loop import Training
-from railbed.train.worker.models.gpt import Gpt
-from railbed.train.worker.step import BUCKET_MEGABYTES
+from railbed.train.worker.models.base import BuildOptions, build_model
+from railbed.train.worker.parallel.replicate import BUCKET_MEGABYTES
 
 RANKS = 2
 WARM_UP = 3
@@ -52,7 +53,7 @@ def main() -> None:
     if arguments.job:
         be_a_rank(RankSpec.read(arguments.job), arguments.messages)
         return
-    recipe = recipes.load(arguments.recipe, [f"steps={arguments.rounds + WARM_UP}"]).model_dump(mode="json")
+    recipe = recipes.load(arguments.recipe, [f"steps={arguments.rounds + WARM_UP}"]).to_plain()
     with tempfile.TemporaryDirectory() as folder:
         tokens = write_tokens(Path(folder, "tokens"), count=200_000, vocabulary=1000)
         starter = Starter(Path(folder), tokens, module="tools.bench_overhead")
@@ -79,9 +80,10 @@ def be_a_rank(job: RankSpec, descriptor: int) -> None:
         secret=job.secret,
     )
     collective, _ = connect("gloo", rendezvous, torch.device("cpu"), [1 << 20], alarm_to(messages))
-    training = Training(job, job.settings, messages, collective, torch.device("cpu"))
-    training.model.initialise(job.settings.seed)
-    training.stepper.warm_up()
+    tokens = Tokens.open(Path(job.tokens))
+    training = Training(job, job.settings, tokens, messages, collective=collective, device=torch.device("cpu"))
+    training.strategy.restore(training.state, job, Path())
+    training.strategy.warm_up()
     turns = {"railbed": our_step(training), "bare": their_step(training)}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in turns}
     for number in range(job.settings.steps):
@@ -107,9 +109,9 @@ def our_step(training: Training) -> Step:
     """Return the worker's step."""
 
     def step(number: int) -> None:
-        taken = training.stepper.take(number, wants_checkpoint=False, tells=training.sharing.tells())
-        training.account.read(taken)
-        training.sharing.hear(taken)
+        taken = training.stepper.take(number, wants_checkpoint=False, extra=training.rebalancer.contribution())
+        training.progress.read(taken)
+        training.rebalancer.read(taken)
 
     return step
 
@@ -118,7 +120,7 @@ def their_step(training: Training) -> Step:
     """Return a step of the bare loop, with the same number of sequences and micro-batches of the same tokens."""
     settings, stepper, tokens = training.settings, training.stepper, training.tokens
     context, batch = settings.model.context, settings.batch.sequences
-    model = Gpt.empty(training.model.shape, torch.device("cpu"))
+    model = build_model(settings, BuildOptions(device=torch.device("cpu")))
     model.initialise(settings.seed)
     optimiser = adamw.make(model, settings.optimiser)
     replica = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MEGABYTES, gradient_as_bucket_view=True)

@@ -22,11 +22,12 @@ from tests.support.ranks import write_tokens
 
 from railbed.collective.single import SingleRank
 from railbed.train import recipes
-from railbed.train.settings import BatchSettings, Settings
+from railbed.train.models.gpt import GptSettings
+from railbed.train.recipe import Batch, Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.tokenfile import Tokens
-from railbed.train.worker.models.gpt import Gpt, Shape
-from railbed.train.worker.parallel.gradients import Hook
+from railbed.train.worker.models.base import BuildOptions, build_model
+from railbed.train.worker.parallel.replicate import Replicate
 from railbed.train.worker.step import Stepper
 
 
@@ -53,49 +54,42 @@ def main() -> None:
     report(times, arguments.sequences * arguments.context, arguments.threads)
 
 
-def settings_of(name: str, sequences: int, context: int, steps: int) -> Settings:
+def settings_of(name: str, sequences: int, context: int, steps: int) -> Recipe:
     """Return a recipe's settings with a small batch."""
-    settings = Settings.read(recipes.load(name).model_dump(mode="json"))
-    batch = BatchSettings(sequences=sequences, micro=sequences)
+    settings = recipes.load(name)
+    batch = Batch(sequences=sequences, micro=sequences)
     return replace(settings, batch=batch, steps=steps + 1, model=replace(settings.model, context=context))
 
 
-def our_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
+def our_step(settings: Recipe, tokens: Tokens) -> Callable[[int], object]:
     """Return our step."""
-    shape = settings.model
-    assert shape.vocabulary != "auto"
-    names = ("layers", "heads", "width", "context", "vocabulary")
-    model = Gpt.empty(Shape(**{name: getattr(shape, name) for name in names}), torch.device("cpu"))
+    model = build_model(settings, BuildOptions(device=torch.device("cpu")))
     model.initialise(1)
-    print(f"railbed: {model.parameter_count():,} parameters")
-    collective = SingleRank()
+    print(f"railbed: {settings.family.parameter_count(settings.model):,} parameters")
     stepper = Stepper(
         settings=settings,
-        model=model,
-        collective=collective,
+        strategy=Replicate(model, SingleRank(), settings, compiled=False),
         tokens=tokens,
         optimiser=adamw.make(model, settings.optimiser),
         device=torch.device("cpu"),
         shares=[1.0],
         micro_limit=settings.batch.sequences,
-        runner=model,
-        hook=Hook(collective),
     )
     return lambda step: stepper.take(step, wants_checkpoint=False).sums()
 
 
-def their_step(settings: Settings, tokens: Tokens) -> Callable[[int], object]:
+def their_step(settings: Recipe, tokens: Tokens) -> Callable[[int], object]:
     """Return a step of the plain loop."""
     import transformers
 
     shape = settings.model
-    assert shape.vocabulary != "auto"
+    assert isinstance(shape, GptSettings)
     config = transformers.GPT2Config(
         n_layer=shape.layers,
         n_head=shape.heads,
         n_embd=shape.width,
         n_positions=shape.context,
-        vocab_size=shape.vocabulary,
+        vocab_size=shape.vocabulary_size,
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,

@@ -15,9 +15,11 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.models.gpt import GptSettings
+from railbed.train.worker.models.base import BuildOptions
+from railbed.train.worker.models.gpt import Gpt
 
-SHAPE = Shape(layers=2, heads=2, width=32, context=32, vocabulary=512)
+SHAPE = GptSettings(layers=2, heads=2, width=32, context=32, vocabulary=512)
 BATCH = 12
 SAVE_EVERY = 10
 
@@ -27,7 +29,7 @@ def main() -> None:
     file = Path(sys.argv[1]) / "state.pt"
     dist.init_process_group("gloo")
     print_line("begin")
-    model = Gpt.empty(SHAPE, torch.device("cpu"))
+    model = Gpt.build(SHAPE, BuildOptions(device=torch.device("cpu")))
     model.initialise(1)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
     step = 0
@@ -39,7 +41,7 @@ def main() -> None:
     replica = DistributedDataParallel(model)
     mine = len(range(dist.get_rank(), BATCH, dist.get_world_size()))
     while True:
-        tokens = torch.randint(SHAPE.vocabulary, (mine, SHAPE.context + 1))
+        tokens = torch.randint(SHAPE.vocabulary_size, (mine, SHAPE.context + 1))
         loss = replica(tokens[:, :-1], tokens[:, 1:]) / tokens[:, 1:].numel()
         loss.backward()
         optimiser.step()

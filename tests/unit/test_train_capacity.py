@@ -12,8 +12,8 @@ from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import gpu, memory
 from railbed.train.capacity.estimate import micro_limit
-from railbed.train.capacity.memory import Room, advice, fit_of, in_words, room_of
-from railbed.train.settings import Settings
+from railbed.train.capacity.memory import Room, advice, fit_of, refusal, room_of
+from railbed.train.recipe import Recipe
 from tests.support.ranks import recipe
 
 GB = 10**9
@@ -22,8 +22,8 @@ WIDE = {"layers": 24, "width": 2048, "heads": 16, "context": 1024, "vocabulary":
 CPU = Node(host="192.0.2.1")
 
 
-def settings(**changes: Any) -> Settings:
-    return Settings.read(recipe(**changes))
+def settings(**changes: Any) -> Recipe:
+    return Recipe.read(recipe(**changes))
 
 
 def facts(**readings: object) -> DeviceFacts:
@@ -77,7 +77,7 @@ def test_what_is_not_known_is_not_judged() -> None:
 
 def test_too_big_in_one_sentence_with_numbers() -> None:
     big = settings(model=WIDE, batch={"micro": 8, "sequences": 64})
-    sentence = in_words(fit_of(big, 50257, 2, room(32 * GB, ranks=2)))
+    sentence = refusal(fit_of(big, 2, room(32 * GB, ranks=2)))
     assert sentence == (
         "the model is too big for a: its 2 ranks need about 115.0 GB, and 32.0 GB are free (1,313,626,112 parameters: "
         "each rank 21.0 GB for them and the optimiser, 28.2 GB for a micro-batch of 8)"
@@ -95,32 +95,32 @@ def test_too_big_in_one_sentence_with_numbers() -> None:
 )
 def test_advice_is_what_would_help(size: int, ranks: int, words: str) -> None:
     big = settings(model=WIDE, batch={"micro": 8, "sequences": 64})
-    fit = fit_of(big, 50257, ranks, room(size, ranks))
+    fit = fit_of(big, ranks, room(size, ranks))
     assert not fit.fits
-    assert words in advice(big, 50257, ranks, fit)
-    assert advice(big, 50257, ranks, fit).endswith("; --no-check starts it all the same")
+    assert words in advice(big, ranks, fit)
+    assert advice(big, ranks, fit).endswith("; --no-check skips this check")
 
 
 def test_fewer_ranks_alone_are_advised_where_nothing_else_helps() -> None:
     small = settings(batch={"micro": 1})
-    fit = fit_of(small, 64, 4, room(GB, 4))
+    fit = fit_of(small, 4, room(GB, 4))
     assert not fit.fits
-    assert advice(small, 64, 4, fit).startswith("--ranks 1 would help")
+    assert advice(small, 4, fit).startswith("--ranks 1 would help")
 
 
 def test_the_micro_batch_is_the_one_that_ranks_take() -> None:
-    assert fit_of(settings(batch={"sequences": 12, "micro": 3}), 64, 2, room(GB)).micro == 3
-    assert fit_of(settings(batch={"sequences": 12, "micro": 8}), 64, 4, room(GB)).micro == 3
+    assert fit_of(settings(batch={"sequences": 12, "micro": 3}), 2, room(GB)).micro == 3
+    assert fit_of(settings(batch={"sequences": 12, "micro": 8}), 4, room(GB)).micro == 3
 
 
 def test_a_gpu_takes_as_many_sequences_as_fit() -> None:
     gpt2 = settings(model={**WIDE, "layers": 12, "width": 768}, batch={"micro": "auto"})
-    limits = [micro_limit(gpt2, vocabulary=50257, value_bytes=2, gpu_bytes=size * GB) for size in (2, 24, 140)]
+    limits = [micro_limit(gpt2, value_bytes=2, gpu_bytes=size * GB) for size in (2, 24, 140)]
     assert limits[0] == 0
     assert 1 <= limits[1] < limits[2] <= 64
 
 
 def test_a_load_for_the_network_needs_its_gradients() -> None:
     load = settings(traffic={"gradient_bytes": 10 * GB, "steps_per_second": 1.0})
-    assert not fit_of(load, 64, 1, room(20 * GB)).fits
-    assert fit_of(load, 64, 1, room(30 * GB)).fits
+    assert not fit_of(load, 1, room(20 * GB)).fits
+    assert fit_of(load, 1, room(30 * GB)).fits

@@ -12,14 +12,15 @@ import pytest
 from railbed.errors import DataError
 from railbed.train.data import tokenizer as tokens
 from railbed.train.data.prepare import prepare, standard_library
-from railbed.train.recipe import Data, Model, Recipe
+from railbed.train.models.gpt import GptSettings
+from railbed.train.recipe import Data, Recipe
 from railbed.train.worker.io.tokenfile import Tokens
 
 TEXT = "the quick brown fox jumps over the lazy dog; naïve café\n" * 40
 
 
 def recipe(*files: Path, **data: Any) -> Recipe:
-    model = Model(layers=1, heads=1, width=8, context=16, vocabulary=300)
+    model = GptSettings(layers=1, heads=1, width=8, context=16, vocabulary=300)
     return Recipe(model=model, data=Data(files=tuple(str(file) for file in files), **data))
 
 
@@ -79,7 +80,7 @@ def test_the_users_tokenizer(texts: Path, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(DataError, match=r"tokenizer\.json is no tokenizer"):
         prepare(recipe(other, tokenizer=str(tmp_path)), tmp_path / "cache")
-    small = Recipe(model=Model(vocabulary=280), data=Data(files=(str(other),), tokenizer=str(first.folder)))
+    small = Recipe(model=GptSettings(vocabulary=280), data=Data(files=(str(other),), tokenizer=str(first.folder)))
     with pytest.raises(DataError, match="tokens, the model only 280"):
         prepare(small, tmp_path / "cache")
 

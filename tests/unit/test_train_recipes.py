@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TypeGuard, get_args
 
 import pytest
 from pydantic import BaseModel
 
 from railbed.errors import RecipeError
 from railbed.train import recipes
-from railbed.train.capacity.estimate import memory, parameter_count
+from railbed.train.capacity.estimate import memory
+from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Recipe
-from railbed.train.settings import Settings
+from railbed.train.recipes.schema import schema
 from railbed.train.spec import RankSpec, ResumeSource
 
 SHARES = "expected speed, equal, or weights of nodes above 0 such as {node1: 3}"
@@ -71,32 +71,43 @@ def test_extending_and_setting(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("extends: tiny\nbatch: {sequences: 48}\ndata: {files: [texts, /abs]}\n")
     (tmp_path / "own.yaml").write_text("extends: base.yaml\ndescription: mine\n")
     recipe = recipes.load(str(tmp_path / "own.yaml"), ["optimiser.learning_rate=5e-4", "compile=false", "steps=7"])
+    assert isinstance(recipe.model, GptSettings)
     assert (recipe.description, recipe.batch.sequences, recipe.model.width, recipe.steps) == ("mine", 48, 192, 7)
     assert (recipe.optimiser.learning_rate, recipe.compile) == (5e-4, False)
     assert recipe.data.files == (str(tmp_path / "texts"), "/abs")
     assert recipe.data.prompt == "def "
 
 
-def keys(kind: Any) -> object:
-    """Return the keys of a class of either kind, with those of the classes inside."""
-    hints = get_type_hints(kind)
-    names = list(kind.model_fields) if issubclass(kind, BaseModel) else [field.name for field in fields(kind)]
-    inner = {name: [kind for kind in (hints[name], *get_args(hints[name])) if _has_keys(kind)] for name in names}
-    return {name: keys(kinds[0]) if kinds else None for name, kinds in inner.items()}
+def test_the_file_and_the_ranks_have_the_same_keys_and_defaults() -> None:
+    assert schema()().model_dump(mode="json") == Recipe().to_plain()
+    assert recipes.from_record(Recipe().to_plain()) == Recipe()
 
 
-def _has_keys(kind: object) -> bool:
-    return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BaseModel))
+def test_every_key_has_a_description() -> None:
+    """The reference page derives from them; a section needs none, since its keys have theirs."""
+    waiting: list[type[BaseModel]] = [schema()]
+    while waiting:
+        for name, key in waiting.pop().model_fields.items():
+            nested = [part for part in (key.annotation, *get_args(key.annotation)) if _is_section(part)]
+            waiting += nested
+            assert key.description or nested, name
 
 
-def test_the_worker_knows_the_same_keys() -> None:
-    assert keys(Recipe) == keys(Settings)
+def _is_section(kind: object) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def test_a_recipe_names_its_model_family() -> None:
+    assert recipes.load("tiny").model.family == "gpt"
+    assert recipes.load("tiny", ["model.family=gpt"]) == recipes.load("tiny")
+    with pytest.raises(RecipeError, match=r"model.family: expected gpt, found 'gtp'"):
+        recipes.load("tiny", ["model.family=gtp"])
 
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_job_comes_back_from_json(name: str) -> None:
     recipe = recipes.load(name)
-    job = RankSpec(recipe=recipe.model_dump(mode="json"), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
+    job = RankSpec(recipe=recipe.to_plain(), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
     again = RankSpec.from_json(job.to_json())
     assert again == job
     assert again.settings.steps == recipe.steps
@@ -109,7 +120,7 @@ def test_what_is_no_job_is_refused(text: str) -> None:
 
 
 def test_the_estimate_counts_gpt2() -> None:
-    assert parameter_count(layers=12, width=768, context=1024, vocabulary=50257) == 124_439_808
-    small = memory(Settings.read(recipes.load("gpt2", []).model_dump(mode="json")), vocabulary=50257, micro=1)
+    small = memory(recipes.load("gpt2"), micro=1)
+    assert small.parameters == 124_439_808
     assert 4.5e9 < small.total < 5.5e9
     assert 3.0e9 < small.total - small.copy < 4.0e9

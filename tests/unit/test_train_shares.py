@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from railbed.launch.roster import Member
 from railbed.train.progress.records import records_of
 from railbed.train.ranks import names_of, shares_of
-from railbed.train.shares.balance import FIRST_LOOK, SETTLING, Balance, Split, costly
+from railbed.train.shares.balance import FIRST_REVIEW, SETTLING, Balance, Split, costly
 from railbed.train.shares.wording import cost_words, split_words
 
 PACE = st.floats(1e-6, 1e3)
@@ -39,7 +39,7 @@ def test_ranks_that_hear_later_have_the_same_split(heard: list[list[float]]) -> 
         for step in range(len(heard)):
             used.append(balance.at(step).counts)
             if (done := step + 1 - lag) > 0:
-                balance.hear(done, heard[done - 1], [0.01] * 3)
+                balance.add(done, heard[done - 1], [0.01] * 3)
         return used
 
     assert splits(0) == splits(1)
@@ -50,12 +50,12 @@ def balanced(paces: list[float], steps: int) -> list[tuple[int, ...]]:
     used = []
     for step in range(steps):
         used.append(balance.at(step).counts)
-        balance.hear(step + 1, paces, [0.0] * len(paces))
+        balance.add(step + 1, paces, [0.0] * len(paces))
     return used
 
 
 def test_a_change_comes_once_and_two_steps_after_the_look() -> None:
-    look = SETTLING + FIRST_LOOK
+    look = SETTLING + FIRST_REVIEW
     assert balanced([1.0, 3.1], 200) == [(8, 8)] * (look + 1) + [(12, 4)] * (199 - look)
 
 
@@ -69,8 +69,8 @@ def test_a_rank_that_told_nothing_is_waited_for() -> None:
 
 def test_a_step_that_took_long_once_does_not_count() -> None:
     balance = Balance(16, Split.by_pace(16, [1.0, 1.0]))
-    for step in range(SETTLING + FIRST_LOOK):
-        look = balance.hear(step + 1, [1.0, 40.0 if step == 5 else 1.0], [0.0, 0.0])
+    for step in range(SETTLING + FIRST_REVIEW):
+        look = balance.add(step + 1, [1.0, 40.0 if step == 5 else 1.0], [0.0, 0.0])
     assert look is not None
     assert not look.changed
 
@@ -85,8 +85,7 @@ def test_a_rank_that_costs_more_than_it_gives() -> None:
     assert cost.seconds == pytest.approx(0.52)
     assert cost.without == pytest.approx(0.08 + 0.02 * 3 / 4)
     assert cost_words(["a", "b", "c"], cost) == (
-        "c costs more than it gives: computing and summing take about 520 ms of a step with it, and about 95.0 ms "
-        "without it; leave it out to be faster"
+        "c slows training down: computing and summing take about 520 ms of a step with it, and about 95.0 ms without it"
     )
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -15,24 +16,26 @@ from torch.nn import functional as F  # noqa: N812
 
 from railbed.errors import CheckpointDamaged, DataError
 from railbed.train import recipes
-from railbed.train.settings import OptimiserSettings, Settings
+from railbed.train.models.find import family_of
+from railbed.train.models.gpt import GptSettings
+from railbed.train.recipe import Optimiser
 from railbed.train.state.checkpoints import sealed
 from railbed.train.worker.io.export import export
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
 from railbed.train.worker.io.tokenfile import Tokens
-from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.models.base import BuildOptions
+from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.models.loss import next_token_loss
 from railbed.train.worker.models.sample import generate
 from railbed.train.worker.optimiser import learning_rate
 from tests.support.ranks import write_tokens
 
-SMALL = Shape(layers=2, heads=2, width=32, context=16, vocabulary=61)
+SMALL = GptSettings(layers=2, heads=2, width=32, context=16, vocabulary=61)
+CPU = torch.device("cpu")
 
 
-def model_of(**changes: object) -> Gpt:
-    names = ("layers", "heads", "width", "context", "vocabulary")
-    shape = Shape(**{**{name: getattr(SMALL, name) for name in names}, **changes})
-    model = Gpt.empty(shape, torch.device("cpu"))
+def model_of(**options: Any) -> Gpt:
+    model = Gpt.build(SMALL, BuildOptions(device=CPU, **options))
     model.initialise(3)
     return model
 
@@ -49,21 +52,13 @@ def gradients(model: Gpt) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_gpt2_has_the_published_number_of_parameters(padded: bool) -> None:
-    settings = Settings.read(recipes.load("gpt2").model_dump(mode="json")).model
-    assert settings.vocabulary != "auto"
-    with torch.device("meta"):
-        model = Gpt(
-            Shape(
-                layers=settings.layers,
-                heads=settings.heads,
-                width=settings.width,
-                context=settings.context,
-                vocabulary=settings.vocabulary,
-                padded=padded,
-            )
-        )
-    assert model.parameter_count() == 124_439_808
-    assert model.flops_per_token() == pytest.approx(855e6, rel=0.002)
+    settings = recipes.load("gpt2").model
+    assert isinstance(settings, GptSettings)
+    model = Gpt.build(settings, BuildOptions(device=torch.device("meta"), padded=padded))
+    gpt = family_of("gpt")
+    counted = sum(tensor.numel() for tensor in model.saved_tensors().values())
+    assert counted == gpt.parameter_count(settings) == 124_439_808
+    assert gpt.flops_per_token(settings) == pytest.approx(855e6, rel=0.002)
 
 
 def test_padding_changes_nothing() -> None:
@@ -113,7 +108,7 @@ def test_transformers_loads_what_is_exported(tmp_path: Path) -> None:
     tokens, _ = batch()
     with torch.no_grad():
         torch.testing.assert_close(model.logits(model.hidden(tokens)), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
-    assert sum(p.numel() for p in theirs.parameters()) == model.parameter_count()
+    assert sum(p.numel() for p in theirs.parameters()) == family_of("gpt").parameter_count(SMALL)
 
 
 def test_tensors_are_in_the_format_of_safetensors(tmp_path: Path) -> None:
@@ -178,7 +173,7 @@ def test_tokens_that_are_not_whole_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
-    settings = OptimiserSettings(
+    settings = Optimiser(
         learning_rate=1.0, warmup_steps=4, final_fraction=0.1, beta1=0.9, beta2=0.95, weight_decay=0.1, clip=1.0
     )
     rates = [learning_rate(settings, step, 20) for step in range(20)]

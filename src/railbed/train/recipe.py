@@ -1,184 +1,163 @@
-"""What to train, as a file. These classes are the recipe file; their texts become its reference.
+"""What to train. These classes are the only declaration of a recipe's keys: types, limits, defaults and descriptions.
 
-The worker reads the same keys through `settings.py`, which needs no pydantic.
+Validation of recipe files and `--set`, the reference page (`recipes/schema.py`) and what a rank reads derive from them.
+They are plain dataclasses, because nodes may have torch and nothing else.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from math import inf
-from typing import Annotated, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from railbed.train.keys import (
+    AboveZero,
+    BelowOne,
+    ChoiceOrAuto,
+    CountOrAuto,
+    Fraction,
+    Limits,
+    Natural,
+    NotNegative,
+    Positive,
+    Shares,
+    Text,
+)
+from railbed.train.models.family import Family, ModelSettings
+from railbed.train.models.find import DEFAULT, family_of
+from railbed.train.models.gpt import GptSettings
+from railbed.train.structure import structure
 
-from railbed.model.cluster import Number, Part, Text, Whole
-from railbed.train.settings import WireFormat
-
-Auto = Literal["auto"]
-
-
-def _count_or_auto(value: object) -> object:
-    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        return value
-    raise ValueError("expected auto or a whole number, 1 or more")
-
-
-def _choice_or_auto(value: object) -> object:
-    if value == "auto" or isinstance(value, bool):
-        return value
-    raise ValueError("expected auto, true or false")
-
-
-def _shares(value: object) -> object:
-    weights = value.values() if isinstance(value, Mapping) else ()
-    numbers = [weight for weight in weights if isinstance(weight, int | float) and not isinstance(weight, bool)]
-    right = len(numbers) == len(weights) > 0 and all(0 < weight < inf for weight in numbers)
-    if right or value in ("speed", "equal"):
-        return value
-    raise ValueError("expected speed, equal, or weights of nodes above 0 such as {node1: 3}")
+WireFormat = Literal["fp32", "bf16", "bf16-feedback"]
 
 
-CountOrAuto = Annotated[
-    int | Auto,
-    BeforeValidator(_count_or_auto),
-    Field(json_schema_extra={"x-form": "auto or a whole number, 1 or more"}),
-]
-ChoiceOrAuto = Annotated[
-    bool | Auto,
-    BeforeValidator(_choice_or_auto),
-    Field(json_schema_extra={"x-form": "auto, true or false"}),
-]
-Shares = Annotated[
-    Literal["speed", "equal"] | dict[str, float],
-    BeforeValidator(_shares),
-    Field(json_schema_extra={"x-form": "speed, equal, or weights of nodes above 0 such as {node1: 3}"}),
-]
-Positive = Annotated[Whole, Field(ge=1)]
-Natural = Annotated[Whole, Field(ge=0)]
-Fraction = Annotated[Number, Field(ge=0, le=1)]
-
-
-class Model(Part):
-    """The shape of the model: GPT-2, in any size."""
-
-    layers: Positive = 6
-    """Layers."""
-    heads: Positive = 6
-    """Attention heads in each."""
-    width: Positive = 192
-    """Width of the residual stream; a multiple of `heads`."""
-    context: Positive = 128
-    """Tokens in a sequence."""
-    vocabulary: CountOrAuto = 4096
-    """Tokens in the vocabulary; `auto` takes that of the tokenizer."""
-    dropout: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    """Share of values left out while training."""
-    pad_vocabulary: ChoiceOrAuto = "auto"
-    """Fill the embedding up to a multiple of 128, which GPUs like. The added rows stand for nothing and never learn."""
-
-    @model_validator(mode="after")
-    def _heads_divide_width(self) -> Model:
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
-        return self
-
-
-class Data(Part):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
     """The text to train on."""
 
     files: tuple[Text, ...] = ()
     """Text files and folders; without any, the source of Python's standard library on this machine."""
     tokenizer: Text | None = None
     """Folder with a tokenizer.json; without one, a byte-level BPE is trained on the text."""
-    validation: Annotated[Number, Field(ge=0, le=0.5)] = 0.05
-    """Share of the text that is kept for validation."""
+    validation: Annotated[float, Limits(ge=0, le=0.5)] = 0.05
+    """Fraction of the text held out for validation."""
     prompt: str = ""
-    """What the sample of generated text begins with."""
+    """Start of the sample text that the trained model continues."""
 
 
-class Batch(Part):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
     """The global batch."""
 
     sequences: Positive = 32
-    """Sequences in a step, over all ranks together: the same whatever their number."""
+    """Sequences in a step, across all ranks: the same for any number of ranks."""
     micro: CountOrAuto = "auto"
-    """Sequences that a rank has in memory at once."""
+    """Sequences that a rank processes at once."""
 
 
-class Optimiser(Part):
-    """AdamW: a linear rise, then half a cosine down."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimiser:
+    """AdamW with a linear warm-up followed by a cosine decay."""
 
-    learning_rate: Annotated[Number, Field(gt=0)] = 1e-3
-    """The highest learning rate."""
+    learning_rate: AboveZero = 1e-3
+    """Peak learning rate."""
     warmup_steps: Natural = 20
-    """Steps of the rise."""
+    """Steps of warm-up."""
     final_fraction: Fraction = 0.1
-    """The last learning rate, as a share of the highest."""
-    beta1: Annotated[Number, Field(ge=0, lt=1)] = 0.9
+    """Final learning rate, as a fraction of the peak."""
+    beta1: BelowOne = 0.9
     """Decay of the first moment."""
-    beta2: Annotated[Number, Field(ge=0, lt=1)] = 0.95
+    beta2: BelowOne = 0.95
     """Decay of the second moment."""
-    weight_decay: Annotated[Number, Field(ge=0)] = 0.1
-    """Decay of the matrices."""
-    clip: Annotated[Number, Field(ge=0)] = 1.0
-    """Largest norm of the gradient; 0 sets no limit."""
+    weight_decay: NotNegative = 0.1
+    """Weight decay of the matrices; biases and norms have none."""
+    clip: NotNegative = 1.0
+    """Maximum norm of the gradient; 0 disables clipping."""
 
 
-class Evaluation(Part):
-    """The loss on text that is kept for validation."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The loss on the text held out for validation."""
 
     every: Natural = 50
-    """Steps between two evaluations; 0 for none."""
+    """Steps between two evaluations; 0 disables them."""
     sequences: Positive = 64
-    """Sequences that are looked at."""
+    """Sequences in an evaluation."""
 
 
-class CheckpointTimes(Part):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTimes:
     """When the state is saved; with both keys, whichever comes first. The last step is always saved."""
 
     steps: Positive | None = None
-    """Steps between two."""
-    seconds: Annotated[Number, Field(gt=0)] | None = None
-    """Seconds between two."""
+    """Steps between two checkpoints."""
+    seconds: AboveZero | None = None
+    """Seconds between two checkpoints."""
 
 
-class Traffic(Part):
-    """A load for the network in place of a model."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """A network load instead of a model."""
 
-    gradient_bytes: Annotated[Whole, Field(ge=4)]
+    gradient_bytes: Annotated[int, Limits(ge=4)]
     """Bytes of gradients in each step."""
-    steps_per_second: Annotated[Number, Field(ge=0)] = 0.0
-    """Steps in a second, where the network allows; 0 for as fast as it goes."""
+    steps_per_second: NotNegative = 0.0
+    """Steps per second, if the network keeps up; 0 means as fast as possible."""
 
 
-class Recipe(Part):
-    """A whole recipe."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe."""
 
     description: Text = "a recipe"
-    """One line about it."""
+    """One line about the recipe."""
     steps: Positive = 100
     """Steps to train."""
     seed: Natural = 1
-    """Where every random choice comes from."""
-    model: Model = Model()
-    data: Data = Data()
-    batch: Batch = Batch()
+    """Seed of every random choice."""
+    model: ModelSettings = field(default_factory=GptSettings)
+    """The model; the other keys depend on its `family`."""
+    data: Data = field(default_factory=Data)
+    batch: Batch = field(default_factory=Batch)
     shares: Shares = "speed"
-    """How the global batch is split over the ranks: by the `speed` that is measured, `equal`, or by weights of nodes,
-    which each rank of the node has (1 where a node is not named). A step is the same up to rounding whatever the split;
-    runs whose last bits must be the same need `equal` or weights."""
-    optimiser: Optimiser = Optimiser()
-    evaluation: Evaluation = Evaluation()
-    checkpoint: CheckpointTimes = CheckpointTimes()
+    """How the global batch is split among the ranks: by measured `speed`, `equal`, or by weights of nodes, which
+    apply to each rank of the node (1 for nodes that are not listed). The split changes a step only by rounding; use
+    `equal` or weights for runs that must agree to the last bit."""
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    checkpoint: CheckpointTimes = field(default_factory=CheckpointTimes)
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """What is computed in; parameters and sums are fp32. `auto` is bf16 on GPUs that have it."""
+    """Number format of the computation; parameters and sums are fp32. `auto` is bf16 on GPUs that support it."""
     compile: ChoiceOrAuto = "auto"
-    """Whether torch compiles the model; `auto` does on GPUs."""
+    """Whether torch compiles the model; `auto` compiles on GPUs."""
     threads: CountOrAuto = "auto"
-    """Processor threads of a rank; `auto` shares the cores of a node among its ranks."""
+    """CPU threads of a rank; `auto` divides a node's cores among its ranks."""
     gradient_checkpointing: bool = False
-    """Compute activations twice in place of keeping them: a third slower, far less memory."""
+    """Recompute activations instead of storing them: a third slower, with far less memory."""
     wire: WireFormat = "fp32"
-    """How gradients travel: `bf16` halves the bytes, `bf16-feedback` sends what it rounded away with the next step."""
+    """Number format of gradients on the network: `bf16` halves the bytes, `bf16-feedback` adds the rounding error to
+    the next step's gradients."""
     traffic: Traffic | None = None
-    """A load for the network in place of a model."""
+    """A network load instead of a model."""
+
+    @property
+    def family(self) -> Family:
+        """Return the family of the model."""
+        return family_of(self.model.family)
+
+    def for_vocabulary(self, size: int) -> Recipe:
+        """Return the recipe with `model.vocabulary: auto` replaced by the size of the tokenizer's vocabulary."""
+        return self if self.model.vocabulary != "auto" else replace(self, model=replace(self.model, vocabulary=size))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the recipe as plain values, as in JSON."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Recipe:
+        """Return the recipe of validated plain values; raise ValueError for unknown keys."""
+        model = values.get("model", {})
+        family = family_of(model.get("family", DEFAULT))
+        return structure(cls, {**values, "model": structure(family.settings, model)})

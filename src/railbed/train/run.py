@@ -21,7 +21,7 @@ from railbed.model.amount import size
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
-from railbed.train.capacity.disk import room_notices
+from railbed.train.capacity.disk import disk_notices
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.progress.downtime import Downtime
 from railbed.train.progress.idle import IdleTimes
@@ -106,7 +106,8 @@ async def train(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[
     for node, error in shipped.failed.items():
         yield Event(name="node_lost", subject=node, message=error.message)
     _need_enough(shipped, order)
-    for notice in room_notices(order.recipe, order.tokens, shipped.free):
+    world = sum(member.ranks for member in members.values())
+    for notice in disk_notices(order.recipe, order.tokens, shipped.free, world=world):
         yield notice
     yield progress("reading the network cards of the nodes")
     fabric = fabric_of(cluster, await read_facts(cluster, fleet, only=shipped.bases))

@@ -38,8 +38,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from railbed.train.plainclass import build
-from railbed.train.settings import Settings
+from railbed.train.recipe import Recipe
+from railbed.train.structure import structure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class RankSpec:
     """Everything one rank needs to know."""
 
     recipe: dict[str, Any]
-    """The recipe as plain values (`Recipe.model_dump(mode="json")`)."""
+    """The recipe as plain values (`Recipe.to_plain`)."""
     run: str
     generation: int = 0
     """Counts the starts of a run; ranks of different generations never meet."""
@@ -105,19 +105,14 @@ class RankSpec:
     """Variables that the rank sets for itself before torch is loaded, such as NCCL_IB_HCA."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> Recipe:
         """Return the recipe, typed."""
-        return Settings.read(self.recipe)
+        return Recipe.read(self.recipe)
 
     @property
     def called(self) -> tuple[str, ...]:
         """Return the names of all ranks."""
         return self.names or tuple(f"rank {rank}" for rank in range(self.world))
-
-    @property
-    def saves(self) -> bool:
-        """Say whether this rank keeps checkpoints: one rank of each node does, since replicas are equal."""
-        return self.local_rank == 0 and bool(self.checkpoints)
 
     def to_json(self) -> str:
         """Return the job as the text of its file."""
@@ -129,7 +124,7 @@ class RankSpec:
         values = json.loads(text)
         if not isinstance(values, dict):
             raise ValueError("a job is a map")  # noqa: TRY004 -- wrong text, not a wrong call
-        return build(cls, values)
+        return structure(cls, values)
 
     @classmethod
     def read(cls, path: Path) -> RankSpec:

@@ -1,100 +1,77 @@
-"""How much memory a rank will need, before anything is started. What was measured beside it: docs/training.md."""
+"""Estimates the memory that a rank will need. docs/training.md compares it with measurements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.train.settings import Settings
+from railbed.train.models.family import Compute
+from railbed.train.parallelism import parallelism_of
+from railbed.train.recipe import Recipe
 
-STATE_BYTES = 16
-"""For each parameter, in fp32: itself, its gradient, and AdamW's two moments."""
-COPY_BYTES = 12
-"""For each parameter: the copy that a checkpoint is written from, which the first rank of a node keeps."""
-LAYER_VALUES = 17
-"""Values that a layer keeps for the backward pass, for each token and unit of width: norms, attention, MLP."""
-EAGER_SCORE_BYTES = 12
-"""On a GPU without the compiler, for each score of a token: as computed, in fp32, and as a gradient."""
-CPU_SCORES, CPU_SCORE_COPIES = 128 << 20, 3
-"""On a processor so many bytes of scores are made at a time, and exist so many times."""
 CPU_RUNTIME, GPU_RUNTIME = 400 << 20, 800 << 20
-"""torch itself, its threads and caches; on a GPU what the driver takes for a process."""
+"""torch itself, its threads and caches; on a GPU what the driver takes per process."""
 CPU_MICRO_TOKENS = 4096
 GPU_MICRO_SEQUENCES = 64
 GPU_MEMORY_USED = 0.85
-"""How much of a GPU can be planned with: the rest goes to gaps between blocks."""
+"""Fraction of a GPU's memory that is usable: fragmentation takes the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What a rank needs, in bytes."""
+    """Memory of a rank, in bytes."""
 
     parameters: int
-    """How many; not bytes."""
+    """Number of parameters, not bytes."""
     state: int
     activations: int
     runtime: int
     copy: int = 0
-    """What only the first rank of a node needs, for checkpoints; main memory, so it is none of a GPU's."""
+    """Main memory for the copy that checkpoints are written from; only the first rank of a node has one."""
 
     @property
     def total(self) -> int:
-        """Return what the first rank of a node needs."""
+        """Return the memory of the first rank of a node."""
         return self.state + self.activations + self.runtime + self.copy
 
     def of_ranks(self, count: int) -> int:
-        """Return what so many ranks on one node need together."""
+        """Return the memory of this many ranks on one node."""
         return count * (self.total - self.copy) + self.copy
 
 
-def parameter_count(*, layers: int, width: int, context: int, vocabulary: int) -> int:
-    """Return the parameters of a GPT-2 of this shape: 124,439,808 for the smallest that was published."""
-    layer = 12 * width * width + 13 * width
-    return vocabulary * width + context * width + layers * layer + 2 * width
-
-
-def memory(settings: Settings, *, vocabulary: int, micro: int, value_bytes: int = 4, gpu: bool = False) -> Memory:
-    """Return the estimate for one rank with a micro-batch of that many sequences."""
+def memory(recipe: Recipe, *, micro: int, world: int = 1, value_bytes: int = 4, gpu: bool = False) -> Memory:
+    """Return the estimate for one of `world` ranks with a micro-batch of that many sequences."""
     runtime = GPU_RUNTIME if gpu else CPU_RUNTIME
-    if settings.traffic:
-        size = settings.traffic.gradient_bytes
+    if recipe.traffic:
+        size = recipe.traffic.gradient_bytes
         return Memory(parameters=size // 4, state=2 * size, activations=0, runtime=runtime)
-    model, tokens = settings.model, micro * settings.model.context
-    parameters = parameter_count(layers=model.layers, width=model.width, context=model.context, vocabulary=vocabulary)
-    each = _bytes_per_token(settings, vocabulary=vocabulary, value_bytes=value_bytes, gpu=gpu)
-    scores = 0
-    if not gpu:
-        scores = CPU_SCORE_COPIES * min(CPU_SCORES, 4 * tokens * vocabulary) + 4 * vocabulary * model.width
+    parameters = recipe.family.parameter_count(recipe.model)
+    parallelism = parallelism_of(recipe)
     return Memory(
         parameters=parameters,
-        state=STATE_BYTES * parameters,
-        activations=tokens * each + scores,
+        state=parallelism.state_bytes(parameters, world),
+        activations=_activations(recipe, micro, value_bytes=value_bytes, gpu=gpu),
         runtime=runtime,
-        copy=0 if gpu else COPY_BYTES * parameters,
+        copy=0 if gpu else parallelism.saved_bytes(parameters, world),
     )
 
 
-def micro_limit(settings: Settings, *, vocabulary: int, value_bytes: int = 4, gpu_bytes: int | None = None) -> int:
-    """Return how many sequences a rank has in memory at once, at most; 0 where not one fits into its GPU."""
-    if settings.batch.micro != "auto":
-        return settings.batch.micro
-    context = settings.model.context
+def micro_limit(recipe: Recipe, *, world: int = 1, value_bytes: int = 4, gpu_bytes: int | None = None) -> int:
+    """Return the maximum number of sequences that a rank has in memory at once; 0 if its GPU is too small for one."""
+    if recipe.batch.micro != "auto":
+        return recipe.batch.micro
     if gpu_bytes is None:
-        return max(1, CPU_MICRO_TOKENS // context)
-    fixed = memory(settings, vocabulary=vocabulary, micro=0, value_bytes=value_bytes, gpu=True).total
-    each = context * _bytes_per_token(settings, vocabulary=vocabulary, value_bytes=value_bytes, gpu=True)
-    fitting = int(gpu_bytes * GPU_MEMORY_USED - fixed) // each
+        return max(1, CPU_MICRO_TOKENS // recipe.model.context)
+    fixed = memory(recipe, micro=0, world=world, value_bytes=value_bytes, gpu=True)
+    sequence = _activations(recipe, 1, value_bytes=value_bytes, gpu=True) - fixed.activations
+    fitting = int(gpu_bytes * GPU_MEMORY_USED - fixed.total) // sequence
     return 1 << (min(fitting, GPU_MICRO_SEQUENCES).bit_length() - 1) if fitting > 0 else 0
 
 
-def _bytes_per_token(settings: Settings, *, vocabulary: int, value_bytes: int, gpu: bool) -> int:
-    """Return what a token of the micro-batch keeps in memory until its gradient is there."""
-    model = settings.model
-    layer = LAYER_VALUES * model.width * value_bytes
-    if settings.gradient_checkpointing:
-        # Every layer keeps its input alone, and one at a time has all its values.
-        layers = layer + model.layers * model.width * value_bytes
-    else:
-        layers = layer * model.layers
-    compiled = gpu if settings.compile == "auto" else settings.compile
-    score = value_bytes if compiled else EAGER_SCORE_BYTES
-    return layers + (vocabulary * score if gpu else 0)
+def _activations(recipe: Recipe, micro: int, *, value_bytes: int, gpu: bool) -> int:
+    compute = Compute(
+        value_bytes=value_bytes,
+        gpu=gpu,
+        compiled=gpu if recipe.compile == "auto" else recipe.compile,
+        gradient_checkpointing=recipe.gradient_checkpointing,
+    )
+    return recipe.family.activation_bytes(recipe.model, micro * recipe.model.context, compute)

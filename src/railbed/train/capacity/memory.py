@@ -1,8 +1,7 @@
-"""Does the model fit? What a rank is estimated to need beside what its node has for it, before anything is started."""
+"""Compares the memory that the ranks of a node will need with the memory it has, before anything is started."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -15,13 +14,14 @@ from railbed.model.record import Event, Record
 from railbed.probes import gpu, memory
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, Memory, micro_limit
 from railbed.train.capacity.estimate import memory as estimate
+from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.data.sampling import deal, pieces
+from railbed.train.recipe import Recipe
 from railbed.train.run import Order
-from railbed.train.settings import Settings
 
 ESTIMATE = "estimate"
 BF16 = 8.0
-"""The first compute capability with bf16; a driver that does not tell one is taken to have it."""
+"""The first compute capability with bf16; assumed where the driver does not report one."""
 
 
 class TooBig(UserError):
@@ -30,7 +30,7 @@ class TooBig(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a node has."""
+    """The memory of a node."""
 
     node: str
     ranks: int
@@ -39,16 +39,16 @@ class Room:
     memory: int
     """Bytes: of one GPU, or what all ranks of the node share."""
     value_bytes: int = 4
-    """Of a number as it is computed with."""
+    """Bytes of a value in the forward pass."""
 
     @property
     def gpu(self) -> bool:
-        """Each rank has a GPU of its own."""
+        """Whether each rank has a GPU of its own."""
         return self.device != "cpu"
 
     @property
     def usable(self) -> int:
-        """Return what can be planned with."""
+        """Return the bytes that ranks can use."""
         return int(self.memory * GPU_MEMORY_USED) if self.gpu else self.memory
 
 
@@ -58,138 +58,133 @@ class Fit:
 
     room: Room
     need: Memory
-    """Of the first rank."""
+    """The memory of the node's first rank."""
     micro: int
 
     @property
     def needed(self) -> int:
-        """Return what is needed of the room: by one rank on its GPU, or by all ranks of the node."""
+        """Return the bytes needed: by one rank on its GPU, or by all ranks of the node."""
         return self.need.total if self.room.gpu else self.need.of_ranks(self.room.ranks)
 
     @property
     def fits(self) -> bool:
-        """Say whether there is room enough."""
+        """Whether the memory suffices."""
         return self.needed <= self.room.usable
 
 
-async def fit(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
-    """Yield the estimate; raise TooBig where a node has too little memory. A node that says nothing is not judged."""
-    settings = Settings.read(order.recipe)
+async def check_memory(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
+    """Yield the estimate; raise TooBig where a node has too little memory. Nodes that do not answer are skipped."""
+    recipe = Recipe.read(order.recipe)
+    if order.tokens is not None:
+        recipe = with_vocabulary(recipe, order.tokens)
     world = sum(order.ranks_on(node) for node in cluster.nodes.values())
-    vocabulary = _vocabulary(settings, order)
-    found: list[Fit] = []
+    fits: list[Fit] = []
     async with aclosing(survey(fleet, cluster, (memory.PROBE, gpu.PROBE))) as answers:
         async for facts in answers:
             node = cluster.nodes[facts.device]
-            room = room_of(facts, node, order.ranks_on(node), settings.precision)
+            room = room_of(facts, node, order.ranks_on(node), recipe.precision)
             if room:
-                found.append(fit_of(settings, vocabulary, world, room))
-    for one in found:
-        if not one.fits:
-            raise TooBig(in_words(one), hint=advice(settings, vocabulary, world, one))
-    if found:
-        yield _told(found)
+                fits.append(fit_of(recipe, world, room))
+    for fit in fits:
+        if not fit.fits:
+            raise TooBig(refusal(fit), hint=advice(recipe, world, fit))
+    if fits:
+        yield _estimate(fits)
 
 
 def room_of(facts: DeviceFacts, node: Node, ranks: int, precision: str) -> Room | None:
-    """Return what a node has for its ranks: the smallest of their GPUs where it has some, or what memory is free."""
+    """Return the memory for a node's ranks: of the smallest GPU they use, or the free main memory."""
     cards = [*_cards(facts, node)][:ranks]
     if cards:
         name, size, has_bf16 = min(cards, key=lambda card: card[1])
         wide = precision == "fp32" or (precision == "auto" and not has_bf16)
         return Room(node=facts.device, ranks=ranks, device=name, memory=size, value_bytes=4 if wide else 2)
-    read = facts.read(memory.PROBE)
-    if not isinstance(read, Known) or node.gpus:
+    reading = facts.read(memory.PROBE)
+    if not isinstance(reading, Known) or node.gpus:
         return None
-    free = read.facts.total if read.facts.available is None else read.facts.available
+    free = reading.facts.total if reading.facts.available is None else reading.facts.available
     value_bytes = 2 if precision == "bf16" else 4
     return Room(node=facts.device, ranks=ranks, device="cpu", memory=free, value_bytes=value_bytes)
 
 
 def _cards(facts: DeviceFacts, node: Node) -> Iterator[tuple[str, int, bool]]:
-    """Yield name, memory and whether it computes in bf16 of each GPU that the driver shows, or else the file lists."""
-    read = facts.read(gpu.PROBE)
-    shown = read.facts.gpus if isinstance(read, Known) else ()
-    for card in shown:
+    """Yield name, memory and bf16 support of each GPU that the driver shows, or else the cluster file lists."""
+    reading = facts.read(gpu.PROBE)
+    cards = reading.facts.gpus if isinstance(reading, Known) else ()
+    for card in cards:
         if card.memory_bytes:
             yield card.name, card.memory_bytes, float(card.compute_capability or BF16) >= BF16
-    if not shown:
+    if not cards:
         yield from ((card.name, int(card.memory_gb * 2**30), True) for card in node.gpus if card.memory_gb)
 
 
-def fit_of(settings: Settings, vocabulary: int, world: int, room: Room) -> Fit:
+def fit_of(recipe: Recipe, world: int, room: Room) -> Fit:
     """Return how the model fits, with the micro-batch that the ranks will choose."""
     gpu_bytes = room.memory if room.gpu else None
-    limit = micro_limit(settings, vocabulary=vocabulary, value_bytes=room.value_bytes, gpu_bytes=gpu_bytes)
-    most = max(deal(settings.batch.sequences, (1.0,) * world), key=len)
-    micro = max((len(part) for part in pieces(most, max(1, limit))), default=1)
-    need = estimate(settings, vocabulary=vocabulary, micro=micro, value_bytes=room.value_bytes, gpu=room.gpu)
+    limit = micro_limit(recipe, world=world, value_bytes=room.value_bytes, gpu_bytes=gpu_bytes)
+    largest = max(deal(recipe.batch.sequences, (1.0,) * world), key=len)
+    micro = max((len(part) for part in pieces(largest, max(1, limit))), default=1)
+    need = estimate(recipe, micro=micro, world=world, value_bytes=room.value_bytes, gpu=room.gpu)
     return Fit(room=room, need=need, micro=micro)
 
 
-def in_words(one: Fit) -> str:
-    """Say in one sentence that the model is too big, in numbers."""
-    need, room = one.need, one.room
+def refusal(fit: Fit) -> str:
+    """Return one sentence, with numbers, that the model is too big."""
+    need, room = fit.need, fit.room
     who = "a rank needs" if room.gpu or room.ranks == 1 else f"its {room.ranks} ranks need"
-    has = f"{_gb(room.usable)} of its {room.device} can be used" if room.gpu else f"{_gb(room.usable)} are free"
+    has = f"{_gb(room.usable)} of its {room.device} are usable" if room.gpu else f"{_gb(room.usable)} are free"
     return (
-        f"the model is too big for {room.node}: {who} about {_gb(one.needed)}, and {has} ({need.parameters:,} "
+        f"the model is too big for {room.node}: {who} about {_gb(fit.needed)}, and {has} ({need.parameters:,} "
         f"parameters: each rank {_gb(need.state)} for them and the optimiser, {_gb(need.activations)} for a "
-        f"micro-batch of {one.micro})"
+        f"micro-batch of {fit.micro})"
     )
 
 
-def advice(settings: Settings, vocabulary: int, world: int, one: Fit) -> str:
-    """Return what would help by the same estimate, and nothing that would not."""
+def advice(recipe: Recipe, world: int, fit: Fit) -> str:
+    """Return the changes that would make the model fit, by the same estimate."""
 
-    def helps(changed: Settings, room: Room) -> bool:
-        return fit_of(changed, vocabulary, world, room).fits
+    def helps(changed: Recipe, room: Room) -> bool:
+        return fit_of(changed, world, room).fits
 
-    small = replace(settings, batch=replace(settings.batch, micro=1))
-    ways = {
-        "--set batch.micro=1": helps(small, one.room),
-        "--set gradient_checkpointing=true": helps(replace(settings, gradient_checkpointing=True), one.room),
-        "--ranks 1": not one.room.gpu and helps(settings, replace(one.room, ranks=1)),
+    small = replace(recipe, batch=replace(recipe.batch, micro=1))
+    changes = {
+        "--set batch.micro=1": helps(small, fit.room),
+        "--set gradient_checkpointing=true": helps(replace(recipe, gradient_checkpointing=True), fit.room),
+        "--ranks 1": not fit.room.gpu and helps(recipe, replace(fit.room, ranks=1)),
     }
-    found = " or ".join(way for way, does in ways.items() if does)
-    if not found and helps(replace(small, gradient_checkpointing=True), one.room):
-        found = "--set batch.micro=1 and --set gradient_checkpointing=true together"
-    found = found or "a smaller model (model.width, model.layers, model.context) or a node with more memory"
-    return f"{found} would help; --no-check starts it all the same"
+    helpful = " or ".join(change for change, does in changes.items() if does)
+    if not helpful and helps(replace(small, gradient_checkpointing=True), fit.room):
+        helpful = "--set batch.micro=1 and --set gradient_checkpointing=true together"
+    sizes = ", ".join(f"model.{key}" for key in recipe.family.size_keys)
+    helpful = helpful or f"a smaller model ({sizes}) or a node with more memory"
+    return f"{helpful} would help; --no-check skips this check"
 
 
-def _told(found: Sequence[Fit]) -> Event:
-    """Return the estimate as one record; its words are about the node that it is tightest on."""
-    tightest = max(found, key=lambda one: one.needed / max(1, one.room.usable))
+def _estimate(fits: Sequence[Fit]) -> Event:
+    """Return the estimate as one record; its message is about the node with the least to spare."""
+    tightest = max(fits, key=lambda fit: fit.needed / max(1, fit.room.usable))
     room, need = tightest.room, tightest.need
-    others = f", the tightest of {len(found)} nodes" if len(found) > 1 else ""
+    others = f", the tightest of {len(fits)} nodes" if len(fits) > 1 else ""
     ranks = "a rank" if room.gpu or room.ranks == 1 else f"{room.ranks} ranks"
     return Event(
         name=ESTIMATE,
         message=f"{need.parameters:,} parameters; {ranks} will take about {_gb(tightest.needed)} of "
         f"{_gb(room.usable)} {f'on a {room.device}' if room.gpu else 'free memory'} of {room.node}{others}",
-        data={"parameters": need.parameters, "nodes": {one.room.node: _node(one) for one in found}},
+        data={"parameters": need.parameters, "nodes": {fit.room.node: _node(fit) for fit in fits}},
     )
 
 
-def _node(one: Fit) -> Mapping[str, object]:
+def _node(fit: Fit) -> Mapping[str, object]:
     return {
-        "device": one.room.device,
-        "ranks": one.room.ranks,
-        "micro_batch": one.micro,
-        "estimated_rank_bytes": one.need.total,
-        "estimated_state_bytes": one.need.state,
-        "estimated_activation_bytes": one.need.activations,
-        "needed_bytes": one.needed,
-        "available_bytes": one.room.usable,
+        "device": fit.room.device,
+        "ranks": fit.room.ranks,
+        "micro_batch": fit.micro,
+        "estimated_rank_bytes": fit.need.total,
+        "estimated_state_bytes": fit.need.state,
+        "estimated_activation_bytes": fit.need.activations,
+        "needed_bytes": fit.needed,
+        "available_bytes": fit.room.usable,
     }
-
-
-def _vocabulary(settings: Settings, order: Order) -> int:
-    if settings.model.vocabulary != "auto":
-        return settings.model.vocabulary
-    assert order.tokens is not None  # only a load for the network has none, and that has no model
-    return int(json.loads((order.tokens / "tokens.json").read_text())["vocabulary"])
 
 
 def _gb(size: int) -> str:

@@ -1,4 +1,4 @@
-"""Recipes: those that come with railbed, as files beside this one, and how a recipe is loaded."""
+"""Recipes: those that come with railbed, as files in this folder, and how a recipe is loaded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from railbed.errors import RecipeError, UserError
 from railbed.train.recipe import Recipe
+from railbed.train.recipes.schema import family_in, schema
 from railbed.yamlfile.document import Document, parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import Mistake, did_you_mean, refusal
@@ -17,7 +18,7 @@ from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
 FOLDER = Path(__file__).parent
 RECIPE_FILE = FileKind(
     noun="a recipe",
-    model=Recipe,
+    model=schema(),
     error=RecipeError,
     keys="model and batch",
     hint="`railbed train --list` shows those that come with railbed",
@@ -40,7 +41,7 @@ RECIPE_FILE = FileKind(
 
 
 def names() -> list[str]:
-    """Return the recipes that come with railbed."""
+    """Return the names of the recipes that come with railbed."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
@@ -69,7 +70,7 @@ def _path_of(wanted: str, beside: Path) -> Path:
 
 
 def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
-    """Return the values of a file over those that it extends, and the recipe that they are."""
+    """Return the values of a file, merged with those it extends, and the recipe they form."""
     name = str(path)
     document = parse(read_text(path, RECIPE_FILE).removeprefix(BYTE_ORDER_MARK), name, RECIPE_FILE)
     assert isinstance(document.value, dict)
@@ -80,10 +81,21 @@ def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
     else:
         values = anchored(values, path.parent)
     mistakes = list(document.mistakes)
-    recipe = validated(Recipe, values, document, RECIPE_FILE, mistakes)
+    recipe = _validated(values, document, mistakes)
     if mistakes or recipe is None:
         raise refusal(RECIPE_FILE, name, mistakes)
     return values, recipe
+
+
+def _validated(values: dict[str, Any], document: Document, mistakes: list[Mistake]) -> Recipe | None:
+    form = schema(family_in(values))
+    checked = validated(form, values, document, replace(RECIPE_FILE, model=form), mistakes)
+    return Recipe.read(checked.model_dump(mode="json")) if checked else None
+
+
+def from_record(values: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of an earlier run; raise ValueError where the values are not a valid recipe."""
+    return Recipe.read(schema(family_in(values)).model_validate(values).model_dump(mode="json"))
 
 
 def _extended(wanted: object, path: Path, document: Document, below: tuple[Path, ...]) -> dict[str, Any]:
@@ -102,7 +114,7 @@ def _extended(wanted: object, path: Path, document: Document, below: tuple[Path,
 
 
 def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
-    """Return the values with one changed, checked."""
+    """Return the values with one changed, and the recipe they form."""
     name = f"--set {setting}"
     keys, equals, text = setting.partition("=")
     path = tuple(key.strip() for key in keys.split("."))
@@ -112,14 +124,14 @@ def _set(values: dict[str, Any], setting: str) -> tuple[dict[str, Any], Recipe]:
     document = parse("\n".join(lines) + f" {text}", name, RECIPE_FILE)
     changed = merged(values, anchored(_mapping(document.value), Path()))
     mistakes = list(document.mistakes)
-    recipe = validated(Recipe, changed, document, RECIPE_FILE, mistakes)
+    recipe = _validated(changed, document, mistakes)
     if mistakes or recipe is None:
         raise refusal(RECIPE_FILE, name, [replace(mistake, line=0) for mistake in mistakes])
     return changed, recipe
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one map over another; sections are merged, everything else is replaced."""
+    """Return `below` updated with `above`: sections are merged, everything else is replaced."""
     values = dict(below)
     for key, value in above.items():
         under = values.get(key)
@@ -128,7 +140,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the values with the files in them named from the folder that they were written in."""
+    """Return the values with relative paths resolved against the folder of the recipe."""
     data = values.get("data")
     if not isinstance(data, dict):
         return values

@@ -1,8 +1,8 @@
-"""Who takes how much of the global batch, by measured speed: decided by every rank for itself, from the same numbers.
+"""Splits the global batch by measured speed. Every rank computes the split itself, from the same numbers.
 
-With the sum that ends a step each rank tells how long a sequence took it, and how long it then waited for the sum. What
-comes back is the same on all ranks, to the last bit, and so is everything that follows from it: all change to the same
-split at the same step, and nobody has to be asked.
+Each rank adds two numbers to the sum that ends a step: how long a sequence took, and how long it then waited for the
+sum. The sum is the same on all ranks, to the last bit, and so is everything computed from it: all ranks change to the
+same split at the same step, without further communication.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from statistics import median
 from railbed.train.data.sampling import deal
 
 SETTLING = 3
-"""Steps after a change that are not looked at: caches are cold, a compiled model may be compiled anew."""
-FIRST_LOOK, LONGEST_LOOK = 5, 80
-"""Steps that the medians of a look are taken over. Every look is twice as long as the one before."""
+"""Steps ignored after a change: caches are cold, and a compiled model may be recompiled."""
+FIRST_REVIEW, LONGEST_REVIEW = 5, 80
+"""Steps that a review takes medians over. Each review covers twice as many as the one before."""
 GAIN = 0.1
-"""A split gives way to one that makes the slowest rank's part of a step shorter by so much of it."""
+"""How much shorter the slowest rank's part of a step must get for the split to change."""
 COST = 0.05
-"""A rank is said to cost more than it gives when a step without it would be shorter by so much of it."""
+"""How much shorter a step must be without a rank for that rank to be reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class Split:
 
     @classmethod
     def by_pace(cls, sequences: int, paces: Sequence[float]) -> Split:
-        """Return the split that is over first; everyone takes part, so that everyone's speed stays known."""
+        """Return the split that finishes first; every rank gets work, so that its speed stays known."""
         parts = deal(sequences, [1 / pace for pace in paces], least=1)
         return cls(tuple(len(part) for part in parts), tuple(paces))
 
     def seconds(self, paces: Sequence[float]) -> float:
-        """Return how long the slowest rank takes for its part at these speeds."""
+        """Return how long the slowest rank takes at these speeds."""
         return max(count * pace for count, pace in zip(self.counts, paces, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """A rank that makes a step longer than it would be without it."""
+    """A rank without which a step would be shorter."""
 
     rank: int
     seconds: float
@@ -52,11 +52,11 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What was found after some steps."""
+class Review:
+    """The result of reviewing some steps."""
 
     split: Split
-    """The one from now on."""
+    """The split from now on."""
     changed: bool
     paces: tuple[float, ...]
     cost: Cost | None
@@ -64,56 +64,56 @@ class Look:
 
 @dataclass(slots=True)
 class Balance:
-    """The split of every step, from what was heard of the steps before."""
+    """The split of every step, from the measurements of the steps before."""
 
     sequences: int
     split: Split
     _next: tuple[int, Split] | None = None
     _ignored: int = SETTLING
-    _span: int = FIRST_LOOK
-    _heard: list[tuple[Sequence[float], Sequence[float]]] = field(default_factory=list)
+    _span: int = FIRST_REVIEW
+    _measured: list[tuple[Sequence[float], Sequence[float]]] = field(default_factory=list)
 
     def at(self, step: int) -> Split:
-        """Return the split of a step, counted from 0; steps are asked for in their order."""
+        """Return the split of a step, counted from 0; steps must be requested in order."""
         if self._next and step >= self._next[0]:
             self.split, self._next = self._next[1], None
         return self.split
 
-    def hear(self, done: int, paces: Sequence[float], waits: Sequence[float]) -> Look | None:
-        """Hear what all ranks told with step number `done`, counted from 1; look when enough was heard.
+    def add(self, done: int, paces: Sequence[float], waits: Sequence[float]) -> Review | None:
+        """Add the measurements of step number `done`, counted from 1; return a review when there are enough.
 
-        A rank with a GPU hears of a step when the next one has already begun, so a change is for the one after it.
+        A rank with a GPU reads a step when the next one has already begun, so a change applies to the one after that.
         """
         if min(paces) <= 0:
             return None
         if self._ignored:
             self._ignored -= 1
             return None
-        self._heard.append((paces, waits))
-        if len(self._heard) < self._span:
+        self._measured.append((paces, waits))
+        if len(self._measured) < self._span:
             return None
-        look = self._look()
-        self._heard.clear()
-        self._span = min(2 * self._span, LONGEST_LOOK)
-        if look.changed:
-            self._next, self._ignored = (done + 1, look.split), SETTLING
-        return look
+        review = self._review()
+        self._measured.clear()
+        self._span = min(2 * self._span, LONGEST_REVIEW)
+        if review.changed:
+            self._next, self._ignored = (done + 1, review.split), SETTLING
+        return review
 
-    def _look(self) -> Look:
+    def _review(self) -> Review:
         paces, waits = (
-            tuple(median(told) for told in zip(*steps, strict=True)) for steps in zip(*self._heard, strict=True)
+            tuple(median(values) for values in zip(*steps, strict=True)) for steps in zip(*self._measured, strict=True)
         )
         better = Split.by_pace(self.sequences, paces)
         changed = better.seconds(paces) < (1 - GAIN) * self.split.seconds(paces)
         split = better if changed else self.split
-        return Look(split=split, changed=changed, paces=paces, cost=costly(self.sequences, split, paces, min(waits)))
+        return Review(split=split, changed=changed, paces=paces, cost=costly(self.sequences, split, paces, min(waits)))
 
 
 def costly(sequences: int, split: Split, paces: Sequence[float], network: float) -> Cost | None:
-    """Return the rank without which a step would be shortest, if it would be shorter than it is.
+    """Return the rank without which a step would be shortest, if that is clearly shorter than now.
 
-    `network` is the wait of the rank that waits least: it comes last to the sum, so this is the sum alone. With one
-    rank less a ring sends a little less, with one rank alone nothing.
+    `network` is the shortest wait of all ranks: that rank joins the sum last, so its wait is the sum alone. With one
+    rank fewer a ring sends slightly less; a single rank sends nothing.
     """
     world = len(paces)
     if world < 2:

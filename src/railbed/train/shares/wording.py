@@ -1,4 +1,4 @@
-"""How the global batch is shared, in words."""
+"""Splits of the global batch as sentences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from railbed.train.shares.balance import Cost
 
 MOST_NAMED = 8
 ABOUT_EQUAL = 1.25
-"""Two ranks whose speeds differ by less keep equal shares."""
+"""Two ranks whose speeds differ by less count as equally fast."""
 
 
 def split_words(names: Sequence[str], counts: Sequence[int], paces: Sequence[float]) -> str:
-    """Return who takes how much, and why: `node1 takes 12 of 16 sequences, node2 4: node1 is 3.1 times as fast as …`"""
+    """Return who computes how much, and why: `node1 takes 12 of 16 sequences, node2 4: node1 was measured …`"""
     parts = [f"{name} {count}" for name, count in zip(names[1:MOST_NAMED], counts[1:], strict=False)]
     more = len(names) - MOST_NAMED
     rest = [f"{more} more {sum(counts[MOST_NAMED:])} together"] if more > 0 else []
@@ -23,13 +23,13 @@ def split_words(names: Sequence[str], counts: Sequence[int], paces: Sequence[flo
 
 
 def cost_words(names: Sequence[str], cost: Cost | None) -> str:
-    """Return that a rank costs more than it gives; nothing where none does."""
+    """Return a sentence about the rank that slows the others down; empty where there is none."""
     if cost is None:
         return ""
     with_it, without = (duration(seconds) for seconds in (cost.seconds, cost.without))
     return (
-        f"{names[cost.rank]} costs more than it gives: computing and summing take about {with_it} of a step with it, "
-        f"and about {without} without it; leave it out to be faster"
+        f"{names[cost.rank]} slows training down: computing and summing take about {with_it} of a step with it, and "
+        f"about {without} without it"
     )
 
 

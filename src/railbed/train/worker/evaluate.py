@@ -1,4 +1,4 @@
-"""The loss on text that is not trained on."""
+"""The loss on the text held out for validation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from railbed.train.worker.step import Stepper, on_device
 
 @torch.no_grad()
 def validation_loss(stepper: Stepper) -> float | None:
-    """Return the mean loss over the first validation windows, the work dealt to all ranks; None without any."""
+    """Return the mean loss of the first validation windows, split among all ranks; None without validation text."""
     context = stepper.settings.model.context
     count = min(stepper.settings.evaluation.sequences, stepper.tokens.validation_windows(context))
     if count == 0:
         return None
     total = torch.zeros(1, dtype=torch.float64, device=stepper.device)
-    model = stepper.model.eval()
-    for part in pieces(deal(count, stepper.shares)[stepper.collective.rank], stepper.micro_limit):
+    runner = stepper.strategy.runner.eval()
+    for part in pieces(deal(count, stepper.shares)[stepper.strategy.collective.rank], stepper.micro_limit):
         inputs, targets = stepper.tokens.batch(part, context, validation=True)
-        total += model.loss(on_device(inputs, stepper.device), on_device(targets, stepper.device))
-    model.train()
-    stepper.collective.sum(total)
+        total += stepper.strategy.evaluate(on_device(inputs, stepper.device), on_device(targets, stepper.device))
+    runner.train()
+    stepper.strategy.collective.sum(total)
     return float(total) / (count * context)

@@ -1,16 +1,16 @@
-"""What this machine can do, and what is chosen for it. Everything chosen is told, and a recipe can say otherwise."""
+"""Chooses device, precision, threads and micro-batch for this machine, where the recipe does not."""
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 
 from railbed.errors import RankFailed
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, memory, micro_limit
-from railbed.train.settings import Settings
+from railbed.train.recipe import Recipe
 from railbed.train.spec import RankSpec
 
 PEAKS = (
@@ -57,28 +57,25 @@ class Chosen:
     compile: bool
     threads: int
     micro_limit: int
-    """Sequences in memory at once, at most."""
+    """Maximum number of sequences in memory at once."""
     padded: bool
     fused: bool
     peak_flops: float
-    """Operations per second that MFU is counted against; 0 where this GPU is not in the table."""
+    """Operations per second that MFU refers to; 0 where this GPU is not in the table."""
     peak_source: str
     torch_version: str
 
     @property
     def dtype(self) -> torch.dtype:
-        """Return the type that is computed in."""
+        """Return the type of the computation."""
         return torch.bfloat16 if self.precision == "bf16" else torch.float32
-
-    def told(self) -> dict[str, object]:
-        """Return it as fields of a message."""
-        return asdict(self)
 
 
 def device_of(job: RankSpec) -> torch.device:
-    """Return the rank's device; raise RankFailed where it is not there.
+    """Return the rank's device; raise RankFailed where it does not exist.
 
-    More ranks than GPUs share them: whether the gradients can travel then is the transport's to say.
+    If there are more ranks than GPUs, they share them; whether the gradients can be summed then depends on the
+    transport.
     """
     name = job.device
     if name == "auto":
@@ -91,8 +88,8 @@ def device_of(job: RankSpec) -> torch.device:
     return device
 
 
-def choose(job: RankSpec, settings: Settings, device: torch.device, vocabulary: int) -> Chosen:
-    """Choose for this hardware, and set the process up for it."""
+def choose(job: RankSpec, settings: Recipe, device: torch.device) -> Chosen:
+    """Choose for this hardware, and configure the process for it."""
     gpu = device.type == "cuda"
     threads = _threads(job, settings)
     torch.set_num_threads(threads)
@@ -102,15 +99,14 @@ def choose(job: RankSpec, settings: Settings, device: torch.device, vocabulary: 
     if gpu:
         torch.set_float32_matmul_precision("high")
     peak, source = _peak(device)
-    padding = settings.model.pad_vocabulary
     return Chosen(
         device=str(device),
         device_name=torch.cuda.get_device_name(device) if gpu else _processor(),
         precision=precision,
         compile=gpu if settings.compile == "auto" else settings.compile,
         threads=threads,
-        micro_limit=_micro_limit(settings, device, precision, vocabulary),
-        padded=gpu if padding == "auto" else padding,
+        micro_limit=_micro_limit(settings, device, precision, job.world),
+        padded=settings.model.is_padded(gpu=gpu),
         fused=True,
         peak_flops=peak,
         peak_source=source,
@@ -118,7 +114,7 @@ def choose(job: RankSpec, settings: Settings, device: torch.device, vocabulary: 
     )
 
 
-def _threads(job: RankSpec, settings: Settings) -> int:
+def _threads(job: RankSpec, settings: Recipe) -> int:
     if job.threads:
         return job.threads
     if settings.threads != "auto":
@@ -126,14 +122,14 @@ def _threads(job: RankSpec, settings: Settings) -> int:
     return max(1, len(os.sched_getaffinity(0)) // max(1, job.local_world))
 
 
-def _micro_limit(settings: Settings, device: torch.device, precision: str, vocabulary: int) -> int:
-    whole = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+def _micro_limit(settings: Recipe, device: torch.device, precision: str, world: int) -> int:
+    total = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
     value_bytes = 2 if precision == "bf16" else 4
-    limit = micro_limit(settings, vocabulary=vocabulary, value_bytes=value_bytes, gpu_bytes=whole)
-    if whole and not limit:
-        needed = memory(settings, vocabulary=vocabulary, micro=1, value_bytes=value_bytes, gpu=True).total
-        usable = whole * GPU_MEMORY_USED
-        raise RankFailed(f"the model does not fit: {needed / 1e9:.1f} GB are needed, {usable / 1e9:.1f} GB can be used")
+    limit = micro_limit(settings, world=world, value_bytes=value_bytes, gpu_bytes=total)
+    if total and not limit:
+        needed = memory(settings, micro=1, world=world, value_bytes=value_bytes, gpu=True).total
+        usable = total * GPU_MEMORY_USED
+        raise RankFailed(f"the model does not fit: it needs {needed / 1e9:.1f} GB of {usable / 1e9:.1f} GB usable")
     return limit
 
 
@@ -152,7 +148,7 @@ def measured_peak() -> float:
     left, right = torch.ones(PROBE_SIZE, PROBE_SIZE), torch.ones(PROBE_SIZE, PROBE_SIZE)
     best, end = float("inf"), time.perf_counter() + PROBE_SECONDS
     while time.perf_counter() < end or best == float("inf"):
-        # The processor's time, not the clock's: what others take of a busy machine is not this one's peak.
+        # CPU time rather than elapsed time, so that other programs on a busy machine do not lower the peak.
         start = time.process_time()
         torch.mm(left, right)
         best = min(best, (time.process_time() - start) / torch.get_num_threads())

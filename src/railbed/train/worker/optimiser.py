@@ -1,20 +1,21 @@
-"""AdamW with its schedule, and its state by the names of the parameters."""
+"""AdamW: its schedule, gradient clipping, and its state by parameter name."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
-from railbed.train.settings import OptimiserSettings
+from railbed.train.recipe import Optimiser
 
 EPSILON = 1e-8
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of a step, counted from 0: a linear rise, then half a cosine down to a fraction."""
+def learning_rate(settings: Optimiser, step: int, steps: int) -> float:
+    """Return the learning rate of a step, counted from 0: linear warm-up, then a cosine decay."""
     if step < settings.warmup_steps:
         return settings.learning_rate * (step + 1) / settings.warmup_steps
     progress = (step - settings.warmup_steps) / max(1, steps - settings.warmup_steps)
@@ -22,8 +23,8 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
     return settings.learning_rate * (settings.final_fraction + (1.0 - settings.final_fraction) * cosine)
 
 
-def make(model: nn.Module, settings: OptimiserSettings) -> torch.optim.AdamW:
-    """Return AdamW, fused; matrices decay, biases and norms do not."""
+def make(model: nn.Module, settings: Optimiser) -> torch.optim.AdamW:
+    """Return a fused AdamW; only matrices have weight decay."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
     others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
     groups = [
@@ -42,30 +43,28 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 
 
 def clip(model: nn.Module, limit: float) -> torch.Tensor:
-    """Scale the gradients down to the limit; return their norm as it was. 0 sets no limit."""
+    """Scale the gradients down to a norm of `limit` (0: no limit); return their norm before that."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients)
-    # Reading the norm is free on a CPU, and saves a walk over all gradients; on a GPU it would be a halt.
+    # Reading the norm is free on a CPU and saves a pass over all gradients; a GPU would have to be waited for.
     below = norm.device.type == "cpu" and float(norm) < limit - 1e-6
     if limit > 0 and not below:
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
     return norm
 
 
-def state_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """Return the moments by name; they come into being with the first step, or here."""
-    tensors = {}
+def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """Yield moment, parameter and tensor; creates the moments that the first step would create."""
     for name, parameter in model.named_parameters():
         state = optimiser.state[parameter]
         for moment in MOMENTS:
             if moment not in state:
                 state[moment] = torch.zeros_like(parameter)
-            tensors[f"{moment}/{name}"] = state[moment]
-    return tensors
+            yield moment, name, state[moment]
 
 
 def set_step(optimiser: torch.optim.Optimizer, step: int) -> None:
-    """Tell AdamW how many steps it has made."""
+    """Set the number of steps that AdamW has taken."""
     for group in optimiser.param_groups:
         for parameter in group["params"]:
             on = parameter.device if group.get("fused") else "cpu"

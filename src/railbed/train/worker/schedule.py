@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from railbed.train.settings import Settings
+from railbed.train.recipe import Recipe
 
 ASKED_AHEAD = 2
 """Steps until all ranks know that rank 0 asked for a checkpoint: on a GPU the numbers of a step are read one later."""
@@ -19,7 +19,7 @@ class Schedule:
     which steps settle must be agreed by all ranks before they are taken.
     """
 
-    settings: Settings
+    settings: Recipe
     _since: float = field(default_factory=time.monotonic)
     _due: bool = False
     _asked: set[int] = field(default_factory=set)

@@ -54,7 +54,7 @@ async def _work(
 async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
     """Yield what a load of gradients says, and its verdict; where it cannot be run, that is the verdict."""
     run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    recipe = recipes.load("traffic", LOAD).model_dump(mode="json")
+    recipe = recipes.load("traffic", LOAD).to_plain()
     order = Order(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
     yield Event(name="notice", message=f"sending gradients between {len(cluster.nodes)} nodes for two seconds")
     try:

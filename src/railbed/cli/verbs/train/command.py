@@ -56,7 +56,7 @@ from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.progress import progress
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.train import recipes
-from railbed.train.capacity.memory import fit
+from railbed.train.capacity.memory import check_memory
 from railbed.train.data import tokenizer
 from railbed.train.data.prepare import prepare
 from railbed.train.progress.outcome import Ending
@@ -133,7 +133,7 @@ def _order(wanted: Recipe, run: str = "") -> Order:
     prompt = tuple(tokenizer.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return Order(
         run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
-        recipe=wanted.model_dump(mode="json"),
+        recipe=wanted.to_plain(),
         tokens=prepared.folder,
         prompt=prompt,
     )
@@ -163,7 +163,7 @@ async def _stages(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool)
                 yield record
     if not unchecked:
         yield progress("reading the memory of the nodes")
-        async with aclosing(fit(site, fleet, order)) as estimates:
+        async with aclosing(check_memory(site, fleet, order)) as estimates:
             async for record in estimates:
                 yield record
     async with aclosing(train(site, fleet, order)) as records:

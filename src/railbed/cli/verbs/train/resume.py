@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from railbed import clusterfile
 from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run
 from railbed.cli.site import LOCAL_NAME, built_in_local
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
+from railbed.train import recipes
 from railbed.train.recipe import Recipe
 
 
@@ -41,8 +40,8 @@ def earlier_run(given: str) -> EarlierRun:
         raise UsageError(f"{summary.id} is still running", hint=hint)
     data = begun(folder)
     try:
-        recipe = Recipe.model_validate(data["recipe"])
-    except ValidationError:
+        recipe = recipes.from_record(data["recipe"])
+    except ValueError:
         raise UsageError(f"the recipe in the records of {given} is damaged or of another railbed") from None
     options = {name: data[name] for name in ("ranks", "minimum", "transport") if data.get(name) is not None}
     return EarlierRun(

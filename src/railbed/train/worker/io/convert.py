@@ -1,9 +1,9 @@
-"""The weights of a run that has not written them itself, made from its newest good checkpoint, on the node that has it.
+"""Converts the newest intact checkpoint of a run on this node to exported weights.
 
     python -m railbed.train.worker.io.convert FOLDER
 
-FOLDER is the run's own on this node. The weights are written to FOLDER/saved, whole or not at all; {"step"} is printed,
-or {"sentence"} that says why there are none.
+FOLDER is the run's folder on this node. The weights appear in FOLDER/saved, complete or not at all. Prints {"step"}, or
+{"sentence"} with the reason why there are none.
 """
 
 from __future__ import annotations
@@ -16,40 +16,30 @@ from pathlib import Path
 import torch
 
 from railbed.errors import CheckpointDamaged, os_reason
-from railbed.train.settings import Settings
+from railbed.train.recipe import Recipe
 from railbed.train.state.checkpoints import Checkpoint, survey
-from railbed.train.worker.io.checkpoint import MODEL, STATE
 from railbed.train.worker.io.export import export
+from railbed.train.worker.io.state import MODEL, STATE
 from railbed.train.worker.io.tensorfile import read_tensors
-from railbed.train.worker.models.gpt import Gpt, Shape
+from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 
 SAVED = "saved"
 
 
-def model_of(state: Checkpoint) -> Gpt:
-    """Return the model of a checkpoint; raise CheckpointDamaged where it is of another model than it says."""
-    settings = Settings.read(json.loads((state.path / STATE).read_bytes())["recipe"]).model
-    tensors, _ = read_tensors(state.path / MODEL)
-    shape = Shape(
-        layers=settings.layers,
-        heads=settings.heads,
-        width=settings.width,
-        context=settings.context,
-        vocabulary=len(tensors["wte.weight"]),
-        dropout=settings.dropout,
-    )
-    model = Gpt.empty(shape, torch.device("cpu"))
-    parameters = dict(model.named_parameters())
-    if {name: p.shape for name, p in parameters.items()} != {name: t.shape for name, t in tensors.items()}:
-        raise CheckpointDamaged(f"checkpoint {state.path} is of another model than its recipe")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
+def model_of(checkpoint: Checkpoint) -> LanguageModel:
+    """Return the model of a checkpoint; raise CheckpointDamaged where it does not match the recipe saved with it."""
+    saved = json.loads((checkpoint.path / STATE).read_bytes())
+    recipe = Recipe.read(saved["recipe"]).for_vocabulary(saved["vocabulary"])
+    model = build_model(recipe, BuildOptions(device=torch.device("cpu")))
+    try:
+        model.load(read_tensors(checkpoint.path / MODEL)[0])
+    except CheckpointDamaged as error:
+        raise CheckpointDamaged(f"checkpoint {checkpoint.path}: {error.message}") from None
     return model
 
 
 def tokens_of(folder: Path) -> tuple[Path, int]:
-    """Return the folder with the tokens of a run, as its ranks have it, and the token between two texts."""
+    """Return the folder with the tokens of a run, and the token that separates texts."""
     jobs = sorted(folder.glob("rank*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     tokens = Path(json.loads(jobs[0].read_text())["tokens"]) if jobs else folder
     about = tokens / "tokens.json"
@@ -57,7 +47,7 @@ def tokens_of(folder: Path) -> tuple[Path, int]:
 
 
 def main() -> None:
-    """Write the weights and say of which step they are."""
+    """Write the weights and print their step."""
     os.umask(0o077)
     folder = Path(sys.argv[1])
     outcome: dict[str, object]

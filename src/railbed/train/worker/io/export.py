@@ -1,4 +1,4 @@
-"""The weights as `transformers` loads them: GPT2LMHeadModel, with its configuration and the tokenizer."""
+"""Writes weights as `transformers` loads them, with their configuration and the tokenizer."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ import json
 import shutil
 from pathlib import Path
 
-import torch
-
+from railbed.train.models.find import family_of
 from railbed.train.state.checkpoints import seal, sync_folder, write_synced
 from railbed.train.worker.io.tensorfile import write_tensors
-from railbed.train.worker.models.gpt import Gpt
+from railbed.train.worker.models.base import LanguageModel
 
-TRANSPOSED = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
-"""The original keeps these as [in, out]."""
 WEIGHTS = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 
 
-def export(model: Gpt, folder: Path, *, tokens: Path, end_of_text: int, step: int) -> None:
-    """Write the folder anew: beside, with the sums of its files, then renamed into place.
+def export(model: LanguageModel, folder: Path, *, tokens: Path, end_of_text: int, step: int) -> None:
+    """Write the folder under a temporary name, with checksums of its files, and rename it into place.
 
-    Raise OSError (a full disk, say) with everything as it was before.
+    Raise OSError (for a full disk, say), leaving what was there before.
     """
     beside = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     try:
         beside.mkdir(parents=True)
-        text = json.dumps(configuration(model, end_of_text), indent=2) + "\n"
+        configuration = family_of(model.settings.family).configuration(model.settings, end_of_text)
+        text = json.dumps(configuration, indent=2) + "\n"
         files = {
-            WEIGHTS: write_tensors(beside / WEIGHTS, hugging_face_tensors(model), {"format": "pt"}),
+            WEIGHTS: write_tensors(beside / WEIGHTS, model.export_tensors(), {"format": "pt"}),
             "config.json": write_synced(beside / "config.json", text.encode()),
         }
         for name in TOKENIZER_FILES:
@@ -42,37 +40,3 @@ def export(model: Gpt, folder: Path, *, tokens: Path, end_of_text: int, step: in
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
-
-
-def hugging_face_tensors(model: Gpt) -> dict[str, torch.Tensor]:
-    """Return the parameters under the names, and in the layout, of transformers."""
-    tensors = {}
-    for name, parameter in model.named_parameters():
-        named = "transformer." + name.replace(".c_fc.", ".mlp.c_fc.").replace(".c_proj.", ".mlp.c_proj.")
-        named = named.replace(".attn.mlp.", ".attn.")
-        tensor = parameter.detach()[: model.shape.vocabulary] if name == "wte.weight" else parameter.detach()
-        tensors[named] = (tensor.T if named.endswith(TRANSPOSED) else tensor).cpu().contiguous()
-    return tensors
-
-
-def configuration(model: Gpt, end_of_text: int) -> dict[str, object]:
-    """Return what stands in config.json."""
-    shape = model.shape
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "activation_function": "gelu_new",
-        "n_embd": shape.width,
-        "n_head": shape.heads,
-        "n_layer": shape.layers,
-        "n_positions": shape.context,
-        "vocab_size": shape.vocabulary,
-        "embd_pdrop": shape.dropout,
-        "attn_pdrop": shape.dropout,
-        "resid_pdrop": shape.dropout,
-        "layer_norm_epsilon": 1e-05,
-        "bos_token_id": end_of_text,
-        "eos_token_id": end_of_text,
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-    }

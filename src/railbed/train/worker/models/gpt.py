@@ -1,44 +1,26 @@
-"""GPT-2 as it was published: learned positions, layer norm first, GELU by tanh, the head tied to the embedding.
+"""GPT-2 as published: learned positions, layer norm first, GELU by tanh, the head tied to the embedding.
 
-Parameters are fp32 and are the master copy. What is computed in is the type of the embedding's output: every layer
-takes its weights in the type of its input, so that in bf16 the residual stream is bf16 as well, without autocast.
+Parameters are fp32 and are the master copy. The embedding's output has the type of the computation, and every layer
+casts its weights to the type of its input: in bf16 the residual stream is bf16 too, without autocast.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 -- as everybody calls it
 from torch.utils.checkpoint import checkpoint
 
+from railbed.train.models.gpt import GptSettings
+from railbed.train.worker.models.base import BuildOptions, LanguageModel
 from railbed.train.worker.models.loss import next_token_loss
 
 PADDED_TO = 128
 """A vocabulary that is a multiple of this keeps the matrix units of a GPU busy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What the parameters are, and how they are used."""
-
-    layers: int
-    heads: int
-    width: int
-    context: int
-    vocabulary: int
-    dropout: float = 0.0
-    padded: bool = False
-    """Whether the embedding has rows that stand for no token. They are never read and never learn."""
-    compute: torch.dtype = torch.float32
-    gradient_checkpointing: bool = False
-
-    @property
-    def rows(self) -> int:
-        """Return the rows of the embedding as it is in memory."""
-        return -(-self.vocabulary // PADDED_TO) * PADDED_TO if self.padded else self.vocabulary
+TRANSPOSED = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
+"""Weights that transformers stores as [in, out]."""
 
 
 class Linear(nn.Linear):
@@ -61,14 +43,14 @@ class LayerNorm(nn.LayerNorm):
 class Attention(nn.Module):
     """Causal self-attention."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, settings: GptSettings) -> None:
         super().__init__()
-        self.heads, self.dropout = shape.heads, shape.dropout
-        self.c_attn = Linear(shape.width, 3 * shape.width)
-        self.c_proj = Linear(shape.width, shape.width)
+        self.heads, self.dropout = settings.heads, settings.dropout
+        self.c_attn = Linear(settings.width, 3 * settings.width)
+        self.c_proj = Linear(settings.width, settings.width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what every position gathered from those before it."""
+        """Return the output of every position, which attends to itself and those before it."""
         batch, length, width = x.shape
         q, k, v = self.c_attn(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         dropout = self.dropout if self.training else 0.0
@@ -80,14 +62,14 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """One layer."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, settings: GptSettings) -> None:
         super().__init__()
-        self.dropout = shape.dropout
-        self.ln_1 = LayerNorm(shape.width)
-        self.attn = Attention(shape)
-        self.ln_2 = LayerNorm(shape.width)
-        self.c_fc = Linear(shape.width, 4 * shape.width)
-        self.c_proj = Linear(4 * shape.width, shape.width)
+        self.dropout = settings.dropout
+        self.ln_1 = LayerNorm(settings.width)
+        self.attn = Attention(settings)
+        self.ln_2 = LayerNorm(settings.width)
+        self.c_fc = Linear(settings.width, 4 * settings.width)
+        self.c_proj = Linear(4 * settings.width, settings.width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the residual stream after this layer."""
@@ -96,67 +78,71 @@ class Block(nn.Module):
         return x + F.dropout(y, self.dropout, self.training)
 
 
-class Gpt(nn.Module):
-    """The model; called with targets it returns the sum of the tokens' losses."""
+class Gpt(LanguageModel):
+    """GPT-2."""
 
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.wte = nn.Embedding(shape.rows, shape.width)
-        self.wpe = nn.Embedding(shape.context, shape.width)
-        self.h = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.ln_f = LayerNorm(shape.width)
+    settings: GptSettings
+
+    def __init__(self, settings: GptSettings, options: BuildOptions) -> None:
+        super().__init__(settings, options)
+        self.vocabulary = settings.vocabulary_size
+        self.compute, self.gradient_checkpointing = options.compute, options.gradient_checkpointing
+        rows = -(-self.vocabulary // PADDED_TO) * PADDED_TO if options.padded else self.vocabulary
+        self.wte = nn.Embedding(rows, settings.width)
+        self.wpe = nn.Embedding(settings.context, settings.width)
+        self.h = nn.ModuleList(Block(settings) for _ in range(settings.layers))
+        self.ln_f = LayerNorm(settings.width)
 
     def hidden(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return what stands before the head, [batch, length, width]."""
+        """Return the input of the head, [batch, length, width]."""
         x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
-        x = F.dropout(x.to(self.shape.compute), self.shape.dropout, self.training)
+        x = F.dropout(x.to(self.compute), self.settings.dropout, self.training)
+        recompute = self.gradient_checkpointing and self.training
         for block in self.h:
-            if self.shape.gradient_checkpointing and self.training:
-                x = checkpoint(block, x, use_reentrant=False)
-            else:
-                x = block(x)
+            x = checkpoint(block, x, use_reentrant=False) if recompute else block(x)
         normed: torch.Tensor = self.ln_f(x)
         return normed
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return the score of every token of the vocabulary."""
-        return F.linear(hidden, self.wte.weight[: self.shape.vocabulary].to(hidden.dtype))
-
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the losses of all targets, in fp32."""
-        return self.loss(tokens, targets)
+        return F.linear(hidden, self.wte.weight[: self.vocabulary].to(hidden.dtype))
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the same without DDP and without the compiler, for evaluation."""
+        """Return the sum of the losses of all targets, in fp32."""
         hidden = self.hidden(tokens).flatten(0, 1)
-        return next_token_loss(hidden, self.wte.weight, targets.flatten(), self.shape.vocabulary)
+        return next_token_loss(hidden, self.wte.weight, targets.flatten(), self.vocabulary)
 
-    def parameter_count(self) -> int:
-        """Return the number of parameters of the model as published: without rows that stand for no token."""
-        padding = (self.shape.rows - self.shape.vocabulary) * self.shape.width
-        return sum(parameter.numel() for parameter in self.parameters()) - padding
+    def next_scores(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the scores after the last token."""
+        return self.logits(self.hidden(tokens)[0, -1])
 
-    def flops_per_token(self) -> float:
-        """Return the floating-point operations that training takes for a token: 6 N + 12 · layers · width · context."""
-        matrix_parameters = self.parameter_count() - self.wpe.weight.numel()
-        return 6.0 * matrix_parameters + 12.0 * self.shape.layers * self.shape.width * self.shape.context
+    def compiled_parts(self) -> nn.ModuleList:
+        """Return the layers."""
+        return self.h
 
-    @classmethod
-    def empty(cls, shape: Shape, device: torch.device) -> Gpt:
-        """Return a model whose parameters hold nothing yet: they are initialised, loaded, or received."""
-        with torch.device("meta"):
-            model = cls(shape)
-        model.to_empty(device=device)
-        with torch.no_grad():
-            model.wte.weight[shape.vocabulary :].zero_()
-        return model
+    @torch.no_grad()
+    def clear_padding(self) -> None:
+        """Set the rows that no token uses to zero."""
+        self.wte.weight[self.vocabulary :].zero_()
+
+    def without_padding(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor without the rows that no token uses."""
+        return tensor[: self.vocabulary] if name == "wte.weight" else tensor
+
+    def export_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the parameters as transformers' GPT2LMHeadModel names and stores them."""
+        tensors = {}
+        for name, tensor in self.saved_tensors().items():
+            exported = "transformer." + name.replace(".c_fc.", ".mlp.c_fc.").replace(".c_proj.", ".mlp.c_proj.")
+            exported = exported.replace(".attn.mlp.", ".attn.")
+            tensors[exported] = (tensor.T if exported.endswith(TRANSPOSED) else tensor).cpu().contiguous()
+        return tensors
 
     @torch.no_grad()
     def initialise(self, seed: int) -> None:
-        """Fill the parameters as the original does: N(0, 0.02), what writes to the residual stream scaled down."""
+        """Initialise as the original does: N(0, 0.02), smaller for what adds to the residual stream."""
         generator = torch.Generator().manual_seed(seed)
-        residual = 0.02 / math.sqrt(2 * self.shape.layers)
+        residual = 0.02 / math.sqrt(2 * self.settings.layers)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
@@ -164,6 +150,6 @@ class Gpt(nn.Module):
                 parameter.fill_(1.0)
             else:
                 deviation = residual if name.endswith("c_proj.weight") else 0.01 if name == "wpe.weight" else 0.02
-                rows = self.shape.vocabulary if name == "wte.weight" else len(parameter)
+                rows = self.vocabulary if name == "wte.weight" else len(parameter)
                 values = torch.empty(rows, parameter.shape[1]).normal_(0.0, deviation, generator=generator)
                 parameter[:rows].copy_(values)

@@ -1,4 +1,4 @@
-"""Text made by the model, as tokens."""
+"""Samples text, as tokens, from a model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from railbed.train.worker.models.gpt import Gpt
+from railbed.train.worker.models.base import LanguageModel
 
 TEMPERATURE = 0.8
 TOP_K = 40
@@ -15,16 +15,16 @@ MAX_SECONDS = 10.0
 
 
 @torch.no_grad()
-def generate(model: Gpt, prompt: Sequence[int], count: int, *, seed: int) -> list[int]:
+def generate(model: LanguageModel, prompt: Sequence[int], count: int, *, seed: int) -> list[int]:
     """Return the prompt and up to `count` tokens after it; a slow machine stops earlier."""
-    device = model.wte.weight.device
+    device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
     tokens = list(prompt)
     end = time.monotonic() + MAX_SECONDS
     model.eval()
     while len(tokens) < len(prompt) + count and time.monotonic() < end:
-        window = torch.tensor([tokens[-model.shape.context :]], device=device)
-        scores = model.logits(model.hidden(window)[0, -1]).float().cpu() / TEMPERATURE
+        window = torch.tensor([tokens[-model.settings.context :]], device=device)
+        scores = model.next_scores(window).float().cpu() / TEMPERATURE
         best = torch.topk(scores, min(TOP_K, len(scores)))
         pick = torch.multinomial(torch.softmax(best.values, 0), 1, generator=generator)
         tokens.append(int(best.indices[pick]))

@@ -1,8 +1,9 @@
-"""What a rank tells of itself and of every step."""
+"""Reports each step of a rank, its choices and its memory."""
 
 from __future__ import annotations
 
 import resource
+from dataclasses import asdict
 
 import torch
 
@@ -12,28 +13,29 @@ from railbed.train.worker.hardware import Chosen
 from railbed.train.worker.step import Stepper, Taken
 
 LEAST_GROWTH = 0.01
-"""By how much the peak of memory must have grown to be told anew."""
+"""By how much the peak of memory must have grown to be reported again."""
 PARTS = ("data", "forward", "backward", "allreduce_exposed", "optimiser", "other")
 
 
-class Account:
+class Progress:
     """Turns steps into messages."""
 
     def __init__(self, stepper: Stepper, chosen: Chosen, messages: Messages) -> None:
         self._stepper, self._chosen, self._messages = stepper, chosen, messages
-        self._flops = stepper.model.flops_per_token()
+        recipe = stepper.settings
+        self._flops = recipe.family.flops_per_token(recipe.model)
         self.last_loss: float | None = None
         self._peak = 0
 
-    def tell_choices(self, transport: str) -> None:
-        """Tell what this rank computes with."""
+    def send_choices(self, transport: str) -> None:
+        """Report what this rank computes with."""
         stepper, settings = self._stepper, self._stepper.settings
         micro_batches = pieces(stepper.mine(), stepper.micro_limit)
         self._messages.send(
             "chosen",
-            **self._chosen.told(),
+            **asdict(self._chosen),
             transport=transport,
-            parameters=stepper.model.parameter_count(),
+            parameters=settings.family.parameter_count(settings.model),
             flops_per_token=self._flops,
             sequences=len(stepper.mine()),
             micro_batch=max((len(part) for part in micro_batches), default=0),
@@ -41,15 +43,15 @@ class Account:
             global_batch=settings.batch.sequences,
             context=settings.model.context,
             windows=stepper.tokens.windows(settings.model.context),
-            vocabulary=stepper.model.shape.vocabulary,
+            vocabulary=settings.model.vocabulary_size,
             gradient_checkpointing=settings.gradient_checkpointing,
             wire=settings.wire,
         )
 
     def read(self, taken: Taken) -> bool:
-        """Tell of a step; return whether rank 0 asked for a checkpoint with it. On a GPU this waits for the step."""
+        """Report a step; return whether rank 0 requested a checkpoint. On a GPU this waits for the step."""
         settings = self._stepper.settings
-        loss, asked, *_ = taken.sums()
+        loss, requests, *_ = taken.sums()
         parts, seconds = taken.clock.parts(), taken.clock.total()
         context, sequences = settings.model.context, settings.batch.sequences
         speed = len(taken.mine) * context / seconds
@@ -71,15 +73,15 @@ class Account:
             samples=[(taken.step - 1) * sequences + end for end in (taken.mine.start, taken.mine.stop)],
             **self._grown_memory(),
         )
-        return bool(asked > 0)
+        return bool(requests > 0)
 
-    def tell_memory(self) -> None:
-        """Tell the most that this rank ever had in memory, after what comes after the last step."""
+    def send_memory(self) -> None:
+        """Report the peak of memory if it grew after the last step."""
         if grown := self._grown_memory():
             self._messages.send("memory", step=self._messages.step, **grown)
 
     def _grown_memory(self) -> dict[str, int]:
-        """Return the most that this rank ever had in memory, where that is clearly more than was told before."""
+        """Return the peak of memory where it clearly exceeds the one last reported."""
         on_gpu = self._stepper.device.type == "cuda"
         peak = (
             torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,5 +1,8 @@
 """How ranks train one model together.
 
+strategy      the interface: wrapping, communication, clipping, content of checkpoints
+replicate     every rank has the whole model
+choose        selects the strategy of a recipe
 gradients     sums gradients over all ranks, bucket by bucket
-compression   the number format that gradients travel in
+compression   the number format that gradients are sent in
 """

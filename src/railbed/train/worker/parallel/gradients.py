@@ -1,7 +1,7 @@
-"""DDP's communication hook: the one place where gradients meet the network.
+"""DDP's communication hook: sums gradients over all ranks, bucket by bucket.
 
-The sum over all ranks is taken, not the mean: every rank's loss is divided by the tokens of the whole global batch
-already, so that the sum is the gradient of the mean, whoever computed how much of it.
+It takes the sum and not the mean, because every rank divides its loss by the tokens of the whole global batch. So the
+sum is the gradient of the mean, however the batch was split.
 """
 
 from __future__ import annotations
@@ -11,40 +11,41 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.base import Collective
-from railbed.train.settings import WireFormat
+from railbed.train.recipe import WireFormat
 from railbed.train.worker.observe.clock import Clock
-from railbed.train.worker.parallel.compression import Wire
+from railbed.train.worker.parallel.compression import Compressor
 
 
-class Hook:
-    """Sums buckets, and keeps account of one step."""
+class GradientSum:
+    """Sums buckets, and counts the bytes of one step."""
 
     def __init__(self, collective: Collective, wire: WireFormat = "fp32") -> None:
         self._collective = collective
-        self._wire = Wire(wire)
+        self._compressor = Compressor(wire)
         self._settle = False
         self._clock: Clock | None = None
         self.last_bucket: float | torch.cuda.Event | None = None
-        """When the last bucket of the step was full: from here on nothing hides the network."""
+        """When the last bucket of the step was full: from then on no computation hides the communication."""
         self.reduced_bytes = 0
-        """Of the gradients, in the form in which they travel."""
+        """Bytes of gradients, in the format they are sent in."""
         self.sent_bytes = 0
+        """Bytes that this rank sent for them."""
 
     def begin(self, clock: Clock, *, settle: bool = False) -> None:
-        """Begin the account of a step; to settle is to hold nothing back for later ones."""
+        """Begin a step; `settle` sends everything and leaves no rounding error for later steps."""
         self._clock = clock
         self._settle = settle
         self.last_bucket = None
         self.reduced_bytes = self.sent_bytes = 0
 
     def attach(self, replica: DistributedDataParallel) -> None:
-        """Make this the hook of a replica. DDP looks at annotations, and does not know them as text: so a lambda."""
+        """Become the hook of a replica. A lambda, because DDP rejects annotations that are strings."""
         replica.register_comm_hook(None, lambda _, bucket: self.reduce(bucket))
 
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Begin to sum a bucket over all ranks."""
+        """Start the sum of a bucket over all ranks."""
         buffer = bucket.buffer()
-        packed = self._wire.pack(bucket.index(), buffer, settle=self._settle)
+        packed = self._compressor.pack(bucket.index(), buffer, settle=self._settle)
         size = packed.numel() * packed.element_size()
         self.reduced_bytes += size
         self.sent_bytes += self._collective.wire_bytes(size)

@@ -1,4 +1,4 @@
-"""Dataclasses to plain values and back, for what has to be read on nodes that have torch and nothing else."""
+"""Plain values to dataclasses, for what nodes read that have torch and nothing else."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 
 
-def build(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return the dataclass of a map, with the dataclasses inside it; raise ValueError for a key it does not have."""
+def structure(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Return the values as a dataclass, nested ones included; raise ValueError for an unknown or missing key."""
     assert is_dataclass(kind)
     names = [field.name for field in fields(kind)]
     unknown = [key for key in values if key not in names]
@@ -24,12 +24,12 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
         raise ValueError(str(error)) from None
 
 
-def _value(hint: Any, value: Any) -> Any:  # noqa: ANN401 -- JSON comes in, what the hint says goes out
+def _value(hint: Any, value: Any) -> Any:  # noqa: ANN401 -- plain values in, what the hint names out
     if get_origin(hint) in {Union, UnionType}:
-        inner = [option for option in get_args(hint) if is_dataclass(option)]
-        return _value(inner[0], value) if inner and value is not None else value
+        nested = [option for option in get_args(hint) if is_dataclass(option)]
+        return _value(nested[0], value) if nested and value is not None else value
     if is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, value)
+        return value if isinstance(value, hint) else structure(hint, value)
     if get_origin(hint) is tuple:
         return tuple(value)
     return value

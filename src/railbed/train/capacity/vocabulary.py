@@ -1,0 +1,15 @@
+"""The size of the vocabulary, where the recipe leaves it to the tokenizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from railbed.train.recipe import Recipe
+
+
+def with_vocabulary(recipe: Recipe, tokens: Path) -> Recipe:
+    """Return the recipe with its vocabulary known, from a folder of prepared tokens."""
+    if recipe.model.vocabulary != "auto":
+        return recipe
+    return recipe.for_vocabulary(int(json.loads((tokens / "tokens.json").read_text())["vocabulary"]))

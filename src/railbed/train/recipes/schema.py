@@ -1,0 +1,112 @@
+"""The form of a recipe file, derived from the dataclasses of `recipe.py` and of the model families.
+
+Validation, messages about mistakes and the reference page use pydantic, which nodes do not need.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import Field as DataclassField
+from functools import cache
+from textwrap import dedent
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BeforeValidator, Field, StringConstraints, create_model, model_validator
+
+from railbed.model.cluster import Number, Part, Whole
+from railbed.train.keys import Accepts, Limits, Pattern
+from railbed.train.models.find import DEFAULT, families
+from railbed.train.recipe import Recipe
+
+STRICT = {int: Whole, float: Number}
+
+
+@cache
+def schema(family: str = DEFAULT) -> type[Part]:
+    """Return the form of a recipe whose model is of this family."""
+    return _derive(Recipe, {"model": families()[family].settings, "family": Literal[tuple(sorted(families()))]})
+
+
+def family_in(values: Mapping[str, Any]) -> str:
+    """Return the model family that unchecked values name; the default if they name none that exists."""
+    model = values.get("model")
+    name = model.get("family") if isinstance(model, dict) else None
+    return name if isinstance(name, str) and name in families() else DEFAULT
+
+
+def _derive(kind: type[Any], replaced: Mapping[str, Any]) -> type[Part]:
+    hints, texts = get_type_hints(kind, include_extras=True), _descriptions(kind)
+    keys: dict[str, Any] = {}
+    for key in fields(kind):
+        hint = _converted(replaced.get(key.name, hints[key.name]), replaced)
+        keys[key.name] = (hint, Field(_default(key, hint), description=texts.get(key.name)))
+    base = _checked_by(kind) if hasattr(kind, "__post_init__") else Part
+    return create_model(kind.__name__.removesuffix("Settings"), __base__=base, __doc__=kind.__doc__, **keys)
+
+
+def _default(key: DataclassField[Any], hint: Any) -> Any:  # noqa: ANN401 -- any type of key
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return hint()
+    return key.default if key.default is not MISSING else ...
+
+
+def _converted(hint: Any, replaced: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- types in, types out
+    """Return a type that pydantic validates: numbers without conversion, our markers as its own."""
+    if get_origin(hint) is Annotated:
+        inner, *markers = get_args(hint)
+        described = getattr(markers[0], "form", "")
+        notes = [Field(json_schema_extra={"x-form": described})] if described else []
+        return Annotated.__class_getitem__((_converted(inner, replaced), _marker(markers[0]), *notes))
+    if get_origin(hint) in {Union, UnionType}:
+        return Union[tuple(_converted(option, replaced) for option in get_args(hint))]  # noqa: UP007 -- of a tuple
+    if get_origin(hint) is tuple:
+        return tuple.__class_getitem__((_converted(get_args(hint)[0], replaced), ...))
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _derive(hint, replaced)
+    return STRICT.get(hint, hint)
+
+
+def _marker(marker: object) -> Any:  # noqa: ANN401 -- pydantic's markers have no common type
+    match marker:
+        case Limits():
+            return Field(ge=marker.ge, gt=marker.gt, le=marker.le, lt=marker.lt)
+        case Pattern():
+            return StringConstraints(pattern=marker.expression)
+        case Accepts():
+            return BeforeValidator(lambda value: _accepted(marker, value))
+    raise TypeError(f"{marker} is not a marker of a recipe key")
+
+
+def _accepted(marker: Accepts, value: object) -> object:
+    if not marker.test(value):
+        raise ValueError(f"expected {marker.form}")
+    return value
+
+
+def _checked_by(kind: type[Any]) -> type[Part]:
+    """Return a base whose values must also pass the dataclass's own check."""
+
+    class Checked(Part):
+        @model_validator(mode="after")
+        def _check(self) -> Checked:
+            kind(**self.model_dump())
+            return self
+
+    return Checked
+
+
+def _descriptions(kind: type[Any]) -> dict[str, str]:
+    """Return the text below each key, those of base classes included."""
+    texts: dict[str, str] = {}
+    for part in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
+        body = ast.parse(dedent(inspect.getsource(part))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for key, text in zip(body.body, body.body[1:], strict=False):
+            match key, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    texts[name] = " ".join(words.split())
+    return texts

@@ -1,0 +1,103 @@
+"""Saves checkpoints in the background, from a copy in main memory, while training continues."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+from railbed.errors import CheckpointDamaged, os_reason
+from railbed.launch.messages import Messages
+from railbed.train.spec import RankSpec
+from railbed.train.state.checkpoints import Written, publish, survey, write_synced
+from railbed.train.worker.io.state import STATE, State
+from railbed.train.worker.io.tensorfile import write_tensors
+
+
+class Saver:
+    """Saves the state of one rank, in a thread."""
+
+    def __init__(self, job: RankSpec, state: State, messages: Messages, vocabulary: int) -> None:
+        self._job, self._state, self._messages, self._vocabulary = job, state, messages, vocabulary
+        self._folder = Path(job.checkpoints)
+        self._copies: dict[str, dict[str, torch.Tensor]] = {}
+        self._paces: dict[str, float] = {}
+        self._thread: threading.Thread | None = None
+        self.last_step = -1
+        """The last step whose state was copied for saving."""
+
+    @property
+    def busy(self) -> bool:
+        """Return whether the previous state is still being written."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Wait until everything is written."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def save(self, step: int) -> None:
+        """Copy the state and write it in the background."""
+        self.wait()
+        start = time.perf_counter()
+        self._copy()
+        stall = time.perf_counter() - start
+        self.last_step = step
+        self._thread = threading.Thread(target=self._write, args=(step, stall), name="saver", daemon=True)
+        self._thread.start()
+
+    def _copy(self) -> None:
+        for file, tensors in self._state.files.items():
+            copies = self._copies.setdefault(file, {})
+            for name, tensor in tensors.items():
+                if name not in copies:
+                    pinned = tensor.device.type == "cuda"
+                    copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=pinned)
+                copies[name].copy_(tensor, non_blocking=True)
+        if torch.cuda.is_available():
+            torch.cuda.current_stream().synchronize()
+        paces = zip(self._state.names, self._state.paces.tolist(), strict=True)
+        self._paces = {name: pace for name, pace in paces if pace > 0}
+
+    def _write(self, step: int, stall: float) -> None:
+        start = time.perf_counter()
+        try:
+            saved = publish(self._folder, step, lambda beside: self._fill(beside, step))
+        except OSError as error:
+            self._messages.send("checkpoint_failed", step=step, sentence=self._why_not(step, error))
+        except CheckpointDamaged as error:
+            self._messages.send("checkpoint_failed", step=step, sentence=f"{error.message}; training continues")
+        else:
+            seconds = time.perf_counter() - start
+            fields = {"step": step, "hash": saved.hash, "bytes": saved.size, "folder": str(saved.path)}
+            self._messages.send("checkpoint", **fields, seconds=seconds, stall_seconds=stall)
+
+    def _fill(self, beside: Path, step: int) -> dict[str, Written]:
+        files = {name: write_tensors(beside / name, tensors, {}) for name, tensors in self._copies.items()}
+        recipe = self._job.recipe
+        state = {
+            "step": step,
+            "run": self._job.run,
+            "samples": step * recipe["batch"]["sequences"],
+            "recipe": recipe,
+            "vocabulary": self._vocabulary,
+            "paces": self._paces,
+        }
+        files[STATE] = write_synced(beside / STATE, json.dumps(state, sort_keys=True, indent=1).encode())
+        return files
+
+    def _why_not(self, step: int, error: OSError) -> str:
+        reason = os_reason(error)
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            tensors = [tensor for part in self._copies.values() for tensor in part.values()]
+            needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+            free = shutil.disk_usage(self._folder).free if self._folder.exists() else 0
+            reason += f" ({needed / 1e9:.2f} GB are needed, {free / 1e9:.2f} GB are free)"
+        good = survey(self._folder).good
+        rest = f"the last good checkpoint is step {good[0].step}" if good else "there is no checkpoint yet"
+        return f"the checkpoint of step {step} was not saved in {self._folder}: {reason}; training continues, {rest}"

@@ -1,0 +1,63 @@
+"""A rank's part of the training state, as named tensors.
+
+An exact continuation needs the parameters, AdamW's moments, the step, and the speeds that the batch is split by. The
+order of the data, the learning rate and random numbers are functions of seed and step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from railbed.errors import CheckpointDamaged
+from railbed.train.state.checkpoints import verified
+from railbed.train.worker.io.tensorfile import read_tensors
+from railbed.train.worker.models.base import copy_matching
+from railbed.train.worker.optimiser import set_step
+
+MODEL, OPTIMISER, STATE = "model.safetensors", "optimiser.safetensors", "state.json"
+
+
+class State:
+    """Tensors that are saved and restored in place."""
+
+    def __init__(
+        self,
+        files: Mapping[str, Mapping[str, torch.Tensor]],
+        optimiser: torch.optim.Optimizer,
+        names: Sequence[str],
+        device: torch.device,
+    ) -> None:
+        self.files = files
+        """The tensors of each file of a checkpoint."""
+        self.names = names
+        self.paces = torch.zeros(len(names), dtype=torch.float64, device=device)
+        """Seconds per sequence of each rank, which the global batch is split by (`Split.paces`); 0: not measured."""
+        self._optimiser = optimiser
+        set_step(optimiser, 0)
+
+    def load(self, path: Path) -> None:
+        """Load a checkpoint; raise CheckpointDamaged where it is incomplete, damaged or of another model."""
+        verified(path)
+        for file, tensors in self.files.items():
+            try:
+                copy_matching(tensors, read_tensors(path / file)[0])
+            except CheckpointDamaged as error:
+                raise CheckpointDamaged(f"checkpoint {path}: {error.message}") from None
+        self.paces.copy_(torch.tensor(_paces(path, self.names), dtype=torch.float64))
+
+    def set_step(self, step: int) -> None:
+        """Set the number of steps that the optimiser has taken."""
+        set_step(self._optimiser, step)
+
+
+def _paces(path: Path, names: Sequence[str]) -> list[float]:
+    """Return the saved speeds of the ranks; raise CheckpointDamaged where they are not numbers."""
+    try:
+        paces = json.loads((path / STATE).read_bytes()).get("paces", {})
+        return [float(paces.get(name, 0.0)) for name in names]
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        raise CheckpointDamaged(f"checkpoint {path}: {STATE} is damaged") from None
