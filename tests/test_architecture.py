@@ -27,7 +27,7 @@ SIDEWAYS = {
     ("model", "errors"),
 }
 SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}
-ALLOWED_TORCH = ("train/worker", "bench/collective/worker", "collective")
+ALLOWED_TORCH = ("train/worker", "train/models", "bench/collective/worker", "collective")
 RUNTIME_OF = {
     "torch": ALLOWED_TORCH,
     "asyncssh": ("transport/ssh",),

@@ -16,6 +16,7 @@ from railbed.check.rule import HEADINGS
 from railbed.cli.main import make_app
 from railbed.probes.interpret import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
+from tools.recipe_reference import recipe_page
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 WIDTH = 100
@@ -39,6 +40,7 @@ def pages() -> Mapping[str, str]:
         "probes.md": GENERATED + probes_page(),
         "cluster-file.md": GENERATED + cluster_file_page(),
         "cluster.schema.json": cluster_schema(),
+        "recipes.md": GENERATED + recipe_page(),
     }
 
 

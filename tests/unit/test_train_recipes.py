@@ -13,7 +13,7 @@ from railbed.train import recipes
 from railbed.train.capacity.estimate import memory
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Recipe
-from railbed.train.recipes.schema import schema
+from railbed.train.recipes.validation import schema
 from railbed.train.spec import RankSpec, ResumeSource
 
 SHARES = "expected speed, equal, or weights of nodes above 0 such as {node1: 3}"

@@ -1,6 +1,6 @@
 """Types for the keys of a recipe: each says which values it accepts. Plain Python, because nodes read recipes too.
 
-`recipes/schema.py` turns the markers into validation.
+`recipes/validation.py` turns the markers into validation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What to train. These classes are the only declaration of a recipe's keys: types, limits, defaults and descriptions.
 
-Validation of recipe files and `--set`, the reference page (`recipes/schema.py`) and what a rank reads derive from them.
-They are plain dataclasses, because nodes may have torch and nothing else.
+Recipe files and `--set` are validated against them (`recipes/validation.py`), the reference page is generated from
+them, and ranks read them. They are plain dataclasses, because nodes may have torch and nothing else.
 """
 
 from __future__ import annotations

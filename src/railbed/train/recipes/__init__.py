@@ -9,7 +9,7 @@ from typing import Any
 
 from railbed.errors import RecipeError, UserError
 from railbed.train.recipe import Recipe
-from railbed.train.recipes.schema import family_in, schema
+from railbed.train.recipes.validation import family_in, schema
 from railbed.yamlfile.document import Document, parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import Mistake, did_you_mean, refusal
