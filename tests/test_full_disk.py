@@ -184,11 +184,11 @@ def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(fol
     (notice,) = [
         record["message"] for record in done.records if record.get("name") == "notice" and record["subject"] == "here"
     ]
-    assert notice.startswith("its disk has room for 0.01 GB and checkpoints take up to 0.23 GB: ")
+    assert notice.startswith("its disk has 0.01 GB free and checkpoints take up to 0.23 GB: ")
     failed = [record for record in done.records if record.get("name") == "checkpoint_failed"]
     assert len(failed) == 3
     assert "the disk is full (0.0" in failed[0]["message"]
-    assert failed[0]["message"].endswith("training goes on, there is none yet")
+    assert failed[0]["message"].endswith("training continues, there is no checkpoint yet")
     (finding,) = [finding for finding in done.findings if finding["check"] == "weights_written"]
     assert finding["verdict"] == "fail"
     assert finding["observed"].endswith("/model: the disk is full")

@@ -189,8 +189,8 @@ def test_a_full_disk_does_not_end_training(starter: Starter) -> None:
     (rank,) = starter.run(1, recipe(checkpoint={"steps": 10}), wrap=limited)
     assert [message["step"] for message in rank.said("checkpoint_failed")] == [10, 20]
     sentence = rank.said("checkpoint_failed")[0]["sentence"]
-    assert "the checkpoint of step 10 was not kept" in sentence
-    assert "training goes on, there is none yet" in sentence
+    assert "the checkpoint of step 10 was not saved" in sentence
+    assert "training continues, there is no checkpoint yet" in sentence
     assert len(losses(rank)) == 20
     assert [path.name for path in (starter.folder / "node0").iterdir()] == []
 
