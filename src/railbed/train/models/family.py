@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from railbed.train.keys import CountOrAuto, Positive
-
-if TYPE_CHECKING:
-    from railbed.train.worker.models.base import LanguageModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,5 +74,5 @@ class Family(ABC):
         """Return the content of the exported config.json."""
 
     @abstractmethod
-    def module(self) -> type[LanguageModel]:
-        """Import torch and return the module's class. Called by ranks only."""
+    def module(self) -> type[Any]:
+        """Import torch and return the class of the module, a LanguageModel. Called by ranks only."""

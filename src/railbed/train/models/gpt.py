@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from railbed.train.keys import BelowOne, ChoiceOrAuto, Positive
 from railbed.train.models.family import Compute, Family, ModelSettings
-
-if TYPE_CHECKING:
-    from railbed.train.worker.models.gpt import Gpt
 
 LAYER_VALUES = 17
 """Values that a layer keeps for the backward pass, per token and unit of width: norms, attention, MLP."""
@@ -106,7 +103,7 @@ class GptFamily(Family):
             "torch_dtype": "float32",
         }
 
-    def module(self) -> type[Gpt]:
+    def module(self) -> type[Any]:
         """Return the torch module."""
         from railbed.train.worker.models.gpt import Gpt
 

@@ -90,7 +90,8 @@ class LanguageModel(nn.Module, ABC):
 
 def build_model(recipe: Recipe, options: BuildOptions) -> LanguageModel:
     """Return the recipe's model, uninitialised; its vocabulary must have been resolved."""
-    return recipe.family.module().build(recipe.model, options)
+    module: type[LanguageModel] = recipe.family.module()
+    return module.build(recipe.model, options)
 
 
 def copy_matching(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> None:
