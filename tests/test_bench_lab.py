@@ -76,7 +76,7 @@ def test_collectives_run_in_one_job_and_say_so(lab: RunningLab) -> None:
     result = bench(lab, *(f"test: {name}, sizes: [8, 64K], seconds: 1, engine: gloo" for name in operations))
     proof = [finding for finding in result.findings if finding["check"] == "bench_one_job"]
     assert [(finding["verdict"], finding["observed"]) for finding in proof] == [
-        ("ok", "4 ranks on 4 nodes saw each other's random numbers")
+        ("ok", "4 ranks on 4 nodes received each other's random numbers")
     ], result
     for name in operations:
         measurements = measured(result.records, "bus_bandwidth", test=name)

@@ -13,10 +13,11 @@ import pytest
 
 from railbed import clusterfile
 from railbed.fleet import Fleet
-from railbed.launch.files.ship import module_command, own_code, parcel, ship
+from railbed.launch.fabric import NodeFabric
+from railbed.launch.files.ship import parcel
 from railbed.launch.job import RankStart
+from railbed.launch.placement import Deployment, Placement
 from railbed.launch.protocol import Message
-from railbed.launch.roster import Member
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
 from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
@@ -43,6 +44,9 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 class Counting:
     """A job of ranks that count; it goes on from the lowest step that was reached."""
 
+    preload = ()
+    advice = "count again"
+
     def __init__(
         self,
         steps: int,
@@ -63,20 +67,20 @@ class Counting:
         """How many generations somebody from outside gets at."""
         self.reached: dict[int, int] = {}
 
-    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
         begin = min(self.reached.values(), default=0)
         self.reached = {}
         plan: dict[str, list[RankStart]] = {}
-        ranks = [(member, rank) for member in members for rank in range(member.ranks)]
-        for rank, (member, _) in enumerate(ranks):
-            job: dict[str, object] = {"rank": rank, "world": len(ranks), "from": begin, "to": self._steps}
+        nodes = [placement.node for placement in placements for _ in range(placement.ranks)]
+        for rank, node in enumerate(nodes):
+            job: dict[str, object] = {"rank": rank, "world": len(nodes), "from": begin, "to": self._steps}
             job |= {"pace": self._pace, "refuses": self._refuses, "stops": number == 1 and rank == self._stops}
             job["interference"] = self._interference if number <= self._interfered and rank == 2 else ""
             start = RankStart(rank=rank, command=["python3", str(RANK), "{job}", "{messages}"], job=json.dumps(job))
-            plan.setdefault(member.name, []).append(start)
+            plan.setdefault(node, []).append(start)
         return plan
 
-    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+    def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
         self.reached[rank] = max(self.reached.get(rank, 0), message["step"])
         return [Event(name="step", subject=node, data={"rank": rank, "step": message["step"]})]
 
@@ -92,19 +96,13 @@ async def launch(
     told: list[Event] = []
     pending = dict(faults)
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:
-        code = own_code()
-        own = f"runs/{time.monotonic_ns()}"
-        shipped = await ship(fleet, cluster.nodes, str(lab.folder), [code], folder=own)
+        deployment = Deployment(cluster, dict.fromkeys(cluster.nodes, 2), folder=f"runs/{time.monotonic_ns()}")
+        shipped = await deployment.ship(fleet)
         assert set(shipped.failed) <= {"node1"}
-        members = [Member(name=n, address=str(node.ports[0].address), ranks=2) for n, node in cluster.nodes.items()]
-        base = f"{lab.folder}/.railbed"
-        commands = {
-            name: module_command(
-                "python3", f"{base}/{code.name}", "railbed.launch.node.agent", [f"{base}/{own}/{name}"]
-            )
-            for name in cluster.nodes
-        }
-        supervisor = Supervisor(fleet, job, members, commands, minimum=2)
+        # A node that is down takes part all the same: the supervisor has to notice.
+        shipped.bases.update(dict.fromkeys(shipped.failed, next(iter(shipped.bases.values()))))
+        placements = deployment.placements({name: NodeFabric() for name in cluster.nodes})
+        supervisor = Supervisor(fleet, job, placements, minimum=2)
         async with aclosing(supervisor.run()) as records:
             async for record in records:
                 assert isinstance(record, Event)
@@ -128,7 +126,7 @@ def named(events: Sequence[Event], name: str) -> list[Event]:
 
 
 def ranks_left(lab: RunningLab) -> str:
-    return lab.shell("node1", "ps ax -o args | grep -c '[c]ounting_rank\\|[l]aunch.agent'").out.strip()
+    return lab.shell("node1", "ps ax -o args | grep -c '[c]ounting_rank\\|[l]aunch.node.agent'").out.strip()
 
 
 def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
@@ -143,8 +141,8 @@ def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (["kill", "node2"], "no word for 4 s"),
-        (["freeze", "node2"], "no word for 4 s"),
+        (["kill", "node2"], "no message for 4 s"),
+        (["freeze", "node2"], "no message for 4 s"),
     ],
 )
 def test_a_node_that_goes_silent_is_noticed_and_the_rest_goes_on(
@@ -207,8 +205,8 @@ def test_interference_from_outside_is_no_fault_of_a_node(lab: RunningLab) -> Non
 def test_interference_that_does_not_end_ends_the_job_with_a_sentence(
     lab: RunningLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("railbed.launch.supervise.VAIN_STARTS", 2)
-    with pytest.raises(GaveUp, match="2 starts in a row failed; the last reason: the ranks were interfered"):
+    monkeypatch.setattr("railbed.launch.supervise.FAILED_STARTS", 2)
+    with pytest.raises(GaveUp, match="2 starts in a row failed, most recently because the ranks were interfered"):
         run(lab, Counting(30, interference="somebody answers as rank 0", interfered=99))
 
 

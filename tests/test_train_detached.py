@@ -145,7 +145,7 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
         terminal.type("\x03")
         output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
-    assert "generation 1: 1 ranks on here" in output
+    assert "generation 1: 1 rank on here" in output
     assert f"{run} goes on: `railbed train --attach {run}`" in output
     assert "railbed: interrupted" not in output
     assert running(folder, run)

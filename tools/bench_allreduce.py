@@ -20,10 +20,10 @@ from typing import Any
 from railbed import clusterfile
 from railbed.fleet import Fleet
 from railbed.launch.fabric import fabric_of, read_facts
-from railbed.launch.files.ship import module_command, own_code, parcel, ship
-from railbed.launch.job import RankStart, new_secret
+from railbed.launch.files.ship import Parcel, parcel
+from railbed.launch.job import RankStart, rank_specs
+from railbed.launch.placement import Deployment, Placement, rendezvous_port
 from railbed.launch.protocol import Message
-from railbed.launch.roster import Member
 from railbed.launch.supervise import Supervisor
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 from railbed.model.record import Event, Record
@@ -51,37 +51,31 @@ def main() -> None:
 
 @dataclass
 class Bench:
-    """The benchmark as a job of the launch."""
+    """The benchmark as a job."""
 
-    jobs: Mapping[str, Mapping[str, Any]]
-    """By node: python, script, code, and the job without the rank's identity."""
+    settings: Mapping[str, Any]
+    script: Parcel
+    port: int
     measured: dict[str, Any] = field(default_factory=dict)
+    preload: Sequence[str] = ()
+    advice: str = ""
     may_regroup: bool = False
 
-    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
+    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks."""
-        world, secret = sum(member.ranks for member in members), new_secret()
-        starts: dict[str, list[RankStart]] = {}
-        for member in members:
-            first = sum(len(ranks) for ranks in starts.values())
-            place = self.jobs[member.name]
-            for rank in range(first, first + member.ranks):
-                meeting = {
-                    **place["meeting"],
-                    "address": members[0].address,
-                    "name": f"bench/{number}",
-                    "rank": rank,
-                    "world": world,
-                    "machine": first,
-                    "secret": secret,
-                }
-                job = json.dumps({**place["job"], "meeting": meeting})
-                command = [place["python"], place["script"], "{job}", "--messages", "{messages}"]
-                start = RankStart(rank=rank, command=command, job=job, env={"PYTHONPATH": place["code"]})
-                starts.setdefault(member.name, []).append(start)
+        starts: dict[str, list[RankStart]] = {placement.node: [] for placement in placements}
+        by_node = {placement.node: placement for placement in placements}
+        for spec in rank_specs("bench", number, placements, self.port):
+            place = by_node[spec.node]
+            job = json.dumps({**self.settings, "spec": {**spec.common(), "timeout_seconds": 120.0}})
+            script = f"{place.path_of(self.script)}/{RANK.name}"
+            command = [place.python, script, "{job}", "--messages", "{messages}"]
+            starts[spec.node].append(
+                RankStart(rank=spec.rank, command=command, job=job, env={"PYTHONPATH": place.code})
+            )
         return starts
 
-    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:  # noqa: ARG002 -- the launch's interface
+    def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:  # noqa: ARG002 -- part of a job
         """Store the measurements of rank 0."""
         if message.get("kind") == "measured" and rank == 0:
             self.measured = message
@@ -95,30 +89,14 @@ async def bench(file: Path | None, sizes: Sequence[int], rounds: int) -> dict[st
         if file
         else Cluster(name="local", nodes={"local": Node(host=LOCAL_HOST, python=sys.executable)})
     )
-    members = [
-        Member(name=name, address=str(node.ports[0].address) if node.ports else "127.0.0.1", ranks=1 if file else 2)
-        for name, node in cluster.nodes.items()
-    ]
-    code, script = own_code(), parcel("code", {RANK.name: RANK})
+    ranks = dict.fromkeys(cluster.nodes, 1 if file else 2)
+    script = parcel("code", {RANK.name: RANK})
+    deployment = Deployment(cluster, ranks, folder="bench/allreduce", parcels=[script])
     async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
-        shipped = await ship(fleet, cluster.nodes, cluster.training.workdir, [code, script], folder="bench/allreduce")
-        fabric = fabric_of(cluster, await read_facts(cluster, fleet))
-        jobs, agents = {}, {}
-        for name, base in shipped.bases.items():
-            node = cluster.nodes[name]
-            interface = node.ports[0].netdev if node.ports else "lo"
-            meeting = {"port": cluster.training.rendezvous_port, "interface": interface, "timeout": 120.0, "node": name}
-            jobs[name] = {
-                "python": node.python,
-                "code": f"{base}/{code.name}",
-                "script": f"{base}/{script.name}/{RANK.name}",
-                "meeting": meeting,
-                "job": {"sizes": sizes, "rounds": rounds, "environment": fabric[name].environment},
-            }
-            own = f"{base}/bench/allreduce/{name}"
-            agents[name] = module_command(node.python, f"{base}/{code.name}", "railbed.launch.node.agent", [own])
-        job = Bench(jobs)
-        async for record in Supervisor(fleet, job, members, agents, len(members)).run():
+        await deployment.ship(fleet)
+        placements = deployment.placements(fabric_of(cluster, await read_facts(cluster, fleet)))
+        job = Bench({"sizes": sizes, "rounds": rounds}, script, rendezvous_port(cluster))
+        async for record in Supervisor(fleet, job, placements, len(placements)).run():
             if isinstance(record, Event) and record.name in ("restart", "log"):
                 print(record.message.rstrip())
     return job.measured

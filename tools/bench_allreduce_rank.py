@@ -22,6 +22,7 @@ from railbed.collective.connect import connect
 from railbed.collective.mpi import MpiGroup
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
+from railbed.launch.spec import RankSpec
 
 
 def main() -> None:
@@ -31,12 +32,12 @@ def main() -> None:
     parser.add_argument("--messages", type=int, required=True)
     arguments = parser.parse_args()
     job: dict[str, Any] = json.loads(arguments.job.read_text())
-    os.environ.update(job["environment"])
-    rendezvous = Rendezvous(**job["rendezvous"])
-    messages = Messages(arguments.messages, rendezvous.rank)
-    messages.start_heart()
+    spec = RankSpec(**job["spec"])
+    os.environ.update(spec.environment)
+    messages = Messages(arguments.messages, spec.rank)
+    messages.start_heartbeat()
     torch.set_num_threads(1)
-    group, choice = connect("mpi", rendezvous, torch.device("cpu"), job["sizes"][:1], alarm_to(messages))
+    group, choice = connect("mpi", Rendezvous.of(spec), torch.device("cpu"), job["sizes"][:1], alarm_to(messages))
     assert isinstance(group, MpiGroup)
     buckets = [torch.ones(size // 4) for size in job["sizes"]]
     measured = measure(group, buckets, job["rounds"])

@@ -22,7 +22,7 @@ from tests.support.ranks import recipe, write_tokens
 
 from railbed.collective.single import SingleRank
 from railbed.train.recipe import Recipe
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.hardware import choose
 from railbed.train.worker.io.tokenfile import Tokens
@@ -70,7 +70,7 @@ def ours(device: torch.device, micro: int, pieces: int, context: int, steps: int
         threads="auto",
     )
     settings = Recipe.read(values)
-    chosen = choose(RankSpec(recipe=values, run="bench"), settings, device)
+    chosen = choose(TrainSpec(recipe=values, run="bench"), settings, device)
     print(f"chosen: {chosen}", flush=True)
     model = build_model(settings, BuildOptions(device=device, padded=chosen.padded, compute=chosen.dtype))
     model.initialise(1)

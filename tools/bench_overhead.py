@@ -29,7 +29,7 @@ from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
 from railbed.train import recipes
 from railbed.train.data.sampling import pieces
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.loop import Training
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     arguments = parser.parse_args()
     if arguments.job:
-        be_a_rank(RankSpec.read(arguments.job), arguments.messages)
+        be_a_rank(TrainSpec.read(arguments.job), arguments.messages)
         return
     recipe = recipes.load(arguments.recipe, [f"steps={arguments.rounds + WARM_UP}"]).to_plain()
     with tempfile.TemporaryDirectory() as folder:
@@ -65,21 +65,11 @@ def main() -> None:
             report(f"{arguments.recipe}, by the {kind}", [rank.said("measured")[0][kind] for rank in ranks])
 
 
-def be_a_rank(job: RankSpec, descriptor: int) -> None:
+def be_a_rank(job: TrainSpec, descriptor: int) -> None:
     """Take both steps in turns, and send their times."""
     messages = Messages(descriptor, job.rank)
-    messages.start_heart()
-    rendezvous = Rendezvous(
-        address=job.master_address,
-        port=job.master_port,
-        name=job.run,
-        rank=job.rank,
-        world=job.world,
-        interface=job.interface,
-        timeout=job.timeout_seconds,
-        secret=job.secret,
-    )
-    collective, _ = connect("gloo", rendezvous, torch.device("cpu"), [1 << 20], alarm_to(messages))
+    messages.start_heartbeat()
+    collective, _ = connect("gloo", Rendezvous.of(job), torch.device("cpu"), [1 << 20], alarm_to(messages))
     tokens = Tokens.open(Path(job.tokens))
     training = Training(job, job.settings, tokens, messages, collective=collective, device=torch.device("cpu"))
     training.strategy.restore(training.state, job, Path())

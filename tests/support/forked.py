@@ -18,7 +18,7 @@ from functools import cache
 
 from railbed.launch.node.forkserver import REQUEST_BYTES
 from railbed.launch.node.spawn import ONE_THREAD, end_with_parent
-from railbed.train.ranks import LOADED_AHEAD
+from railbed.train.ranks import PRELOAD
 
 READY_SECONDS = 120.0
 
@@ -61,7 +61,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "railbed.launch.node.forkserver", str(theirs.fileno()), *LOADED_AHEAD]
+        command = [sys.executable, "-m", "railbed.launch.node.forkserver", str(theirs.fileno()), *PRELOAD]
         with theirs:
             self._process = subprocess.Popen(
                 command,

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from railbed.launch.job import new_secret
-from railbed.train.spec import RankSpec, ResumeSource
+from railbed.launch.job import ENTRY, new_secret
+from railbed.train.ranks import FUNCTION
+from railbed.train.spec import ResumeSource, TrainSpec
 from tests.support.forked import Forked, fork_server
 from tests.support.ports import free_port
 
@@ -126,7 +127,8 @@ class Starter:
 
     folder: Path
     tokens: Path
-    module: str = "railbed.train.worker"
+    module: str = ""
+    """A module to run in place of a rank of training."""
     forks: bool = True
     """Whether ranks come from a fork server; one with its own interpreter loads torch for itself."""
     started: list[Rank] = field(default_factory=list)
@@ -150,7 +152,7 @@ class Starter:
         """
         port, secret = port or free_port(), new_secret()
         jobs = [
-            RankSpec(
+            TrainSpec(
                 recipe=dict(recipe),
                 run="test",
                 rank=rank,
@@ -169,7 +171,11 @@ class Starter:
         ]
         return [self._spawn(job, [*wrap, *(SLOW if job.rank in slow else [])]) for job in jobs]
 
-    def _spawn(self, job: RankSpec, wrap: Sequence[str]) -> Rank:
+    @property
+    def _entry(self) -> list[str]:
+        return [self.module] if self.module else [ENTRY, "railbed.train.spec:TrainSpec", FUNCTION]
+
+    def _spawn(self, job: TrainSpec, wrap: Sequence[str]) -> Rank:
         self.folder.mkdir(parents=True, exist_ok=True)
         number = len(self.started)
         path, log = self.folder / f"job{number}.json", self.folder / f"log{number}.txt"
@@ -177,10 +183,11 @@ class Starter:
         read, write = os.pipe()
         with log.open("wb") as output:
             if self.forks and not wrap:
-                arguments = [str(path), "--messages", "{messages}"]
-                rank = Rank(fork_server().fork(self.module, arguments, output.fileno(), write), read, log)
+                module, *names = self._entry
+                arguments = [*names, str(path), "--messages", "{messages}"]
+                rank = Rank(fork_server().fork(module, arguments, output.fileno(), write), read, log)
             else:
-                command = [*wrap, sys.executable, "-m", self.module, str(path), "--messages", str(write)]
+                command = [*wrap, sys.executable, "-m", *self._entry, str(path), "--messages", str(write)]
                 rank = Rank(subprocess.Popen(command, stdout=output, stderr=output, pass_fds=[write]), read, log)
         os.close(write)
         self.started.append(rank)

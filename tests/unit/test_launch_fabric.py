@@ -136,7 +136,7 @@ def test_infiniband_has_neither_gid_nor_traffic_class() -> None:
         (node("b", ""), "no RDMA device mlx5_0 port 1 on the node (there: none)"),
         (node("b", tree(9)), "mlx5_0 has no RoCE v2 GID for 10.1.0.2"),
         (node("b", tree(2).replace("4: ACTIVE", "1: DOWN")), "mlx5_0 port 1 is DOWN"),
-        (node("b", tree(2), SMALL), "its ranks may lock only 65536 bytes of memory"),
+        (node("b", tree(2), SMALL), "its processes may lock only 65536 bytes of memory"),
         (
             DeviceFacts(device="b", readings={"infiniband": (Unknown(reason="it hung"),)}),
             "its RDMA devices could not be read: it hung",

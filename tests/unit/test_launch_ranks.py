@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from railbed.launch.placement import Placement
 from railbed.launch.ranks import RANK_SECONDS, STALL_SECONDS, RankWatch
-from railbed.launch.roster import Member, Roster
+from railbed.launch.roster import SETTLE_SECONDS, Roster
 
 
 class Clock:
@@ -42,7 +43,7 @@ def test_a_silent_rank_is_noticed(clock: Clock) -> None:
     watch = RankWatch({0: "node1", 1: "node2"})
     step(watch, clock, 1, 2)
     live(watch, clock, RANK_SECONDS + 1, 0)
-    assert watch.stall() == ("node2", f"rank 1 said nothing for {RANK_SECONDS:g} s")
+    assert watch.stall() == ("node2", f"rank 1 was silent for {RANK_SECONDS:g} s")
 
 
 def test_ranks_that_make_no_step_are_noticed(clock: Clock) -> None:
@@ -61,7 +62,7 @@ def test_of_ranks_that_make_no_step_the_silent_one_is_the_cause(clock: Clock) ->
     step(watch, clock, 1, 2)
     live(watch, clock, 4, 0)
     clock.now += 0.6
-    assert watch.stall() == ("node2", f"no step for {STALL_SECONDS} s; rank 1 said nothing for 4.6 s")
+    assert watch.stall() == ("node2", f"no step for {STALL_SECONDS} s; rank 1 was silent for 4.6 s")
 
 
 @pytest.mark.parametrize("first", [(), (41,)])
@@ -88,30 +89,62 @@ def test_evaluating_and_finishing_may_take_long(clock: Clock) -> None:
 
 
 def roster(*names: str) -> Roster:
-    return Roster({name: Member(name=name, address="10.0.0.1") for name in names}, up=dict.fromkeys(names, 1234))
+    nodes = Roster([Placement(node=name, address="10.0.0.1") for name in names])
+    for name in names:
+        nodes.mark_up(name)
+        nodes.mark_ready(name, 1234, returned=False)
+    return nodes
 
 
-def test_a_node_takes_part_once_its_door_is_open() -> None:
+def usable(nodes: Roster) -> list[str]:
+    return [placement.node for placement in nodes.usable]
+
+
+def test_a_node_takes_part_once_its_agent_listens() -> None:
     nodes = roster("a", "b")
-    nodes.up["b"] = 0
-    assert [member.name for member in nodes.usable] == ["a"]
+    nodes.mark_up("b")
+    assert (usable(nodes), nodes.up) == (["a"], ["a", "b"])
 
 
-def test_who_fails_three_times_in_a_row_is_out_and_good_work_between_counts() -> None:
+def test_a_node_that_returned_is_taken_back_once_it_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("railbed.launch.roster.time", clock)
+    nodes = roster("a", "b")
+    nodes.mark_lost("b")
+    nodes.mark_ready("b", 1234, returned=True)
+    assert nodes.returned() == []
+    clock.now += SETTLE_SECONDS + 0.1
+    assert nodes.returned() == ["b"]
+    nodes.take_in(nodes.usable)
+    assert nodes.returned() == []
+
+
+def test_a_node_that_is_reached_again_has_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("railbed.launch.roster.time", clock)
+    nodes = roster("a", "b", "c")
+    nodes.judge_reachability({"a": {"c": "no answer"}, "b": {"c": "no answer"}, "c": {}})
+    assert usable(nodes) == ["a", "b"]
+    nodes.mark_reached("c")
+    clock.now += SETTLE_SECONDS + 0.1
+    assert (usable(nodes), nodes.returned()) == (["a", "b", "c"], ["c"])
+
+
+def test_a_node_that_fails_three_times_in_a_row_is_excluded_and_useful_work_between_counts() -> None:
     nodes = roster("a", "b")
     for _ in range(2):
         nodes.blame("a", "rank 0 ended with 1")
     nodes.forgive(["a"])
     for _ in range(3):
-        assert not nodes.out
+        assert not nodes.excluded
         nodes.blame("a", "rank 0 ended with 1")
-    assert nodes.out == {"a": "failed 3 times in a row, the last time: rank 0 ended with 1"}
-    assert [member.name for member in nodes.usable] == ["b"]
+    assert nodes.excluded == {"a": "failed 3 times in a row, most recently: rank 0 ended with 1"}
+    assert usable(nodes) == ["b"]
 
 
 def test_the_larger_side_of_a_cut_goes_on() -> None:
     nodes = roster("a", "b", "c", "d")
     alone = {"b": "no answer", "c": "no answer", "d": "no answer"}
-    nodes.judge_reach({"a": alone, **{name: {"a": "no answer"} for name in "bcd"}})
+    nodes.judge_reachability({"a": alone, **{name: {"a": "no answer"} for name in "bcd"}})
     assert nodes.cut == {"a": "b does not reach it over the rail: no answer"}
-    assert [member.name for member in nodes.usable] == ["b", "c", "d"]
+    assert usable(nodes) == ["b", "c", "d"]

@@ -23,7 +23,7 @@ def test_a_rank_that_loads_libraries_may_be_silent_for_longer(clock: list[float]
     assert watch.stall() is None
     watch.note(0, {"kind": "alive", "phase": "training", "step": 0})
     clock[0] += ranks.RANK_SECONDS + 0.1
-    assert watch.stall() == ("node1", f"rank 0 said nothing for {ranks.RANK_SECONDS:g} s")
+    assert watch.stall() == ("node1", f"rank 0 was silent for {ranks.RANK_SECONDS:g} s")
 
 
 def test_a_refusal_is_kept_as_it_was_said_first(clock: list[float]) -> None:

@@ -5,43 +5,40 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from railbed.launch.files.ship import Parcel
 from railbed.launch.job import RankStart
-from railbed.launch.roster import Member
-from railbed.train.ranks import Course, Place, Saved, ranks_of
+from railbed.launch.placement import Placement
+from railbed.train.ranks import KnownCheckpoints, TrainingRun, ranks_of
 
-MEMBERS = [Member(name=name, address=f"10.0.0.{number}", ranks=2) for number, name in enumerate(("a", "b"), start=1)]
-
-
-def course() -> Course:
-    places = {
-        node.name: Place(python="python3", code="/c", tokens="/t", folder=f"/{node.name}", interface="rail0")
-        for node in MEMBERS
-    }
-    return Course(run="r", recipe={"steps": 40}, places=places, port=29500)
+PLACEMENTS = [
+    Placement(node=name, address=f"10.0.0.{number}", ranks=2, interface="rail0", code="/c", folder=f"/{name}")
+    for number, name in enumerate(("a", "b"), start=1)
+]
+RUN = TrainingRun(name="r", recipe={"steps": 40}, tokens=Parcel("tokens/1", "", {}, {}), port=29500)
 
 
-def jobs(number: int, saved: Saved) -> list[dict[str, Any]]:
-    starts = [start for of_node in ranks_of(course(), number, MEMBERS, saved).values() for start in of_node]
+def jobs(number: int, checkpoints: KnownCheckpoints) -> list[dict[str, Any]]:
+    starts = [start for own in ranks_of(RUN, number, PLACEMENTS, checkpoints).values() for start in own]
     return [json.loads(start.job) for start in starts]
 
 
 def test_ranks_share_a_secret_that_no_other_generation_has() -> None:
-    first, second = ({job["secret"] for job in jobs(number, Saved())} for number in (1, 2))
+    first, second = ({job["secret"] for job in jobs(number, KnownCheckpoints())} for number in (1, 2))
     assert (len(first), len(second)) == (1, 1)
     assert first != second
     assert all(len(bytes.fromhex(secret)) == 32 for secret in first | second)
 
 
 def test_the_secret_is_not_shown_where_a_start_is() -> None:
-    (start, *_) = ranks_of(course(), 1, MEMBERS, Saved())["a"]
+    (start, *_) = ranks_of(RUN, 1, PLACEMENTS, KnownCheckpoints())["a"]
     assert isinstance(start, RankStart)
     assert json.loads(start.job)["secret"] not in repr(start)
 
 
 def test_a_validation_is_owed_where_it_was_not_told() -> None:
-    saved = Saved()
-    assert not any(job["owes_evaluation"] for job in jobs(1, saved))
-    saved.note("b", 20, "hash")
-    assert all(job["owes_evaluation"] and job["resume"] == {"step": 20, "rank": 2} for job in jobs(2, saved))
-    saved.evaluated.add(20)
-    assert not any(job["owes_evaluation"] for job in jobs(3, saved))
+    checkpoints = KnownCheckpoints()
+    assert not any(job["owes_evaluation"] for job in jobs(1, checkpoints))
+    checkpoints.note("b", 20, "hash")
+    assert all(job["owes_evaluation"] and job["resume"] == {"step": 20, "rank": 2} for job in jobs(2, checkpoints))
+    checkpoints.evaluated.add(20)
+    assert not any(job["owes_evaluation"] for job in jobs(3, checkpoints))

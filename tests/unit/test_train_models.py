@@ -26,7 +26,7 @@ from railbed.train.models import find
 from railbed.train.models.family import Compute, Family, ModelSettings
 from railbed.train.recipe import Recipe
 from railbed.train.recipes.validation import schema
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import survey
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.convert import model_of
@@ -175,7 +175,7 @@ def test_it_is_trained_saved_and_continued_exactly(recipe: Recipe, tmp_path: Pat
     tokens = write_tokens(tmp_path / "tokens", vocabulary=VOCABULARY)
     recipe = recipe.for_vocabulary(VOCABULARY)
     first = Trainer.of(recipe, tokens)
-    job = RankSpec(recipe=recipe.to_plain(), run="r", checkpoints=str(tmp_path / "checkpoints"))
+    job = TrainSpec(recipe=recipe.to_plain(), run="r", checkpoints=str(tmp_path / "checkpoints"))
     state = first.strategy.state(first.optimiser, job.called)
     before = first.losses(range(15))
     assert before[-1] < before[0]
@@ -189,7 +189,7 @@ def test_it_is_trained_saved_and_continued_exactly(recipe: Recipe, tmp_path: Pat
     second = Trainer.of(recipe, tokens)
     restored = second.strategy.state(second.optimiser, job.called)
     resumed: dict[str, Any] = {**json.loads(job.to_json()), "resume": {"step": 15, "rank": 0}}
-    second.strategy.restore(restored, RankSpec.from_json(json.dumps(resumed)), checkpoint.path)
+    second.strategy.restore(restored, TrainSpec.from_json(json.dumps(resumed)), checkpoint.path)
     assert second.losses(range(15, 20)) == expected
 
     model = model_of(checkpoint)

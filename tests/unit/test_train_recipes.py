@@ -14,7 +14,7 @@ from railbed.train.capacity.estimate import memory
 from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Recipe
 from railbed.train.recipes.validation import schema
-from railbed.train.spec import RankSpec, ResumeSource
+from railbed.train.spec import ResumeSource, TrainSpec
 
 SHARES = "expected speed, equal, or weights of nodes above 0 such as {node1: 3}"
 TEXTS = [
@@ -107,8 +107,8 @@ def test_a_recipe_names_its_model_family() -> None:
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_job_comes_back_from_json(name: str) -> None:
     recipe = recipes.load(name)
-    job = RankSpec(recipe=recipe.to_plain(), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
-    again = RankSpec.from_json(job.to_json())
+    job = TrainSpec(recipe=recipe.to_plain(), run="r", resume=ResumeSource(step=4, rank=1), shares=(3, 1))
+    again = TrainSpec.from_json(job.to_json())
     assert again == job
     assert again.settings.steps == recipe.steps
 
@@ -116,7 +116,7 @@ def test_a_job_comes_back_from_json(name: str) -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}, "run": "r", "rnak": 1}', "{"])
 def test_what_is_no_job_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        RankSpec.from_json(text)
+        TrainSpec.from_json(text)
 
 
 def test_the_estimate_counts_gpt2() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railbed.launch.roster import Member
+from railbed.launch.placement import Placement
 from railbed.train.progress.records import records_of
 from railbed.train.ranks import names_of, shares_of
 from railbed.train.shares.balance import FIRST_REVIEW, SETTLING, Balance, Split, costly
@@ -116,7 +116,7 @@ def test_what_is_told_becomes_records() -> None:
 
 
 def test_weights_of_nodes_are_those_of_their_ranks() -> None:
-    members = [Member(name="a", address="10.0.0.1", ranks=2), Member(name="b", address="10.0.0.2")]
+    members = [Placement(node="a", address="10.0.0.1", ranks=2), Placement(node="b", address="10.0.0.2")]
     assert names_of(members) == ("a:0", "a:1", "b")
     assert shares_of({"shares": {"a": 3}}, members) == (3.0, 3.0, 1.0)
     assert shares_of({"shares": "speed"}, members) == (1.0, 1.0, 1.0)

@@ -196,6 +196,6 @@ def test_a_node_needs_nothing_but_torch() -> None:
         "import sys\n"
         "for name in ('pydantic', 'ruamel', 'ruamel.yaml', 'tokenizers', 'safetensors', 'asyncssh', 'rich', 'typer'):\n"
         "    sys.modules[name] = None\n"
-        "import railbed.train.worker.__main__, railbed.train.worker.loop, railbed.train.state.checkpoints\n"
+        "import railbed.launch.rank, railbed.train.worker.loop, railbed.train.state.checkpoints\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -10,14 +10,14 @@ from typing import Any
 from railbed.bench.judge.limits import PathLimit
 from railbed.bench.tool import End
 from railbed.fleet import Fleet, survey, surveyed
+from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
 from railbed.model.cabling import far_end
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event
-from railbed.parsing.gids import rocev2_index
 from railbed.probes import ethtool, gpu, gpu_topology, infiniband, ip_link, limits, listening, pcie
-from railbed.probes.infiniband import RdmaDevice, RdmaPort
+from railbed.probes.infiniband import RdmaDevice
 
 PROBES: tuple[Probe[Any], ...] = (
     infiniband.PROBE,
@@ -107,8 +107,7 @@ def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> BenchSite:
 
 def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) -> PortSite:
     device = _device(port, facts)
-    own = device.ports.get(str(port.rdma_port)) if device else None
-    gid = rocev2_index(own.gids, port.address) if own else None
+    rdma = rdma_port(port, facts)
     limits, no_limit = _limits(cluster, node, port, facts, device)
     end = End(
         node=node,
@@ -117,7 +116,7 @@ def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) ->
         address=str(port.address),
         rdma=port.rdma,
         rdma_port=port.rdma_port,
-        gid_index=gid,
+        gid_index=rdma.gid if isinstance(rdma, RdmaPath) else None,
         gpu=_nearest_gpu(port, facts),
         soft=bool(device and device.parent),
     )
@@ -125,7 +124,7 @@ def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) ->
         end=end,
         limits=limits,
         no_limit=no_limit,
-        no_rdma=_no_rdma(port, device, own, gid),
+        no_rdma=rdma.why if isinstance(rdma, Obstacle) else "",
         driver=device.driver if device else None,
         cable=far_end(cluster, node, port),
     )
@@ -134,18 +133,6 @@ def _port(cluster: Cluster, node: str, port: Port, facts: DeviceFacts | None) ->
 def _device(port: Port, facts: DeviceFacts | None) -> RdmaDevice | None:
     reading = facts.read(infiniband.PROBE) if facts else None
     return reading.facts.devices.get(port.rdma or "") if isinstance(reading, Known) else None
-
-
-def _no_rdma(port: Port, device: RdmaDevice | None, own: RdmaPort | None, gid: int | None) -> str:
-    if port.rdma is None:
-        return "no RDMA device in the cluster file"
-    if device is None or own is None:
-        return f"there is no RDMA device {port.rdma} with a port {port.rdma_port}"
-    if own.state not in (None, "ACTIVE"):
-        return f"{port.rdma} is {own.state}"
-    if own.link_layer != "InfiniBand" and gid is None:
-        return f"{port.rdma} has no RoCE v2 GID for {port.address}"
-    return ""
 
 
 def _limits(

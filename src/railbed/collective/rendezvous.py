@@ -16,6 +16,7 @@ from railbed.collective.keyserver import Alarm, KeyServer
 from railbed.collective.keystore import KeyStore
 from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
+from railbed.launch.spec import RankSpec
 
 POLL_SECONDS = 0.005
 READ_SECONDS = 10.0
@@ -42,6 +43,23 @@ class Rendezvous:
     """Number of its machine: that of the first rank there."""
     no_rdma: str = ""
     """Why its node has no RDMA, as far as that is known."""
+
+    @classmethod
+    def of(cls, spec: RankSpec) -> Rendezvous:
+        """Return where a rank joins, from what it was given."""
+        return cls(
+            address=spec.master_address,
+            port=spec.master_port,
+            name=f"{spec.run}/{spec.generation}",
+            rank=spec.rank,
+            world=spec.world,
+            interface=spec.interface,
+            timeout=spec.timeout_seconds,
+            secret=spec.secret,
+            node=spec.node,
+            machine=spec.rank - spec.local_rank,
+            no_rdma=spec.no_rdma,
+        )
 
     @property
     def span(self) -> timedelta:

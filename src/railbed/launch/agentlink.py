@@ -1,4 +1,4 @@
-"""Our end of an agent: started over the node's connection, spoken and listened to, taken for dead when silent."""
+"""The control end of an agent: starts it over the node's connection, exchanges messages, notices its silence."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, M
 from railbed.transport.base import Program
 
 HELLO_SECONDS = 50.0
-"""How long an agent may take to start, once the node lets us in: a login shell with slow start-up files takes most of
-it, and so do sixteen nodes that share two processors."""
+"""How long an agent may take to start after the login: a shell with slow start-up files needs most of it, and so do
+sixteen nodes that share two processors."""
 LATE = f"its agent did not start within {HELLO_SECONDS:g} s: is its login shell slow (~/.bashrc)?"
 MAX_LINE_BYTES = 4 * LINE_LIMIT
-"""A rank's line has a megabyte at most, and the agent puts it into one of its own."""
+"""A rank's line has a megabyte at most, and the agent wraps it in one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMessage:
-    """Something that a node said, or that became of it: kinds `up` and `lost` are ours."""
+    """A message of a node's agent, or about it: the link itself adds the kinds `up` and `lost`."""
 
     node: str
     message: Message
@@ -30,7 +30,7 @@ class NodeMessage:
 
 @dataclass
 class AgentLink:
-    """A node's agent, kept alive: where it is lost it is started again."""
+    """Keeps an agent running on a node: one that is lost is started again."""
 
     node: str
     command: str
@@ -38,16 +38,16 @@ class AgentLink:
     retry_seconds: float = 2.0
     _program: Program | None = None
     _outbox: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
-    _heard: float = 0.0
+    _last_received: float = 0.0
     _dropped: bool = False
 
     def send(self, message: Message) -> None:
-        """Send a message, where there is anybody to send it to."""
+        """Send a message, if an agent is running."""
         if self._program:
             self._outbox.put_nowait(message)
 
     def drop(self) -> None:
-        """Take the agent for dead: it ends its ranks, and another one is started."""
+        """Hang up on the agent: it ends its ranks, and another one is started."""
         self._dropped = True
 
     async def keep(self, fleet: Fleet) -> None:
@@ -57,13 +57,13 @@ class AgentLink:
                 await self._serve(fleet)
                 why = "its agent ended"
             except TimeoutError:
-                why = f"no word for {SILENCE_SECONDS:g} s" if self._program else LATE
+                why = f"no message for {SILENCE_SECONDS:g} s" if self._program else LATE
             except DeviceError as error:
                 why = error.message
             finally:
                 self._program = None
             self.inbox.put_nowait(NodeMessage(self.node, {"kind": "lost", "why": why}))
-            # Bounded: a frozen node does not say goodbye.
+            # Bounded: a frozen node does not close its end.
             with contextlib.suppress(TimeoutError, DeviceError):
                 async with asyncio.timeout(1.0):
                     await fleet.hang_up(self.node)
@@ -75,9 +75,9 @@ class AgentLink:
             lines = _Lines(program)
             hello = await self._await_hello(lines)
             limit.reschedule(None)
-            self._program, self._heard, self._dropped = program, time.monotonic(), False
+            self._program, self._last_received, self._dropped = program, time.monotonic(), False
             self.inbox.put_nowait(NodeMessage(self.node, {**hello, "kind": "up"}))
-            tasks = [asyncio.create_task(work) for work in (self._listen(lines), self._talk(program), self._watch())]
+            tasks = [asyncio.create_task(work) for work in (self._read(lines), self._write(program), self._watch())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -88,24 +88,24 @@ class AgentLink:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _await_hello(self, lines: _Lines) -> Message:
-        """Return the agent's first word; what comes before is a login's banner, what comes instead is the reason."""
-        said = b""
+        """Return the agent's first message. Lines before it are a login banner; without it, the last is the reason."""
+        last = b""
         while (line := await lines.next()) is not None:
             message = decode(line)
             if message and message.get("kind") == "hello":
                 return message
-            said = line or said
-        complaint = (await lines.program.read(2)).decode(errors="replace").strip().splitlines()
-        raise DeviceError(f"its agent did not start: {complaint[-1] if complaint else said.decode(errors='replace')}")
+            last = line or last
+        stderr = (await lines.program.read(2)).decode(errors="replace").strip().splitlines()
+        raise DeviceError(f"its agent did not start: {stderr[-1] if stderr else last.decode(errors='replace')}")
 
-    async def _listen(self, lines: _Lines) -> None:
+    async def _read(self, lines: _Lines) -> None:
         while (line := await lines.next()) is not None:
-            self._heard = time.monotonic()
+            self._last_received = time.monotonic()
             message = decode(line)
             if message and message.get("kind") != "beat":
                 self.inbox.put_nowait(NodeMessage(self.node, message))
 
-    async def _talk(self, program: Program) -> None:
+    async def _write(self, program: Program) -> None:
         while True:
             try:
                 async with asyncio.timeout(BEAT_SECONDS):
@@ -115,13 +115,13 @@ class AgentLink:
             await program.write(encode(message))
 
     async def _watch(self) -> None:
-        while time.monotonic() - self._heard < SILENCE_SECONDS and not self._dropped:  # noqa: ASYNC110  (no event)
+        while time.monotonic() - self._last_received < SILENCE_SECONDS and not self._dropped:  # noqa: ASYNC110  (no event)
             await asyncio.sleep(BEAT_SECONDS / 4)
         raise TimeoutError
 
 
 class _Lines:
-    """What an agent says, line by line. Raises Unreachable where a line has no end."""
+    """The output of an agent, line by line. Raises Unreachable where a line has no end."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -137,7 +137,7 @@ class _Lines:
             if len(self._buffer) > MAX_LINE_BYTES:
                 raise Unreachable(
                     f"it sent a line of more than {MAX_LINE_BYTES // 2**20} MiB",
-                    hint="something else than our agent writes to its output: look at its shell's start-up files",
+                    hint="something other than the agent writes to its output: look at the start-up files of its shell",
                 )
         line = bytes(self._buffer[:at])
         del self._buffer[: at + 1]

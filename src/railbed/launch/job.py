@@ -1,63 +1,102 @@
-"""What is run: the ranks of each generation, and what becomes of what they say."""
+"""What is run: the ranks of each generation, and what becomes of their messages."""
 
 from __future__ import annotations
 
 import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from railbed.launch.placement import Placement
 from railbed.launch.protocol import Message
-from railbed.launch.roster import Member
-from railbed.model.cluster import LOCAL_HOST, Cluster
+from railbed.launch.spec import RankSpec
 from railbed.model.record import Record
+
+ENTRY = "railbed.launch.rank"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankStart:
-    """One rank of a generation."""
+    """How the agent starts one rank of a generation."""
 
     rank: int
     command: Sequence[str]
-    """`{job}` stands for the file with the job, `{messages}` for the file descriptor that its messages go to."""
+    """`{job}` stands for the job file, `{messages}` for the file descriptor that messages are written to."""
     job: str = field(repr=False)
-    """Text of its job file, with the secret in it."""
+    """Text of the job file, with the secret in it."""
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_message(self) -> Message:
-        """Return what the agent is told of it."""
+        """Return it as the agent receives it."""
         return {"rank": self.rank, "command": list(self.command), "job": self.job, "env": dict(self.env)}
 
 
-def new_secret() -> str:
-    """Return what the ranks of one generation know each other by: it travels to them inside their jobs, over SSH."""
-    return secrets.token_hex(32)
-
-
-def meeting_port(cluster: Cluster) -> int:
-    """Return the port that rank 0 listens on: the cluster file's, which firewalls know.
-
-    Where all ranks are on this machine, no firewall is between them: any port that is free now lets several runs be.
-    """
-    if any(node.ports or node.host != LOCAL_HOST for node in cluster.nodes.values()):
-        return cluster.training.rendezvous_port
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 class Job(Protocol):
-    """What is run. It is told everything that its ranks say, and says when it is done."""
+    """What the supervisor runs."""
 
-    def generation(self, number: int, members: Sequence[Member]) -> Mapping[str, Sequence[RankStart]]:
-        """Return the ranks of a generation, by node."""
+    @property
+    def preload(self) -> Sequence[str]:
+        """Modules that every node loads once, before ranks are started; empty where each rank loads its own."""
         ...
 
-    def hear(self, node: str, rank: int, message: Message) -> Sequence[Record]:
-        """Take what a rank said, and return what of it is to be kept."""
+    @property
+    def advice(self) -> str:
+        """What the user can do when the supervisor gives up; empty where there is nothing."""
         ...
 
     @property
     def may_regroup(self) -> bool:
-        """Whether now is a good moment to start anew with a node that came back: nothing is lost by it."""
+        """Whether little is lost if the job starts again now, with a node that has returned."""
         ...
+
+    def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
+        """Return the ranks of a generation, by node."""
+        ...
+
+    def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
+        """Take a message of a rank, and return the records that follow from it."""
+        ...
+
+
+def rank_specs(run: str, generation: int, placements: Sequence[Placement], port: int) -> list[RankSpec]:
+    """Return what the ranks of a generation share: numbered in the order of the placements, with a new secret."""
+    world, secret = sum(placement.ranks for placement in placements), new_secret()
+    places = [(placement, local) for placement in placements for local in range(placement.ranks)]
+    return [
+        RankSpec(
+            run=run,
+            generation=generation,
+            rank=rank,
+            world=world,
+            local_rank=local,
+            local_world=placement.ranks,
+            node=placement.node,
+            master_address=placements[0].address,
+            master_port=port,
+            secret=secret,
+            interface=placement.interface,
+            no_rdma=placement.no_rdma,
+            environment=dict(placement.environment),
+        )
+        for rank, (placement, local) in enumerate(places)
+    ]
+
+
+def rank_starts(
+    function: str, specs: Sequence[RankSpec], placements: Sequence[Placement]
+) -> dict[str, list[RankStart]]:
+    """Return how the ranks are started, by node; each calls `function`, of the form `module:name`, with its spec."""
+    by_node = {placement.node: placement for placement in placements}
+    starts: dict[str, list[RankStart]] = {name: [] for name in by_node}
+    for spec in specs:
+        placement = by_node[spec.node]
+        reader = f"{type(spec).__module__}:{type(spec).__qualname__}"
+        command = [placement.python, "-m", ENTRY, reader, function, "{job}", "--messages", "{messages}"]
+        start = RankStart(rank=spec.rank, command=command, job=spec.to_json(), env={"PYTHONPATH": placement.code})
+        starts[spec.node].append(start)
+    return starts
+
+
+def new_secret() -> str:
+    """Return what the ranks of one generation authenticate each other with; it travels in their job files, over SSH."""
+    return secrets.token_hex(32)

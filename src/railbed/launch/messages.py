@@ -1,57 +1,48 @@
-"""JSON lines from a rank to the one who started it, and the heartbeat."""
+"""JSON lines from a rank to the process that started it, and the heartbeat. Standard library only."""
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
 import threading
 import time
 
-from railbed.errors import os_reason
-
 BEAT_SECONDS = 1.0
-NOBODY_LISTENS = 4
+NO_READER = 4
 """Exit code of a rank whose starter is gone."""
 
 
 class Messages:
-    """The way back to the starter. Where nobody reads any more, the rank ends at once."""
+    """The way back to the starter. Once nothing reads from the other end, the rank ends at once."""
 
     def __init__(self, descriptor: int, rank: int) -> None:
         self.rank = rank
         self.step = 0
-        """The last step that is complete; the heartbeat tells it."""
+        """The last completed step; part of the heartbeat."""
         self.phase = "starting"
         self._descriptor = descriptor
+        # The heartbeat's thread and the rank itself write to one pipe: lines must not mix.
         self._lock = threading.Lock()
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send one message; a number that is not finite is sent as null, which JSON knows."""
+        """Send one message; a number that is not finite becomes null, since JSON has no other word for it."""
         values = {"kind": kind, "rank": self.rank, "time": time.time(), **fields}
         line = json.dumps({key: _finite(value) for key, value in values.items()}) + "\n"
         try:
             with self._lock:
                 _write_all(self._descriptor, line.encode())
         except OSError:
-            os._exit(NOBODY_LISTENS)
+            os._exit(NO_READER)
 
-    def start_heart(self) -> None:
-        """Send `alive` from now on."""
-        threading.Thread(target=self._beat, name="heart", daemon=True).start()
+    def start_heartbeat(self) -> None:
+        """Send `alive` every second from now on."""
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
         while True:
             self.send("alive", step=self.step, phase=self.phase, stepping=self.phase == "training")
             time.sleep(BEAT_SECONDS)
-
-
-def sentence_of(error: BaseException) -> str:
-    """Return an error that nobody expected as a sentence."""
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"{os_reason(error)}: {error.filename}" if error.filename else os_reason(error)
-    return f"{type(error).__name__}: {str(error).strip()[:400]}"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -1,11 +1,12 @@
-"""What control and agent say to each other: JSON lines, one object each. Only the standard library: it runs on nodes.
+"""The messages between control and agent: JSON lines, one object each. Standard library only: it runs on nodes.
 
-To the agent (`do`): start, stop, write, door, reach, beat. From it (`kind`): hello, beat, message (of a rank), log,
-exit, halted (a rank is stopped, as by SIGSTOP), stopped (all ranks have ended), door, reach. A rank says what it has to
-say as JSON lines on a file descriptor, which its command line names: `alive` every second, with `stepping: false` while
-no steps are to be expected of it; `progress` after every `step`; `done`; `intrusion` where somebody without the job's
-secret spoke to it; and `error`, with `peer` where it is well and others are not, with `refused` where what was asked
-for cannot be, with `interference` where somebody got between the ranks. More is the job's.
+To the agent (`do`): start, stop, write, listen (on the rail, for the others to try), reach (try the others), beat.
+From it (`kind`): hello, beat, message (of a rank), log, exit, halted (a rank is stopped, as by SIGSTOP), stopped (all
+ranks have ended), listening, reach, error (an unknown request).
+
+A rank writes JSON lines to a file descriptor that its command line names: `alive` every second, with `stepping: false`
+while no steps are to be expected; `progress` after every `step`; `done`; `intrusion` where somebody without the job's
+secret connected to it; and `error`, as `launch.rank` describes it. Other kinds are the job's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Message = dict[str, Any]
 
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 4.0
-"""Without a word for so long, the other end is taken for dead."""
+"""The other end counts as dead after this long without a message."""
 LINE_LIMIT = 2**20
 
 
@@ -27,11 +28,11 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message | None:
-    """Return the message of a line, or None where it is none (a banner, a torn line)."""
+    """Return the message of a line, or None where it is something else (a banner, a torn line)."""
     try:
         message = json.loads(line)
         if b"\\ud" in line.lower():
-            json.dumps(message, ensure_ascii=False).encode()  # half a character cannot be kept
+            json.dumps(message, ensure_ascii=False).encode()  # half a character cannot be stored
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None

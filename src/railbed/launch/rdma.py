@@ -1,5 +1,6 @@
-"""Which ports of which nodes RDMA can use, and why not the others: from the cluster file and what the nodes said.
+"""Whether RDMA can use a port, and if not, why: from the cluster file and from what was read on the nodes.
 
+`rdma_port` is the one answer for a single port; every verb uses it. `rdma_paths` adds what only a whole cluster shows:
 RDMA needs both ends, so a rail that one node cannot use is used by none.
 """
 
@@ -13,7 +14,6 @@ from railbed.model.reading import DeviceFacts, Unknown
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband, limits
 from railbed.probes.infiniband import RdmaDevices
-from railbed.probes.limits import Limits
 
 NO_RDMA_IN_FILE = "no RDMA device in the cluster file"
 
@@ -28,7 +28,7 @@ class RdmaPath:
 
     @property
     def device(self) -> str:
-        """Return `device:port`, as NCCL and UCX want it."""
+        """Return `device:port`, as NCCL and UCX expect it."""
         return f"{self.port.rdma}:{self.port.rdma_port}"
 
 
@@ -40,92 +40,98 @@ class Obstacle:
     remedy: str = ""
 
 
+def rdma_port(port: Port, facts: DeviceFacts | None) -> RdmaPath | Obstacle:
+    """Return how RDMA uses a port, or why it cannot; `facts` are those of the port's node."""
+    if port.rdma is None:
+        return Obstacle(
+            why=NO_RDMA_IN_FILE,
+            remedy=f"name its RDMA device as `rdma` of {port.netdev} in the cluster file; Soft-RoCE adds one: "
+            f"`rdma link add rxe0 type rxe netdev {port.netdev}`",
+        )
+    if facts is None or (reason := _silence(facts)):
+        return Obstacle(why=f"not read: {reason if facts else 'its node was not asked'}")
+    reading = facts.read(infiniband.PROBE)
+    if isinstance(reading, Unknown):
+        return Obstacle(why=f"its RDMA devices could not be read: {reading.reason}", remedy=reading.remedy)
+    path = _path_on(port, reading.facts)
+    return path if isinstance(path, Obstacle) else _memlock_obstacle(facts) or path
+
+
 def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, list[RdmaPath] | Obstacle]:
-    """Return what RDMA can use on each node, or why nothing. A node that did not answer holds up no other."""
+    """Return what RDMA can use on each node, or why nothing. A node that did not answer does not block the others."""
     silent = {name: why for name in cluster.nodes if (why := _silence(facts.get(name)))}
     nodes = {name: node for name, node in cluster.nodes.items() if name not in silent}
-    ports = {name: [_path(port, facts[name]) for port in node.ports] for name, node in nodes.items()}
-    bound = {name: stop for name in nodes if (stop := _node_obstacle(nodes[name], facts[name], ports[name]))}
+    ports = {name: [rdma_port(port, facts[name]) for port in node.ports] for name, node in nodes.items()}
+    blocked = {name: obstacle for name in nodes if (obstacle := _node_obstacle(nodes[name], ports[name]))}
     rails = _shared_rails(cluster, ports)
-    found: dict[str, list[RdmaPath] | Obstacle] = {}
+    answers: dict[str, list[RdmaPath] | Obstacle] = {}
     for name in cluster.nodes:
         if name in silent:
-            found[name] = Obstacle(why=f"not read: {silent[name]}")
-        elif name in bound:
-            found[name] = bound[name]
-        elif bound:
-            found[name] = _other_end(*next(iter(bound.items())))
+            answers[name] = Obstacle(why=f"not read: {silent[name]}")
+        elif name in blocked:
+            answers[name] = blocked[name]
+        elif blocked:
+            answers[name] = _other_end(*next(iter(blocked.items())))
         else:
             paths = [path for path in ports[name] if isinstance(path, RdmaPath) and path.port.rail in rails]
-            found[name] = paths or _no_common_rail(cluster, ports)
-    return found
+            answers[name] = paths or _no_common_rail(cluster, ports)
+    return answers
 
 
 def _silence(facts: DeviceFacts | None) -> str:
+    """Return why nothing was read from a node; empty where it answered."""
     if facts is None:
         return "it was not asked"
     return facts.failure.reason if facts.failure and not facts.failure.connected else ""
 
 
-def _path(port: Port, facts: DeviceFacts) -> RdmaPath | Obstacle:
-    """Return a port as RDMA can use it, or why it cannot."""
-    if port.rdma is None:
-        return Obstacle(
-            why=NO_RDMA_IN_FILE,
-            remedy="on cards with RDMA `railbed discover --write` adds it; Soft-RoCE: `rdma link add rxe0 type rxe "
-            f"netdev {port.netdev}`, then `railbed discover --write`",
-        )
-    reading = facts.read(infiniband.PROBE)
-    if isinstance(reading, Unknown):
-        return Obstacle(why=f"its RDMA devices could not be read: {reading.reason}", remedy=reading.remedy)
-    return _path_on(port, reading.facts)
-
-
 def _path_on(port: Port, devices: RdmaDevices) -> RdmaPath | Obstacle:
     device = devices.devices.get(port.rdma or "")
-    found = device.ports.get(str(port.rdma_port)) if device else None
-    if device is None or found is None:
+    rdma = device.ports.get(str(port.rdma_port)) if device else None
+    if device is None or rdma is None:
         there = ", ".join(devices.devices) or "none"
         return Obstacle(
             why=f"no RDMA device {port.rdma} port {port.rdma_port} on the node (there: {there})",
-            remedy="`railbed check rdma_device` says what to do",
+            remedy=f"load the driver of {port.netdev}'s card, or correct `rdma` of {port.netdev} in the cluster file",
         )
     if device.node_type == "RNIC":
-        return Obstacle(why=f"{port.rdma} is iWARP, which NCCL and UCX do not speak")
-    if found.state not in (None, "ACTIVE"):
+        return Obstacle(why=f"{port.rdma} is iWARP, which NCCL and UCX do not support")
+    if rdma.state not in (None, "ACTIVE"):
         return Obstacle(
-            why=f"{port.rdma} port {port.rdma_port} is {found.state}", remedy=f"ip link set dev {port.netdev} up"
+            why=f"{port.rdma} port {port.rdma_port} is {rdma.state}", remedy=f"ip link set dev {port.netdev} up"
         )
-    if found.link_layer == "InfiniBand":
+    if rdma.link_layer == "InfiniBand":
         return RdmaPath(port=port, gid=None)
-    index = rocev2_index(found.gids, port.address)
+    index = rocev2_index(rdma.gids, port.address)
     if index is None:
         return Obstacle(
             why=f"{port.rdma} has no RoCE v2 GID for {port.address}",
-            remedy="`railbed check gid_rocev2` says what to do",
+            remedy=f"give {port.netdev} the address {port.address}, or correct its `address` in the cluster file",
         )
     return RdmaPath(port=port, gid=index)
 
 
-def _node_obstacle(node: Node, facts: DeviceFacts, ports: Sequence[RdmaPath | Obstacle]) -> Obstacle | None:
-    """Return why a node has no RDMA at all: no port that can, or no memory that may be locked."""
-    if not node.ports:
-        return Obstacle(why="no port on a rail in the cluster file")
-    if not any(isinstance(path, RdmaPath) for path in ports):
-        return next(path for path in ports if isinstance(path, Obstacle))
+def _memlock_obstacle(facts: DeviceFacts) -> Obstacle | None:
+    """Return why RDMA cannot pin its buffers; a rank raises its own limit as far as the hard one goes."""
     reading = facts.read(limits.PROBE)
-    if isinstance(reading, Unknown) or _may_lock(reading.facts):
+    if isinstance(reading, Unknown) or reading.facts.may_lock_any:
+        return None
+    hard = reading.facts.locked_memory.hard
+    if hard == "unlimited" or hard >= limits.RDMA_LEAST_BYTES:
         return None
     return Obstacle(
-        why=f"its ranks may lock only {reading.facts.locked_memory.hard} bytes of memory",
-        remedy="`railbed check memlock` says what to do",
+        why=f"its processes may lock only {hard} bytes of memory",
+        remedy="raise `memlock` of the login user (/etc/security/limits.d), then log in again",
     )
 
 
-def _may_lock(facts: Limits) -> bool:
-    """Say whether RDMA can lock its buffers; a rank raises its own limit as far as the hard one goes."""
-    hard = facts.locked_memory.hard
-    return bool(facts.may_lock_any) or hard == "unlimited" or hard >= limits.RDMA_LEAST_BYTES
+def _node_obstacle(node: Node, ports: Sequence[RdmaPath | Obstacle]) -> Obstacle | None:
+    """Return why a node has no RDMA at all; None where at least one of its ports has it."""
+    if not node.ports:
+        return Obstacle(why="no port on a rail in the cluster file")
+    if any(isinstance(path, RdmaPath) for path in ports):
+        return None
+    return next(path for path in ports if isinstance(path, Obstacle))
 
 
 def _shared_rails(cluster: Cluster, ports: Mapping[str, Sequence[RdmaPath | Obstacle]]) -> set[str]:

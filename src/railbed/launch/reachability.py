@@ -1,10 +1,9 @@
-"""Who reaches whom over the rail: asked of the agents, each of which has a door that the others can knock at."""
+"""Which nodes reach each other over the rail: each agent listens there, and tries to connect to the others."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from railbed.launch.agentlink import AgentLink, NodeMessage
 from railbed.launch.roster import Roster
@@ -13,46 +12,43 @@ AGAIN_SECONDS = 2.0
 
 
 class Reachability:
-    """Asks, and knows which answers belong to the last question."""
+    """Sends the questions. Answers carry the question's number, so that a late answer to an old one is ignored."""
 
     def __init__(self, roster: Roster, links: Mapping[str, AgentLink]) -> None:
         self._roster = roster
         self._links = links
         self._question = 0
-        self._asked = 0.0
+        self._last_asked = 0.0
 
-    def ask_all(self) -> set[str]:
-        """Ask every node that is up for all others, and return them; answers to what was asked before are void."""
+    def test_all(self) -> set[str]:
+        """Let every ready node try all others; return the nodes that will answer."""
         self._question += 1
-        doors = self._doors(self._roster.up)
-        for node in doors:
-            self._ask(node, {one: door for one, door in doors.items() if one != node})
-        return set(doors)
+        listeners = self._roster.ready
+        for node in listeners:
+            self._ask(node, {other: listeners[other] for other in listeners if other != node})
+        return set(listeners)
 
-    def ask_again(self, nodes: Iterable[str]) -> None:
-        """Ask the first node that can be used for these; from time to time, however often this is called."""
+    def test_again(self, nodes: Iterable[str]) -> None:
+        """Let the first usable node try these; at most every AGAIN_SECONDS, however often this is called."""
         now, usable = time.monotonic(), self._roster.usable
-        if usable and now - self._asked > AGAIN_SECONDS:
-            doors = self._doors({node for node in nodes if node != usable[0].name})
-            if doors:
-                self._asked = now
+        if usable and now - self._last_asked > AGAIN_SECONDS:
+            asking, ready = usable[0].node, self._roster.ready
+            listeners = {node: ready[node] for node in nodes if node != asking and node in ready}
+            if listeners:
+                self._last_asked = now
                 self._question += 1
-                self._ask(usable[0].name, doors)
+                self._ask(asking, listeners)
 
     def close(self) -> None:
-        """Wait for no more answers."""
+        """Ignore answers that are still to come."""
         self._question += 1
 
-    def answer(self, heard: NodeMessage | None) -> Mapping[str, str] | None:
-        """Return which nodes were not reached, and why, where this answers the last question."""
-        match heard:
+    def answer(self, received: NodeMessage | None) -> Mapping[str, str] | None:
+        """Return which nodes were not reached, and why, if this is an answer to the last question."""
+        match received:
             case NodeMessage(_, {"kind": "reach", "question": self._question, "unreached": dict(unreached)}):
                 return unreached
         return None
 
-    def _doors(self, nodes: Iterable[str]) -> dict[str, list[Any]]:
-        up, members = self._roster.up, self._roster.members
-        return {node: [members[node].address, up[node]] for node in nodes if up.get(node)}
-
-    def _ask(self, node: str, doors: Mapping[str, list[Any]]) -> None:
-        self._links[node].send({"do": "reach", "doors": dict(doors), "question": self._question})
+    def _ask(self, node: str, listeners: Mapping[str, tuple[str, int]]) -> None:
+        self._links[node].send({"do": "reach", "listeners": dict(listeners), "question": self._question})

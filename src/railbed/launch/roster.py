@@ -1,68 +1,145 @@
-"""Which nodes take part: those that are up and reach each other; who failed too often is out, with the reason."""
+"""The state of every node: lost, up, ready, cut off, returned, excluded. Nothing else keeps any of it.
+
+    lost ──agent answers──▶ up ──listener open──▶ ready ◀──reached again──┐
+     ▲                      │                       │                     │
+     └──── silent, ended ───┴───────────────────────┴─ others fail to ──▶ cut off
+                                                       reach it
+
+A node that becomes ready while a generation runs without it has *returned*: the next generation may take it back. A
+node that was blamed for FAILURES_UNTIL_EXCLUDED generations in a row is *excluded*, for good, whatever else it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-FAILURES_UNTIL_OUT = 3
+from railbed.launch.placement import Placement
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A node as the launch sees it."""
-
-    name: str
-    address: str
-    """Its address on the rail, where its ranks meet the others."""
-    ranks: int = 1
+FAILURES_UNTIL_EXCLUDED = 3
+SETTLE_SECONDS = 1.5
+"""A returned node is taken back once it has been ready for this long."""
 
 
 @dataclass
-class Roster:
-    """The members, and how they are."""
+class NodeState:
+    """One node."""
 
-    members: Mapping[str, Member]
-    up: dict[str, int] = field(default_factory=dict)
-    """Nodes whose agent answers, with the port of their door; 0 until it is open: then ranks can be started there."""
-    cut: dict[str, str] = field(default_factory=dict)
-    """Nodes that the others do not reach over the rail, and why."""
-    failures: dict[str, list[str]] = field(default_factory=dict)
+    placement: Placement
+    port: int | None = None
+    """Where its agent listens for the others: None while it is lost, 0 until ranks can be started there."""
+    cut: str = ""
+    """Why the others do not reach it over the rail; empty where they do."""
+    returned: float | None = None
+    """When it became ready during a generation that it is not part of."""
+    failures: list[str] = field(default_factory=list)
+    """Why it was blamed, since it last took part in useful work."""
+
+    @property
+    def excluded(self) -> str:
+        """Return why it is excluded; empty where it is not."""
+        if len(self.failures) < FAILURES_UNTIL_EXCLUDED:
+            return ""
+        return f"failed {len(self.failures)} times in a row, most recently: {self.failures[-1]}"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether ranks can be started on it."""
+        return bool(self.port) and not self.cut and not self.excluded
+
+
+class Roster:
+    """All nodes of a job, in the order of the cluster file."""
+
+    def __init__(self, placements: Sequence[Placement]) -> None:
+        self._nodes = {placement.node: NodeState(placement) for placement in placements}
+
+    def __getitem__(self, node: str) -> NodeState:
+        return self._nodes[node]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @property
+    def usable(self) -> list[Placement]:
+        """Nodes that ranks can be started on."""
+        return [state.placement for state in self._nodes.values() if state.is_usable]
+
+    @property
+    def up(self) -> list[str]:
+        """Nodes whose agent answers."""
+        return [name for name, state in self._nodes.items() if state.port is not None]
+
+    @property
+    def ready(self) -> dict[str, tuple[str, int]]:
+        """Nodes where ranks can be started at once, with the address and port of their agent's listener."""
+        return {name: (state.placement.address, state.port) for name, state in self._nodes.items() if state.port}
+
+    @property
+    def cut(self) -> dict[str, str]:
+        """Nodes that the others do not reach over the rail, and why."""
+        return {name: state.cut for name, state in self._nodes.items() if state.cut}
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Nodes that were blamed since their last useful work, and why most recently."""
+        return {name: state.failures[-1] for name, state in self._nodes.items() if state.failures}
+
+    @property
+    def excluded(self) -> dict[str, str]:
+        """Nodes that take no part in later generations, and why."""
+        return {name: state.excluded for name, state in self._nodes.items() if state.excluded}
+
+    def returned(self) -> list[str]:
+        """Nodes that can be taken back."""
+        ready_since = time.monotonic() - SETTLE_SECONDS
+        return [
+            name
+            for name, state in self._nodes.items()
+            if state.returned is not None and state.returned < ready_since and state.port and not state.excluded
+        ]
+
+    def mark_up(self, node: str) -> None:
+        """Note that a node's agent answers."""
+        self._nodes[node].port = 0
+
+    def mark_ready(self, node: str, port: int, *, returned: bool) -> None:
+        """Note that ranks can be started on a node; `returned` where a generation has been started before."""
+        self._nodes[node].port = port
+        if returned:
+            self._nodes[node].returned = time.monotonic()
+
+    def mark_lost(self, node: str) -> None:
+        """Note that a node's agent does not answer any more."""
+        state = self._nodes[node]
+        state.port, state.cut, state.returned = None, "", None
+
+    def mark_reached(self, node: str) -> None:
+        """Note that a node that was cut off is reached again."""
+        self._nodes[node].cut, self._nodes[node].returned = "", time.monotonic()
+
+    def take_in(self, placements: Iterable[Placement]) -> None:
+        """Note that nodes are part of the generation that starts now."""
+        for placement in placements:
+            self._nodes[placement.node].returned = None
 
     def blame(self, node: str, why: str) -> None:
         """Count a failure against a node."""
-        self.failures.setdefault(node, []).append(why)
+        self._nodes[node].failures.append(why)
 
     def forgive(self, nodes: Iterable[str]) -> None:
-        """Forget the failures of nodes that have done good work since: who keeps failing is who does none between."""
+        """Forget the failures of nodes that have done useful work since: only failures in a row count."""
         for node in nodes:
-            self.failures.pop(node, None)
+            self._nodes[node].failures.clear()
 
-    @property
-    def out(self) -> dict[str, str]:
-        """Nodes that are left out for good, and why."""
-        return {
-            node: f"failed {len(reasons)} times in a row, the last time: {reasons[-1]}"
-            for node, reasons in self.failures.items()
-            if len(reasons) >= FAILURES_UNTIL_OUT
-        }
-
-    @property
-    def usable(self) -> list[Member]:
-        """Nodes that ranks can be started on, in the order of the cluster file."""
-        return [
-            member
-            for name, member in self.members.items()
-            if self.up.get(name) and name not in self.cut and name not in self.out
-        ]
-
-    def judge_reach(self, unreached: Mapping[str, Mapping[str, str]]) -> None:
+    def judge_reachability(self, unreached: Mapping[str, Mapping[str, str]]) -> None:
         """Keep the largest group of nodes that all reach each other; the rest is cut off for now.
 
-        Which side of a cut is the wrong one cannot be told; the side with more nodes goes on, and of equals the one
-        with the first node.
+        `unreached` has for each node that answered those that it did not reach, and why. Which side of a cut is the
+        faulty one cannot be known: the side with more nodes continues, and of equal sides the one with the first node.
         """
-        names = [name for name in self.members if name in unreached]
+        names = [name for name in self._nodes if name in unreached]
         group: list[str] = []
         for first in names:
             grown = [first]
@@ -70,14 +147,15 @@ class Roster:
                 if name != first and all(_both_ways(unreached, name, other) for other in grown):
                     grown.append(name)
             group = max(group, grown, key=len)
-        self.cut = {name: _why(unreached, name, group) for name in names if name not in group}
+        for name, state in self._nodes.items():
+            state.cut = _why_cut(unreached, name, group) if name in names and name not in group else ""
 
 
-def _both_ways(unreached: Mapping[str, Mapping[str, str]], one: str, other: str) -> bool:
-    return other not in unreached.get(one, {}) and one not in unreached.get(other, {})
+def _both_ways(unreached: Mapping[str, Mapping[str, str]], first: str, second: str) -> bool:
+    return second not in unreached.get(first, {}) and first not in unreached.get(second, {})
 
 
-def _why(unreached: Mapping[str, Mapping[str, str]], name: str, group: list[str]) -> str:
+def _why_cut(unreached: Mapping[str, Mapping[str, str]], name: str, group: list[str]) -> str:
     for other in group:
         why = unreached.get(other, {}).get(name) or unreached.get(name, {}).get(other)
         if why:

@@ -1,16 +1,14 @@
-"""What a rank is told when it is started, as a JSON file: the interface between the control side and the worker.
+"""What a rank is given when it is started, as a JSON file: the interface between the control side and the worker.
 
-    python -m railbed.train.worker JOB.json --messages FD
-
-The rank answers with JSON lines on the given file descriptor, each with its kind, rank and time:
+The rank answers with JSON lines on a file descriptor, each with its kind, rank and time:
 
     alive               every second, from a thread: step, phase (starting, joining, loading, training, evaluating,
                         finishing), stepping: whether steps are to be expected
     chosen              what was chosen for this hardware: device, precision, compile, threads, micro_batch, …
     transport           from rank 0: engine, reason, falls_back, timings (by engine: size, seconds, repeats)
-    resumed             step: where a resumed run goes on
+    resumed             step: where a resumed run continues
     shares              from rank 0: step, sentence, counts, paces and names by rank: how the global batch is split from
-                        here on; cost: a sentence where a rank costs more than it gives
+                        here on; cost: a sentence where a rank costs more than it contributes
     progress            after every step: step (1 is the first), loss, learning_rate, tokens_per_second, mfu,
                         step_seconds, {data,forward,backward,allreduce_exposed,optimiser}_seconds, bytes_sent, …;
                         peak_memory_bytes where it has grown
@@ -24,20 +22,20 @@ The rank answers with JSON lines on the given file descriptor, each with its kin
     exported            folder, step: the weights in the layout of Hugging Face
     export_failed       sentence: they could not be written
     done                step, loss, seconds
-    intrusion           address, sentence: somebody without the secret of the job spoke to this rank
-    error               sentence, peer: true where another rank was lost and this one is well; refused: true where
-                        what was asked for cannot be; interference: true where somebody got between the ranks
+    intrusion           address, sentence: somebody without the secret of the job connected to this rank
+    error               as `launch.rank` describes it
 
-When nobody reads the messages any more, the rank ends itself: no orphan outlives its starter.
+When nothing reads the messages any more, the rank ends itself: no orphan outlives its starter.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from railbed.launch.spec import RankSpec
 from railbed.train.recipe import Recipe
 from railbed.train.structure import structure
 
@@ -51,43 +49,22 @@ class ResumeSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankSpec:
-    """Everything one rank needs to know."""
+class TrainSpec(RankSpec):
+    """Everything one rank of a training needs."""
 
     recipe: dict[str, Any]
     """The recipe as plain values (`Recipe.to_plain`)."""
-    run: str
-    generation: int = 0
-    """Counts the starts of a run; ranks of different generations never meet."""
-    rank: int = 0
-    world: int = 1
-    local_rank: int = 0
-    local_world: int = 1
-    """Ranks on this node; they share its cores."""
     shares: tuple[float, ...] = (1.0,)
-    """One for each rank: how much of the global batch it gets, at first where the recipe says `shares: speed`. Zero
-    takes part and computes nothing."""
+    """One for each rank: how much of the global batch it gets, at first where the recipe has `shares: speed`. A rank
+    with zero takes part and computes nothing."""
     names: tuple[str, ...] = ()
-    """One for each rank: what it is called in sentences and in checkpoints, where numbers change with the nodes."""
-    master_address: str = "127.0.0.1"
-    """Address of rank 0's node, on the network that the job uses; never a host name."""
-    master_port: int = 0
-    secret: str = field(default="", repr=False)
-    """What the ranks of this generation know each other by, and nobody else may read."""
-    interface: str = ""
-    """Network interface of this node that carries the gradients; several with commas. Needed for more than one rank."""
-    timeout_seconds: float = 60.0
-    """How long to wait for the other ranks, at the start and in every collective."""
+    """One for each rank: its name in messages and in checkpoints, where numbers change with the nodes."""
     transport: str = "auto"
     """nccl, mpi, gloo, or auto: the best of them that works."""
-    node: str = ""
-    """Name of this node, for sentences."""
-    no_rdma: str = ""
-    """Why this node has no RDMA, where it has none."""
     device: str = "auto"
     """cpu, cuda:N, or auto: the GPU with the number of the local rank where there are GPUs."""
     threads: int = 0
-    """Processor threads of this rank; 0 lets the recipe decide, and its `auto` shares the cores."""
+    """Processor threads of this rank; 0 leaves it to the recipe, whose `auto` shares the cores."""
     tokens: str = ""
     """Folder with tokens.bin and tokens.json."""
     checkpoints: str = ""
@@ -96,13 +73,11 @@ class RankSpec:
     """Folder for the final weights, written by rank 0; empty writes none."""
     resume: ResumeSource | None = None
     owes_evaluation: bool = False
-    """The validation that was due at the step to go on from is not known: it is made before the first step."""
+    """The validation that was due at the step to continue from is not known: it is done before the first step."""
     prompt: tuple[int, ...] = ()
     """Tokens that the sample of generated text begins with."""
     sample_tokens: int = 120
     """Length of that sample; 0 makes none."""
-    environment: dict[str, str] = field(default_factory=dict)
-    """Variables that the rank sets for itself before torch is loaded, such as NCCL_IB_HCA."""
 
     @property
     def settings(self) -> Recipe:
@@ -114,12 +89,8 @@ class RankSpec:
         """Return the names of all ranks."""
         return self.names or tuple(f"rank {rank}" for rank in range(self.world))
 
-    def to_json(self) -> str:
-        """Return the job as the text of its file."""
-        return json.dumps(asdict(self))
-
     @classmethod
-    def from_json(cls, text: str) -> RankSpec:
+    def from_json(cls, text: str) -> TrainSpec:
         """Read the text of a job file; raise ValueError for what it is not."""
         values = json.loads(text)
         if not isinstance(values, dict):
@@ -127,6 +98,6 @@ class RankSpec:
         return structure(cls, values)
 
     @classmethod
-    def read(cls, path: Path) -> RankSpec:
+    def read(cls, path: Path) -> TrainSpec:
         """Read a job file."""
         return cls.from_json(path.read_text())

@@ -1,23 +1,23 @@
-"""What a rank of the collective benchmark is told, as a JSON file, and what its numbers mean.
-
-    python -m railbed.bench.collective.worker JOB.json --messages FD
+"""What a rank of the collective benchmark is given, as a JSON file, and what its numbers mean.
 
 The rank answers with JSON lines, each with its kind, rank and time:
 
     alive       every second
-    joined      own, seen: its own random number, and those of all ranks as a collective brought them;
+    joined      own, seen: its own random number, and those of all ranks as a collective delivered them;
                 engine, path, version: what carries them
     result      operation, size, seconds, iterations, repeat; from rank 0, for the slowest rank
-    skipped     operation, sentence: the engine cannot do it
+    skipped     operation, sentence: the engine does not have it
     done        everything was measured
-    intrusion   address, sentence: somebody without the secret of the job spoke to this rank
-    error       sentence, peer; interference: true where somebody got between the ranks
+    intrusion   address, sentence: somebody without the secret of the job connected to this rank
+    error       as `launch.rank` describes it
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+
+from railbed.launch.spec import RankSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,34 +31,17 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveSpec:
-    """Everything one rank needs to know."""
+class CollectiveSpec(RankSpec):
+    """Everything one rank of the benchmark needs."""
 
-    run: str
     engine: str
-    rank: int
-    world: int
-    local_rank: int
-    node: str
-    no_rdma: str
-    """Why its node has no RDMA; empty where it has."""
-    master_address: str
-    master_port: int
-    secret: str = field(repr=False)
-    """What the ranks know each other by, and nobody else may read."""
-    interface: str
-    timeout_seconds: float = 60.0
     operations: tuple[Operation, ...] = ()
-
-    def to_json(self) -> str:
-        """Return the job as the text of its file."""
-        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> CollectiveSpec:
         """Read the text of a job file."""
         values = json.loads(text)
-        operations = tuple(Operation(**{**one, "sizes": tuple(one["sizes"])}) for one in values.pop("operations"))
+        operations = tuple(Operation(**{**each, "sizes": tuple(each["sizes"])}) for each in values.pop("operations"))
         return cls(**values, operations=operations)
 
 

@@ -1,8 +1,8 @@
-"""The end of a launch on a node: `python -m railbed.launch.node.agent FOLDER [MODULE…]`.
+"""The agent, which runs on each node: `python -m railbed.launch.node.agent FOLDER [MODULE…]`.
 
-It starts ranks, relays what they say, and ends them when it is told to, when its input ends, or when control has been
-silent for too long, as after a power cut over there. The kernel ends the ranks when the agent itself is killed. Modules
-that all ranks need are loaded once, by the fork server; the agent itself uses only the standard library.
+It starts ranks, relays their messages and output, and ends them on request, when its input ends, or when control has
+been silent for too long, as after a power cut at the other end. The kernel ends the ranks when the agent itself is
+killed. Modules that all ranks need are loaded once, by the fork server; the agent uses only the standard library.
 """
 
 from __future__ import annotations
@@ -45,83 +45,87 @@ class Rank:
 
 
 class Agent:
-    """Serves one control."""
+    """Serves one supervisor, over standard input and output."""
 
     def __init__(self, folder: Path, out: asyncio.StreamWriter, spawner: Spawner) -> None:
         self._folder = folder
         self._out = out
         self._spawner = spawner
         self._ranks: set[Rank] = set()
-        self._asked: asyncio.Queue[Message] = asyncio.Queue()
-        self._asides: set[asyncio.Task[None]] = set()
-        self._heard = time.monotonic()
-        self._door: asyncio.Server | None = None
+        self._requests: asyncio.Queue[Message] = asyncio.Queue()
+        self._background: set[asyncio.Task[None]] = set()
+        self._last_received = time.monotonic()
+        self._listener: asyncio.Server | None = None
 
     async def serve(self, control: asyncio.StreamReader) -> None:
-        """Do what control says until it ends or falls silent; then leave no rank behind."""
+        """Serve requests until control ends or falls silent; then leave no rank behind."""
         await self._spawner.open()
-        tasks = [asyncio.create_task(work) for work in (self._beat(), self._listen(control), self._work())]
+        tasks = [asyncio.create_task(work) for work in (self._beat(), self._read(control), self._work())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (*tasks, *self._asides):
+            for task in (*tasks, *self._background):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._stop(grace=0.0)
             await self._spawner.close()
-            if self._door:
-                self._door.close()
+            if self._listener:
+                self._listener.close()
 
-    def say(self, message: Message) -> None:
-        """Send a message; logs are dropped where control does not keep up, all else is small."""
+    def send(self, message: Message) -> None:
+        """Send a message; logs are dropped where control does not keep up, everything else is small."""
         backlog = self._out.transport.get_write_buffer_size()
         if message["kind"] != "log" or backlog < BACKLOG_BYTES:
             self._out.write(encode(message))
 
     async def _beat(self) -> None:
-        while time.monotonic() - self._heard < SILENCE_SECONDS:
-            self.say({"kind": "beat", "ranks": sorted(rank.number for rank in self._ranks)})
-            self._look_for_halted()
+        while time.monotonic() - self._last_received < SILENCE_SECONDS:
+            self.send({"kind": "beat", "ranks": sorted(rank.number for rank in self._ranks)})
+            self._report_halted()
             await asyncio.sleep(BEAT_SECONDS)
 
-    def _look_for_halted(self) -> None:
-        """Tell of ranks that are stopped: they cannot say so, and one that starts may be silent for long."""
+    def _report_halted(self) -> None:
+        """Report ranks that are stopped: they cannot, and the silence of one that is still starting means nothing."""
         now = time.monotonic()
         for rank in self._ranks:
             halted = rank.child.is_halted()
             rank.halted = (rank.halted or now) if halted else 0.0
             if halted and now - rank.halted >= HALTED_SECONDS:
-                self.say({"kind": "halted", "generation": rank.generation, "rank": rank.number})
+                self.send({"kind": "halted", "generation": rank.generation, "rank": rank.number})
 
-    async def _listen(self, control: asyncio.StreamReader) -> None:
+    async def _read(self, control: asyncio.StreamReader) -> None:
         while line := await control.readline():
-            self._heard = time.monotonic()
+            self._last_received = time.monotonic()
             message = decode(line)
             if message and message.get("do") != "beat":
-                self._asked.put_nowait(message)
+                self._requests.put_nowait(message)
 
     async def _work(self) -> None:
-        """Obey one request after the other; control is heard meanwhile, however long one takes."""
-        while True:
-            await self._obey(await self._asked.get())
+        """Handle one request after the other.
 
-    async def _obey(self, message: Message) -> None:
+        This is a task of its own, so that control's heartbeats are read meanwhile: a stop that takes its time must not
+        look like a control that fell silent.
+        """
+        while True:
+            await self._handle(await self._requests.get())
+
+    async def _handle(self, message: Message) -> None:
         match message:
             case {"do": "start", "generation": int(generation), "ranks": list(ranks)}:
                 for rank in ranks:
                     await self._start(generation, rank)
             case {"do": "stop", "generation": int(generation)}:
                 await self._stop(grace=float(message.get("grace", TERM_SECONDS)))
-                self.say({"kind": "stopped", "generation": generation})
+                self.send({"kind": "stopped", "generation": generation})
             case {"do": "write", "name": str(name), "text": str(text)}:
                 with contextlib.suppress(OSError):  # the job goes on without it
                     _write(self._folder / name, text)
-            case {"do": "door", "address": str(address)}:
-                self._aside(self._open_door(address))
-            case {"do": "reach", "doors": dict(doors), "question": int(question)}:
-                self._aside(self._try_doors(doors, question))
+            case {"do": "listen", "address": str(address)}:
+                self._in_background(self._listen(address))
+            case {"do": "reach", "listeners": dict(listeners), "question": int(question)}:
+                self._in_background(self._test_reach(listeners, question))
             case _:
-                self.say({"kind": "error", "message": f"unknown request {message.get('do')!r}"})
+                self.send({"kind": "error", "message": f"unknown request {message.get('do')!r}"})
 
     async def _start(self, generation: int, rank: dict[str, Any]) -> None:
         number = int(rank["rank"])
@@ -130,7 +134,7 @@ class Agent:
         try:
             _write(job, rank["job"])
         except OSError as error:
-            self._tell_not_started(generation, number, f"{job} cannot be written: {os_reason(error)}")
+            self._report_not_started(generation, number, f"{job} cannot be written: {os_reason(error)}")
             return
         (output, its_output), (messages, its_messages) = os.pipe(), os.pipe()
         command = [part.replace("{job}", str(job)) for part in rank["command"]]
@@ -139,7 +143,7 @@ class Agent:
         except OSError as error:
             os.close(output)
             os.close(messages)
-            self._tell_not_started(generation, number, str(error))
+            self._report_not_started(generation, number, str(error))
             return
         finally:
             os.close(its_output)
@@ -152,8 +156,8 @@ class Agent:
         ]
         started.tasks.append(asyncio.create_task(self._await_end(started)))
 
-    def _tell_not_started(self, generation: int, number: int, why: str) -> None:
-        self.say({"kind": "exit", "generation": generation, "rank": number, "code": NOT_STARTED, "said": why})
+    def _report_not_started(self, generation: int, number: int, why: str) -> None:
+        self.send({"kind": "exit", "generation": generation, "rank": number, "code": NOT_STARTED, "why": why})
 
     async def _relay_messages(self, rank: Rank, descriptor: int) -> None:
         reader = await _reader(os.fdopen(descriptor, "rb", buffering=0))
@@ -161,7 +165,7 @@ class Agent:
             while line := await reader.readline():
                 message = decode(line)
                 if message:
-                    self.say(
+                    self.send(
                         {"kind": "message", "generation": rank.generation, "rank": rank.number, "message": message}
                     )
 
@@ -176,17 +180,17 @@ class Agent:
                     if log:
                         log.write(chunk)
                 text = chunk.decode(errors="replace")
-                self.say({"kind": "log", "generation": rank.generation, "rank": rank.number, "text": text})
+                self.send({"kind": "log", "generation": rank.generation, "rank": rank.number, "text": text})
 
     async def _await_end(self, rank: Rank) -> None:
         code = await rank.child.code
-        await asyncio.wait(rank.tasks[:2], timeout=TERM_SECONDS)  # what it said last comes before its end
+        await asyncio.wait(rank.tasks[:2], timeout=TERM_SECONDS)  # its last message comes before its end
         self._ranks.discard(rank)
-        rank.child.signal(signal.SIGKILL)  # what it started itself
-        self.say({"kind": "exit", "generation": rank.generation, "rank": rank.number, "code": code})
+        rank.child.signal(signal.SIGKILL)  # the processes that it started itself
+        self.send({"kind": "exit", "generation": rank.generation, "rank": rank.number, "code": code})
 
     async def _stop(self, grace: float) -> None:
-        """End all ranks: politely for as long as that takes, then for good."""
+        """End all ranks: with SIGTERM for as long as `grace` allows, then with SIGKILL."""
         ranks = list(self._ranks)
         ends = [rank.tasks[-1] for rank in ranks]
         if not ends:
@@ -199,32 +203,35 @@ class Agent:
             rank.child.signal(signal.SIGKILL)
         await asyncio.wait(ends, timeout=5.0)
 
-    async def _open_door(self, address: str) -> None:
-        """Once ranks can start at once, listen where the others can try whether this node is reached over its rail."""
+    async def _listen(self, address: str) -> None:
+        """Once ranks can start at once, listen on the rail, so that the others can test whether they reach this node.
+
+        An open listener therefore means two things to control: the rail address exists, and ranks can be started.
+        """
         await self._spawner.ready()
-        if self._door:
-            self._door.close()
+        if self._listener:
+            self._listener.close()
         try:
-            self._door = await asyncio.start_server(lambda _, writer: writer.close(), address, 0)
+            self._listener = await asyncio.start_server(lambda _, writer: writer.close(), address, 0)
         except OSError as error:
-            self.say({"kind": "door", "port": None, "why": str(error)})
+            self.send({"kind": "listening", "port": None, "why": str(error)})
             return
-        self.say({"kind": "door", "port": self._door.sockets[0].getsockname()[1]})
+        self.send({"kind": "listening", "port": self._listener.sockets[0].getsockname()[1]})
 
-    async def _try_doors(self, doors: dict[str, list[Any]], question: int) -> None:
-        self.say({"kind": "reach", "question": question, "unreached": await _unreached(doors)})
+    async def _test_reach(self, listeners: dict[str, list[Any]], question: int) -> None:
+        self.send({"kind": "reach", "question": question, "unreached": await _unreached(listeners)})
 
-    def _aside(self, work: Coroutine[object, object, None]) -> None:
+    def _in_background(self, work: Coroutine[object, object, None]) -> None:
         """Do something that must not hold up the next request."""
         task = asyncio.create_task(work)
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
 
-async def _unreached(doors: dict[str, list[Any]]) -> dict[str, str]:
-    """Return the nodes whose doors cannot be knocked at, and why."""
+async def _unreached(listeners: dict[str, list[Any]]) -> dict[str, str]:
+    """Return the nodes that cannot be connected to, and why."""
 
-    async def knock(address: str, port: int) -> str:
+    async def connect(address: str, port: int) -> str:
         try:
             async with asyncio.timeout(REACH_SECONDS):
                 _, writer = await asyncio.open_connection(address, port)
@@ -235,12 +242,12 @@ async def _unreached(doors: dict[str, list[Any]]) -> dict[str, str]:
         writer.close()
         return ""
 
-    answers = await asyncio.gather(*(knock(str(address), int(port)) for address, port in doors.values()))
-    return {node: why for node, why in zip(doors, answers, strict=True) if why}
+    answers = await asyncio.gather(*(connect(str(address), int(port)) for address, port in listeners.values()))
+    return {node: why for node, why in zip(listeners, answers, strict=True) if why}
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all, for nobody else to read: a job has a secret in it."""
+    """Write a file atomically, for nobody else to read: a job file contains a secret."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -263,14 +270,14 @@ async def _writer(file: Any) -> asyncio.StreamWriter:  # noqa: ANN401  (any pipe
 async def _main(folder: Path, modules: list[str]) -> None:
     control = await _reader(sys.stdin.buffer)
     agent = Agent(folder, await _writer(sys.stdout.buffer), Spawner(folder, modules))
-    agent.say({"kind": "hello", "pid": os.getpid(), "host": socket.gethostname(), "python": sys.version.split()[0]})
+    agent.send({"kind": "hello", "pid": os.getpid(), "host": socket.gethostname(), "python": sys.version.split()[0]})
     await agent.serve(control)
 
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the terminal's Ctrl-C is control's to handle
-    os.umask(0o077)  # ranks have it from here
+        signal.signal(number, signal.SIG_IGN)  # control handles the terminal's Ctrl-C
+    os.umask(0o077)  # ranks inherit it
     own = Path(sys.argv[1])
     try:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)

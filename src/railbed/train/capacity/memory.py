@@ -17,7 +17,7 @@ from railbed.train.capacity.estimate import memory as estimate
 from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.data.sampling import deal, pieces
 from railbed.train.recipe import Recipe
-from railbed.train.run import Order
+from railbed.train.run import TrainRequest
 
 ESTIMATE = "estimate"
 BF16 = 8.0
@@ -72,7 +72,7 @@ class Fit:
         return self.needed <= self.room.usable
 
 
-async def check_memory(cluster: Cluster, fleet: Fleet, order: Order) -> AsyncGenerator[Record, None]:
+async def check_memory(cluster: Cluster, fleet: Fleet, order: TrainRequest) -> AsyncGenerator[Record, None]:
     """Yield the estimate; raise TooBig where a node has too little memory. Nodes that do not answer are skipped."""
     recipe = Recipe.read(order.recipe)
     if order.tokens is not None:

@@ -8,14 +8,14 @@ from railbed.errors import CheckpointDamaged, DeviceError, RailbedError, UsageEr
 from railbed.fleet import Fleet
 from railbed.launch.protocol import decode
 from railbed.model.record import Event
-from railbed.train.ranks import Saved
+from railbed.train.ranks import KnownCheckpoints
 from railbed.transport.base import Command
 
 LOOK_SECONDS = 60.0
 
 
 async def resume_point(
-    fleet: Fleet, looks: Mapping[str, str], saved: Saved, run: str, steps: int
+    fleet: Fleet, looks: Mapping[str, str], saved: KnownCheckpoints, run: str, steps: int
 ) -> AsyncGenerator[Event, None]:
     """Note the good states on the nodes, and yield what is wrong with the others and the step to go on from.
 

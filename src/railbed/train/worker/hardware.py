@@ -11,7 +11,7 @@ import torch
 from railbed.errors import RankFailed
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, memory, micro_limit
 from railbed.train.recipe import Recipe
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 
 PEAKS = (
     ("B200", 2250e12),
@@ -71,7 +71,7 @@ class Chosen:
         return torch.bfloat16 if self.precision == "bf16" else torch.float32
 
 
-def device_of(job: RankSpec) -> torch.device:
+def device_of(job: TrainSpec) -> torch.device:
     """Return the rank's device; raise RankFailed where it does not exist.
 
     If there are more ranks than GPUs, they share them; whether the gradients can be summed then depends on the
@@ -88,7 +88,7 @@ def device_of(job: RankSpec) -> torch.device:
     return device
 
 
-def choose(job: RankSpec, settings: Recipe, device: torch.device) -> Chosen:
+def choose(job: TrainSpec, settings: Recipe, device: torch.device) -> Chosen:
     """Choose for this hardware, and configure the process for it."""
     gpu = device.type == "cuda"
     threads = _threads(job, settings)
@@ -114,7 +114,7 @@ def choose(job: RankSpec, settings: Recipe, device: torch.device) -> Chosen:
     )
 
 
-def _threads(job: RankSpec, settings: Recipe) -> int:
+def _threads(job: TrainSpec, settings: Recipe) -> int:
     if job.threads:
         return job.threads
     if settings.threads != "auto":

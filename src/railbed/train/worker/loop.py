@@ -17,7 +17,7 @@ from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.errors import DataError, RankFailed, os_reason
 from railbed.launch.messages import Messages
 from railbed.train.recipe import Recipe
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import folder_of
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.evaluate import validation_loss
@@ -40,14 +40,14 @@ COLLECT_EVERY = 500
 """Steps between two garbage collections, which would otherwise interrupt steps for up to half a second."""
 
 
-def run(job: RankSpec, messages: Messages) -> None:
+def run(job: TrainSpec, messages: Messages) -> None:
     """Run the job; raise RankFailed, with `peer` where another rank is the cause."""
     tokens = None if job.settings.traffic else Tokens.open(Path(job.tokens))
     settings = job.settings.for_vocabulary(tokens.vocabulary) if tokens else job.settings
     device = device_of(job)
     messages.phase = "joining"
     sizes = strategy_of(settings).message_sizes(settings)
-    collective, choice = connect(job.transport, _rendezvous(job), device, sizes, alarm_to(messages))
+    collective, choice = connect(job.transport, Rendezvous.of(job), device, sizes, alarm_to(messages))
     if job.rank == 0:
         _send_choice(choice, messages)
     try:
@@ -67,22 +67,6 @@ def run(job: RankSpec, messages: Messages) -> None:
         raise
 
 
-def _rendezvous(job: RankSpec) -> Rendezvous:
-    return Rendezvous(
-        address=job.master_address,
-        port=job.master_port,
-        name=f"{job.run}/{job.generation}",
-        rank=job.rank,
-        world=job.world,
-        interface=job.interface,
-        timeout=job.timeout_seconds,
-        secret=job.secret,
-        node=job.node,
-        machine=job.rank - job.local_rank,
-        no_rdma=job.no_rdma,
-    )
-
-
 def _send_choice(choice: Choice, messages: Messages) -> None:
     timings = {engine: [asdict(timing) for timing in tried] for engine, tried in choice.timings.items()}
     messages.send(
@@ -95,7 +79,7 @@ class Training:
 
     def __init__(
         self,
-        job: RankSpec,
+        job: TrainSpec,
         settings: Recipe,
         tokens: Tokens,
         messages: Messages,

@@ -9,7 +9,7 @@ import torch
 from railbed.launch.messages import Messages
 from railbed.train.shares.balance import Balance, Cost, Split
 from railbed.train.shares.wording import cost_words, split_words
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.worker.io.state import State
 from railbed.train.worker.step import Stepper, Taken
 
@@ -20,7 +20,7 @@ OWN_WORK = ("data", "forward", "backward")
 class Rebalancer:
     """Adapts the split to measured speeds if the recipe says so; otherwise the job's shares stay as they are."""
 
-    def __init__(self, job: RankSpec, stepper: Stepper, state: State, messages: Messages) -> None:
+    def __init__(self, job: TrainSpec, stepper: Stepper, state: State, messages: Messages) -> None:
         self._names, self._rank = job.called, job.rank
         self._stepper, self._state, self._messages = stepper, state, messages
         self._balance: Balance | None = None

@@ -26,7 +26,7 @@ MOST_ITERATIONS = 20_000
 def run(job: CollectiveSpec, messages: Messages) -> None:
     """Do everything that the job says."""
     device = _device(job)
-    group, choice = connect(job.engine, _rendezvous(job), device, [TRIAL_BYTES], alarm_to(messages))
+    group, choice = connect(job.engine, Rendezvous.of(job), device, [TRIAL_BYTES], alarm_to(messages))
     try:
         _prove(group, choice.path, device, messages)
         for operation in job.operations:
@@ -43,22 +43,6 @@ def _device(job: CollectiveSpec) -> torch.device:
         torch.cuda.set_device(device)
         return device
     return torch.device("cpu")
-
-
-def _rendezvous(job: CollectiveSpec) -> Rendezvous:
-    return Rendezvous(
-        address=job.master_address,
-        port=job.master_port,
-        name=job.run,
-        rank=job.rank,
-        world=job.world,
-        interface=job.interface,
-        timeout=job.timeout_seconds,
-        secret=job.secret,
-        node=job.node,
-        machine=job.rank - job.local_rank,
-        no_rdma=job.no_rdma,
-    )
 
 
 def _prove(group: Collective, path: str, device: torch.device, messages: Messages) -> None:

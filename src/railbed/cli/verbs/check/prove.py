@@ -19,7 +19,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Record, Verdict
 from railbed.train import recipes
 from railbed.train.network.verdict import CHECK, EXPECTED, WHY
-from railbed.train.run import Order, train
+from railbed.train.run import TrainRequest, train
 
 LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=6")
 """Two seconds, and slow enough for counters that a card renews only from time to time."""
@@ -55,7 +55,7 @@ async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]
     """Yield what a load of gradients says, and its verdict; where it cannot be run, that is the verdict."""
     run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     recipe = recipes.load("traffic", LOAD).to_plain()
-    order = Order(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
+    order = TrainRequest(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
     yield Event(name="notice", message=f"sending gradients between {len(cluster.nodes)} nodes for two seconds")
     try:
         async with aclosing(train(cluster, fleet, order)) as records:

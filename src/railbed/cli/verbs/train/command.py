@@ -61,7 +61,7 @@ from railbed.train.data import tokenizer
 from railbed.train.data.prepare import prepare
 from railbed.train.progress.outcome import Ending
 from railbed.train.recipe import Recipe
-from railbed.train.run import Order, train
+from railbed.train.run import TrainRequest, train
 
 LOCAL_RANKS = 2
 """On a processor; GPUs get one each."""
@@ -126,12 +126,12 @@ def _local_ranks() -> int:
     return gpus or LOCAL_RANKS
 
 
-def _order(wanted: Recipe, run: str = "") -> Order:
+def _order(wanted: Recipe, run: str = "") -> TrainRequest:
     """Return what to train: a recipe, under a name of its own where none is given."""
     with working("preparing the text") as activity:
         prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
     prompt = tuple(tokenizer.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
-    return Order(
+    return TrainRequest(
         run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         recipe=wanted.to_plain(),
         tokens=prepared.folder,
@@ -139,11 +139,11 @@ def _order(wanted: Recipe, run: str = "") -> Order:
     )
 
 
-def _continued(earlier: EarlierRun, *, from_start: bool) -> Order:
+def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
     return replace(_order(earlier.recipe, earlier.job), resumes="" if from_start else earlier.given)
 
 
-async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _work(site: Cluster, fleet: Fleet, *, order: TrainRequest, unchecked: bool) -> AsyncGenerator[Record, None]:
     asked = {"ranks": order.ranks, "minimum": order.minimum, "transport": order.transport, "resumes": order.resumes}
     yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe), **asked})
     ending = Ending(site.nodes)
@@ -155,7 +155,7 @@ async def _work(site: Cluster, fleet: Fleet, *, order: Order, unchecked: bool) -
         yield fell_short
 
 
-async def _stages(site: Cluster, fleet: Fleet, order: Order, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _stages(site: Cluster, fleet: Fleet, order: TrainRequest, *, unchecked: bool) -> AsyncGenerator[Record, None]:
     """Check, estimate, train."""
     if not unchecked and len(site.nodes) > 1:
         async with aclosing(_checked(site, fleet)) as findings:
@@ -194,7 +194,7 @@ def _prevents(finding: Finding) -> bool:
     return finding.verdict is Verdict.FAIL and finding.check != "reachable"
 
 
-def _readable(record: Record, order: Order) -> Record:
+def _readable(record: Record, order: TrainRequest) -> Record:
     """Put the text of a sample beside its tokens."""
     match record:
         case Event(name="sample", data={"tokens": list(made)}) if order.tokens:

@@ -13,7 +13,7 @@ import torch
 
 from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Written, publish, survey, write_synced
 from railbed.train.worker.io.state import STATE, State
 from railbed.train.worker.io.tensorfile import write_tensors
@@ -22,7 +22,7 @@ from railbed.train.worker.io.tensorfile import write_tensors
 class Saver:
     """Saves the state of one rank, in a thread."""
 
-    def __init__(self, job: RankSpec, state: State, messages: Messages, vocabulary: int) -> None:
+    def __init__(self, job: TrainSpec, state: State, messages: Messages, vocabulary: int) -> None:
         self._job, self._state, self._messages, self._vocabulary = job, state, messages, vocabulary
         self._folder = Path(job.checkpoints)
         self._copies: dict[str, dict[str, torch.Tensor]] = {}

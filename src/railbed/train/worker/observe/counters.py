@@ -15,7 +15,7 @@ from pathlib import Path
 from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.network.moved import RDMA_COUNTERS
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.worker.observe.connections import Watch, look, siblings
 
 FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
@@ -33,7 +33,7 @@ class Counting:
         self._due = 0.0
 
     @classmethod
-    def of(cls, job: RankSpec, collective: Collective, messages: Messages) -> Counting:
+    def of(cls, job: TrainSpec, collective: Collective, messages: Messages) -> Counting:
         """Return that of a rank: the first of a node tells, where there are others to talk to."""
         if job.local_rank or job.world < 2:
             return cls(messages, collective.name, None)

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from railbed.collective.base import Collective
 from railbed.collective.timing import sizes_of
 from railbed.train.recipe import Recipe
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.state import MODEL, OPTIMISER, State
 from railbed.train.worker.models.base import LanguageModel
@@ -89,11 +89,11 @@ class Replicate(Strategy):
         files = {MODEL: self._model.saved_tensors(), OPTIMISER: moments}
         return State(files, optimiser, names, self._device)
 
-    def saves(self, job: RankSpec) -> bool:
+    def saves(self, job: TrainSpec) -> bool:
         """Return whether this is the first rank of its node: the replicas are equal, and any node may be lost."""
         return job.local_rank == 0 and bool(job.checkpoints)
 
-    def restore(self, state: State, job: RankSpec, checkpoint: Path) -> None:
+    def restore(self, state: State, job: TrainSpec, checkpoint: Path) -> None:
         """Load the state on the rank that has it, or take that of rank 0, and broadcast it."""
         source, step = (job.resume.rank, job.resume.step) if job.resume else (0, 0)
         if job.resume and job.rank == source:

@@ -17,7 +17,7 @@ from torch import nn
 
 from railbed.collective.base import Collective
 from railbed.train.recipe import Recipe
-from railbed.train.spec import RankSpec
+from railbed.train.spec import TrainSpec
 from railbed.train.worker.io.state import State
 from railbed.train.worker.models.base import LanguageModel
 from railbed.train.worker.parallel.gradients import GradientSum
@@ -62,11 +62,11 @@ class Strategy(ABC):
         """Return the tensors that this rank's checkpoints consist of; `names` are those of all ranks."""
 
     @abstractmethod
-    def saves(self, job: RankSpec) -> bool:
+    def saves(self, job: TrainSpec) -> bool:
         """Return whether this rank writes checkpoints."""
 
     @abstractmethod
-    def restore(self, state: State, job: RankSpec, checkpoint: Path) -> None:
+    def restore(self, state: State, job: TrainSpec, checkpoint: Path) -> None:
         """Give every rank its part of the state: that of the checkpoint to resume from, or the initial one."""
 
     @abstractmethod

@@ -1,0 +1,124 @@
+"""Where the ranks of a job run: the nodes that take part, their addresses, interfaces, environment, files and agents.
+
+deployment = Deployment(cluster, {node: number of ranks}, folder="runs/NAME", parcels=[…])
+shipped = await deployment.ship(fleet)          # code and parcels on the nodes; who failed, and why
+placements = deployment.placements(fabric)      # the nodes that have everything, in the order of the cluster file
+Supervisor(fleet, job, placements, minimum)     # starts their agents, and through them the ranks
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from railbed.fleet import Fleet
+from railbed.launch.fabric import NodeFabric
+from railbed.launch.files.ship import Parcel, Shipped, module_command, own_code, ship
+from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+
+AGENT = "railbed.launch.node.agent"
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A node that takes part: how its ranks are started, and how the others reach them."""
+
+    node: str
+    address: str
+    """On the rail, where its ranks meet the others."""
+    ranks: int = 1
+    interface: str = "lo"
+    """The network interface that has the address."""
+    python: str = "python3"
+    base: str = ""
+    """railbed's folder on the node."""
+    code: str = ""
+    """The folder that this railbed was put into."""
+    folder: str = ""
+    """The job's own folder on this node; two nodes that share a disk have two."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What the fabric requires of NCCL, UCX and Gloo here."""
+    no_rdma: str = ""
+    """Why there is no RDMA here; empty where there is."""
+
+    def path_of(self, parcel: Parcel) -> str:
+        """Return the folder on the node that a parcel was put into."""
+        return f"{self.base}/{parcel.name}"
+
+    def command(self, module: str, *arguments: str) -> str:
+        """Return the command that runs a module of this railbed on the node."""
+        return module_command(self.python, self.code, module, arguments)
+
+    def agent_command(self, preload: Sequence[str]) -> str:
+        """Return the command that starts the node's agent, with the modules that its fork server loads."""
+        return self.command(AGENT, self.folder, *preload)
+
+
+class Deployment:
+    """A job's files on the nodes that take part, and the placements that follow from them."""
+
+    def __init__(
+        self, cluster: Cluster, ranks: Mapping[str, int], *, folder: str, parcels: Sequence[Parcel] = ()
+    ) -> None:
+        self._cluster = cluster
+        self._ranks = ranks
+        self._folder = folder
+        self._code = own_code()
+        self._parcels = (self._code, *parcels)
+        self._shipped = Shipped()
+
+    @property
+    def size(self) -> int:
+        """Return the bytes that a node receives which has none of it yet."""
+        return sum(sum(parcel.sizes.values()) for parcel in self._parcels)
+
+    async def ship(self, fleet: Fleet) -> Shipped:
+        """Put the code and the parcels on the nodes."""
+        nodes = {name: self._cluster.nodes[name] for name in self._ranks}
+        workdir = self._cluster.training.workdir
+        self._shipped = await ship(fleet, nodes, workdir, self._parcels, folder=self._folder)
+        return self._shipped
+
+    def placements(self, fabric: Mapping[str, NodeFabric]) -> list[Placement]:
+        """Return the placements of the nodes that have everything; their order decides who is rank 0."""
+        return [self._placement(name, fabric[name]) for name in self._ranks if name in self._shipped.bases]
+
+    def _placement(self, name: str, fabric: NodeFabric) -> Placement:
+        node, base = self._cluster.nodes[name], self._shipped.bases[name]
+        return Placement(
+            node=name,
+            address=rank_address(node) or LOOPBACK,
+            ranks=self._ranks[name],
+            interface=node.ports[0].netdev if node.ports else "lo",
+            python=node.python,
+            base=base,
+            code=f"{base}/{self._code.name}",
+            folder=f"{base}/{self._folder}/{name}",
+            environment=fabric.environment,
+            no_rdma=fabric.obstacle,
+        )
+
+
+def rank_address(node: Node) -> str | None:
+    """Return the address at which a node's ranks meet the others; None where it has none on a rail."""
+    if node.ports:
+        return str(node.ports[0].address)
+    return LOOPBACK if node.host == LOCAL_HOST else None
+
+
+def ranks_by_default(node: Node) -> int:
+    """Return how many ranks a node gets: one for each GPU, or one."""
+    return max(1, len(node.gpus))
+
+
+def rendezvous_port(cluster: Cluster) -> int:
+    """Return the port that rank 0 listens on: the one in the cluster file, which firewalls let through.
+
+    Where all ranks are on this machine, there is no firewall between them: any free port allows several runs at once.
+    """
+    if any(node.ports or node.host != LOCAL_HOST for node in cluster.nodes.values()):
+        return cluster.training.rendezvous_port
+    with socket.create_server((LOOPBACK, 0)) as free:
+        return int(free.getsockname()[1])

@@ -1,0 +1,110 @@
+"""The supervisor on this machine, with two agents: how generations follow each other, and how a job ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from railbed.fleet import Fleet
+from railbed.launch.fabric import NodeFabric
+from railbed.launch.job import RankStart
+from railbed.launch.placement import Deployment, Placement
+from railbed.launch.protocol import Message
+from railbed.launch.supervise import GaveUp, Refused, Supervisor
+from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Training
+from railbed.model.record import Event, Record
+from railbed.transport.base import targets_of
+from railbed.transport.connect import live_connector
+
+RANK = Path(__file__).parents[1] / "support" / "counting_rank.py"
+QUIET = {"stops": False, "interference": "", "refuses": ""}
+
+
+class Counting:
+    """A job whose ranks count; the ranks of some generations fail on one node."""
+
+    preload = ()
+    advice = "count again"
+    may_regroup = False
+
+    def __init__(self, *, fails_on: str = "", refuses: str = "") -> None:
+        self._fails_on = fails_on
+        self._refuses = refuses
+
+    def generation(
+        self,
+        number: int,  # noqa: ARG002  (part of a job)
+        placements: Sequence[Placement],
+    ) -> Mapping[str, Sequence[RankStart]]:
+        return {
+            placement.node: [self._start(rank, len(placements), placement.node)]
+            for rank, placement in enumerate(placements)
+        }
+
+    def _start(self, rank: int, world: int, node: str) -> RankStart:
+        job = {**QUIET, "rank": rank, "world": world, "from": 0, "to": 5, "pace": 0.05, "refuses": self._refuses}
+        command = [sys.executable, str(RANK), "{job}", "{messages}"]
+        if node == self._fails_on:
+            command = [sys.executable, "-c", "import sys; sys.exit(3)"]
+        return RankStart(rank=rank, command=command, job=json.dumps(job))
+
+    def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:  # noqa: ARG002  (part of a job)
+        return []
+
+
+async def events_of(job: Counting, folder: Path, minimum: int, events: list[Event]) -> None:
+    nodes = {name: Node(host=LOCAL_HOST, python=sys.executable) for name in ("a", "b")}
+    cluster = Cluster(name="here", nodes=nodes, training=Training(workdir=str(folder)))
+    async with live_connector() as connect, Fleet(targets_of(cluster), connect) as fleet:
+        deployment = Deployment(cluster, dict.fromkeys(nodes, 1), folder="runs/test")
+        await deployment.ship(fleet)
+        placements = deployment.placements(dict.fromkeys(nodes, NodeFabric()))
+        async with aclosing(Supervisor(fleet, job, placements, minimum).run()) as records:
+            async for record in records:
+                assert isinstance(record, Event)
+                events.append(record)
+
+
+def run(job: Counting, folder: Path, minimum: int = 1) -> list[tuple[str, str]]:
+    events: list[Event] = []
+    asyncio.run(asyncio.wait_for(events_of(job, folder, minimum, events), 120))
+    return [(event.name, event.message) for event in events if event.name != "log"]
+
+
+def test_ranks_run_on_every_node_until_they_are_done(tmp_path: Path) -> None:
+    events = run(Counting(), tmp_path)
+    assert events[-2:] == [("generation", "2 ranks on a, b"), ("done", "every rank is done")]
+
+
+def test_a_node_that_fails_again_and_again_is_excluded_and_the_others_go_on(tmp_path: Path) -> None:
+    events = run(Counting(fails_on="b"), tmp_path)
+    failure = "rank 1 ended with 3"
+    assert [event for event in events if event[0] != "node_up"] == [
+        ("generation", "2 ranks on a, b"),
+        ("restart", f"b: {failure}"),
+        ("generation", "2 ranks on a, b"),
+        ("restart", f"b: {failure}"),
+        ("generation", "2 ranks on a, b"),
+        ("restart", f"b: {failure}"),
+        ("node_out", f"is excluded from now on: failed 3 times in a row, most recently: {failure}"),
+        ("generation", "1 rank on a"),
+        ("done", "every rank is done"),
+    ]
+
+
+def test_giving_up_comes_with_the_advice_of_the_job(tmp_path: Path) -> None:
+    with pytest.raises(GaveUp, match=r"1 of 2 nodes are left and 2 are needed \(b: rank 1 ended with 3\)") as error:
+        run(Counting(fails_on="b"), tmp_path, minimum=2)
+    assert error.value.hint == "count again"
+
+
+def test_a_refusal_ends_the_job_at_once_with_its_hint(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="the moon is not there") as error:
+        run(Counting(refuses="the moon is not there"), tmp_path)
+    assert error.value.hint == "ask for less"
