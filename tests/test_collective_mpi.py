@@ -45,7 +45,7 @@ def test_the_same_bits_as_over_gloo(starter: Starter, over_gloo: list[float], ra
     (message,) = started[0].said("transport")
     assert message["engine"] == "mpi"
     assert message["reason"].startswith("mpi within one machine: ")
-    assert "as asked for" in message["reason"]
+    assert "as requested" in message["reason"]
     assert all(timing["seconds"] > 0 for timing in message["timings"]["mpi"])
 
 
@@ -95,14 +95,14 @@ def refused(starter: Starter, **fields: Any) -> str:
 
 def test_mpi_is_refused_where_its_device_is_gone(starter: Starter) -> None:
     sentence = refused(starter, transport="mpi", node="node7", environment={"UCX_NET_DEVICES": "rxe9:1"})
-    assert sentence == "mpi was asked for and does not work here: node7: there is no RDMA device rxe9:1"
+    assert sentence == "mpi was requested and does not work here: node7: there is no RDMA device rxe9:1"
 
 
 def test_mpi_that_crashes_costs_no_rank(starter: Starter) -> None:
     """UCX is told to use a transport that it does not have: it ends its process."""
     broken = {"UCX_NET_DEVICES": "", "UCX_TLS": "rc_v", "MPIR_CVAR_CH4_NETMOD": "nonsense"}
     sentence = refused(starter, transport="mpi", node="node7", environment=broken)
-    assert sentence.startswith("mpi was asked for and does not work here: node7: ")
+    assert sentence.startswith("mpi was requested and does not work here: node7: ")
 
 
 def test_nccl_is_refused_on_a_processor(starter: Starter) -> None:

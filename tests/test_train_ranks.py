@@ -213,7 +213,7 @@ def test_a_rank_that_does_not_come_is_named(starter: Starter) -> None:
     second.kill()
     first.read()
     (error,) = first.said("error")
-    assert error["sentence"] == "rank 1 did not come within 4 s"
+    assert error["sentence"] == "rank 1 did not join within 4 s"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

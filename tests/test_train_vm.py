@@ -116,7 +116,7 @@ def over_tcp(without_device: tuple[Trained, Trained]) -> dict[int, float]:
 def test_mpi_is_refused_where_the_device_is_gone(without_device: tuple[Trained, Trained]) -> None:
     forced, _ = without_device
     assert forced.code == 3
-    assert "mpi was asked for and does not work here: node" in forced.err
+    assert "mpi was requested and does not work here: node" in forced.err
     assert "no RDMA device rxe0 port 1 on the node" in forced.err
     assert forced.losses == {}
 

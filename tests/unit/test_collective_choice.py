@@ -40,7 +40,7 @@ def changed(answers: list[Reply], at: int, **fields: Any) -> list[Reply]:
         (changed(NODES, 0, lacks={"mpi": "no mpi4py"}), ["gloo"], "node1: no mpi4py"),
         (changed(GPUS, 1, device="cpu", lacks={"nccl": "no GPU"}), ["mpi", "gloo"], ""),
         ([replace(node, machine=0) for node in NODES], ["gloo"], "all ranks are on one machine"),
-        (changed(GPUS, 1, machine=0), ["gloo"], "node2: two ranks share cuda:0, and nccl wants a GPU for each"),
+        (changed(GPUS, 1, machine=0), ["gloo"], "node2: two ranks share cuda:0, and nccl needs a GPU for each"),
     ],
 )
 def test_auto_tries_the_best_that_all_ranks_have(answers: list[Reply], engines: list[str], why: str) -> None:
@@ -48,10 +48,10 @@ def test_auto_tries_the_best_that_all_ranks_have(answers: list[Reply], engines: 
 
 
 def test_what_is_asked_for_is_refused_and_never_replaced() -> None:
-    with pytest.raises(RankFailed, match=r"mpi was asked for and does not work here: node2: no mpi4py") as refused:
+    with pytest.raises(RankFailed, match=r"mpi was requested and does not work here: node2: no mpi4py") as refused:
         candidates("mpi", changed(NODES, 1, lacks={"mpi": "no mpi4py"}))
     assert refused.value.refused
-    with pytest.raises(RankFailed, match="there is no transport smoke; nccl, mpi, gloo and auto are known"):
+    with pytest.raises(RankFailed, match="there is no transport smoke; choose from nccl, mpi, gloo and auto"):
         candidates("smoke", NODES)
     assert candidates("mpi", [replace(node, rdma="", no_rdma="none") for node in NODES]) == (["mpi"], "")
 

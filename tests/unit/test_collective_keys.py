@@ -123,7 +123,7 @@ def test_who_does_not_know_the_secret_is_turned_away_and_reported(
         assert len(stranger.recv(64, socket.MSG_WAITALL)) == 64
         stranger.sendall(b"p" * 32)
         assert stranger.recv(1) == b""
-    assert ("127.0.0.1" in served.alarms[-1][0], "does not know the secret" in served.alarms[-1][1]) == (True, True)
+    assert ("127.0.0.1" in served.alarms[-1][0], "does not have the secret" in served.alarms[-1][1]) == (True, True)
     store.set("a", "1")
     assert store.get("a") == b"1"
 

@@ -1,4 +1,4 @@
-"""What a rank can do together with the others."""
+"""The interface of a group of ranks, which every engine implements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Collective(Protocol):
     world: int
 
     def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Begin to replace a tensor by its sum over all ranks; the future has it. For DDP's hook."""
+        """Start replacing a tensor by its sum over all ranks; the future resolves to it. For DDP's hook."""
         ...
 
     def sum(self, tensor: torch.Tensor) -> None:
@@ -24,7 +24,7 @@ class Collective(Protocol):
         ...
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Replace a tensor by that of the source."""
+        """Replace a tensor by the one of the source rank."""
         ...
 
     def wire_bytes(self, size: int) -> int:
@@ -38,19 +38,19 @@ class Collective(Protocol):
 
 @runtime_checkable
 class Exchanges(Protocol):
-    """What an engine may have beside: training does without, the collective benchmark measures it where it is there.
+    """Collectives that an engine may have in addition. Training does without them; the benchmark measures them.
 
-    Tensors are flat. All ranks give parts of the same size.
+    Tensors are flat. All ranks contribute parts of the same size.
     """
 
-    def all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> None:
+    def all_gather(self, full: torch.Tensor, part: torch.Tensor) -> None:
         """Fill a tensor with the parts of all ranks, in their order."""
         ...
 
-    def reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+    def reduce_scatter(self, part: torch.Tensor, full: torch.Tensor) -> None:
         """Fill a tensor with this rank's part of the sum of all ranks' tensors."""
         ...
 
     def all_to_all(self, received: torch.Tensor, sent: torch.Tensor) -> None:
-        """Send each rank its part of a tensor, and fill another with the parts that come."""
+        """Send each rank its part of a tensor, and fill another with the parts received."""
         ...

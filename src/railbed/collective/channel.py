@@ -1,13 +1,13 @@
-"""An authenticated connection between two processes that share a secret: nobody else can speak, alter or replay.
+"""An authenticated connection between two processes that share a secret: nobody else can send, alter or replay.
 
-Each side proves that it knows the secret before the other believes a word, by an HMAC over two fresh random numbers.
-Then every frame carries an HMAC over its number and content, with a key of its own for each connection and direction.
-What is said can be read on the wire: it is no secret, and keys are never sent.
+Each side proves that it has the secret before the other accepts anything, by an HMAC over two fresh random numbers.
+Then every frame carries an HMAC over its number and content, with a separate key for each connection and direction.
+The content can be read on the wire: it is not secret, and keys are never sent.
 
     client   MAGIC, 32 random bytes
     server   32 random bytes, proof
     client   proof
-    both     length (4 bytes), content, HMAC-SHA256 (32 bytes); again and again
+    both     length (4 bytes), content, HMAC-SHA256 (32 bytes); repeated
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ MAGIC = b"railbed meeting 1\n"
 RANDOM_BYTES = 32
 MAC_BYTES = 32
 MOST_BYTES = 64 << 20
-"""A longer frame is not one of ours."""
+"""A longer frame cannot be valid."""
 LENGTH = struct.Struct(">I")
 NUMBER = struct.Struct(">Q")
 
 
 class NotAuthentic(Exception):
-    """The other end does not know the secret, or what it sent was altered on the way."""
+    """The other end does not have the secret, or its message was altered on the way."""
 
 
 class Silent(Exception):
-    """The other end said nothing wrong and did not go on: it only tried whether somebody listens, or was ended."""
+    """The other end sent nothing wrong and did not continue: it only tested whether somebody listens, or it ended."""
 
 
 class Channel:
-    """One end of a connection on which both sides proved themselves."""
+    """One end of a connection whose two sides have authenticated each other."""
 
     def __init__(self, connection: socket.socket, sends: bytes, receives: bytes) -> None:
         self._connection = connection
@@ -47,19 +47,19 @@ class Channel:
 
     @classmethod
     def connect(cls, connection: socket.socket, key: bytes) -> Channel:
-        """Prove ourselves to a server, and have it prove itself."""
+        """Authenticate to a server, and verify its proof."""
         own = secrets.token_bytes(RANDOM_BYTES)
         connection.sendall(MAGIC + own)
         answer = _read(connection, RANDOM_BYTES + MAC_BYTES)
         both = own + answer[:RANDOM_BYTES]
         if not hmac.compare_digest(answer[RANDOM_BYTES:], _mac(key, b"server", both)):
-            raise NotAuthentic("it does not know the secret of this run")
+            raise NotAuthentic("it does not have the secret of this run")
         connection.sendall(_mac(key, b"client", both))
         return cls(connection, _mac(key, b"to server", both), _mac(key, b"to client", both))
 
     @classmethod
     def accept(cls, connection: socket.socket, key: bytes, seconds: float) -> Channel:
-        """Have a client prove itself within some seconds, and prove ourselves; raise Silent where it does not try."""
+        """Authenticate a client within some seconds, and ourselves to it; raise Silent if it does not try."""
         deadline = time.monotonic() + seconds
         greeting = b""
         while len(greeting) < len(MAGIC) + RANDOM_BYTES:
@@ -73,19 +73,19 @@ class Channel:
         while len(proof) < MAC_BYTES:
             proof += _piece(connection, MAC_BYTES - len(proof), deadline)
         if not hmac.compare_digest(proof, _mac(key, b"client", both)):
-            raise NotAuthentic("it does not know the secret of this run")
+            raise NotAuthentic("it does not have the secret of this run")
         connection.settimeout(None)
         return cls(connection, _mac(key, b"to client", both), _mac(key, b"to server", both))
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send one message, which is some strings of bytes."""
+        """Send one message, a list of byte strings."""
         content = b"".join(LENGTH.pack(len(part)) + part for part in parts)
         mac = _mac(self._sends, NUMBER.pack(self._sent), content)
         self._sent += 1
         self._connection.sendall(LENGTH.pack(len(content)) + content + mac)
 
     def receive(self) -> list[bytes]:
-        """Return the next message; raise EOFError at the end, NotAuthentic where it is not what was sent."""
+        """Return the next message; raise EOFError at the end, NotAuthentic if it was altered."""
         (length,) = LENGTH.unpack(_read(self._connection, LENGTH.size))
         if length > MOST_BYTES:
             raise NotAuthentic("a message was altered on the way")
@@ -97,7 +97,7 @@ class Channel:
         return _parts(content)
 
     def limit(self, seconds: float) -> None:
-        """Wait so long for the other end, each time."""
+        """Limit each wait for the other end."""
         self._connection.settimeout(seconds)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def _piece(connection: socket.socket, size: int, deadline: float) -> bytes:
-    """Return some of what a newcomer says; raise Silent where it says no more."""
+    """Return some bytes of a new connection; raise Silent if no more come."""
     connection.settimeout(max(0.001, deadline - time.monotonic()))
     try:
         piece = connection.recv(size)

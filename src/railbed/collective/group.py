@@ -23,7 +23,7 @@ class Group:
         self.world = world
 
     def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Begin to sum a bucket."""
+        """Start summing a bucket."""
         work = dist.all_reduce(tensor, op=dist.ReduceOp.SUM, async_op=True)
         assert work is not None
         done: torch.futures.Future[list[torch.Tensor]] = work.get_future()
@@ -37,20 +37,20 @@ class Group:
         """Take the source's tensor."""
         dist.broadcast(tensor, source)
 
-    def all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> None:
+    def all_gather(self, full: torch.Tensor, part: torch.Tensor) -> None:
         """Gather the parts of all ranks."""
-        dist.all_gather_into_tensor(whole, part)
+        dist.all_gather_into_tensor(full, part)
 
-    def reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+    def reduce_scatter(self, part: torch.Tensor, full: torch.Tensor) -> None:
         """Take this rank's part of the sum."""
-        dist.reduce_scatter_tensor(part, whole, op=dist.ReduceOp.SUM)
+        dist.reduce_scatter_tensor(part, full, op=dist.ReduceOp.SUM)
 
     def all_to_all(self, received: torch.Tensor, sent: torch.Tensor) -> None:
         """Exchange parts with every rank."""
         dist.all_to_all_single(received, sent)
 
     def wire_bytes(self, size: int) -> int:
-        """Return what a ring sends: every byte goes round twice, less what a rank already has."""
+        """Return what a ring sends: every byte goes around twice, less what a rank already has."""
         return 2 * (self.world - 1) * size // self.world
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ def _only(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
 
 
 def join(engine: Engine, rendezvous: Rendezvous, store: Store, device: torch.device) -> Group:
-    """Make torch's own group of all ranks."""
+    """Create torch's own group of all ranks."""
     try:
         dist.init_process_group(
             engine,

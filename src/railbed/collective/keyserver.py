@@ -1,7 +1,9 @@
-"""Keys and values for the ranks of one job, served by rank 0 to who proves that it knows the job's secret.
+"""Keys and values for the ranks of one job, served by rank 0 to clients that prove that they have the job's secret.
 
-It listens at one address only. Everybody else is turned away before it can ask for anything: such a connection costs
-one of a few places for newcomers, for some seconds at most, and is reported.
+It listens at one address only. All other clients are turned away before they can request anything: such a connection
+takes one of a few slots for unproven clients, for some seconds at most, and is reported.
+
+Every connection has a thread of its own, because a request may wait for a key that another connection has yet to set.
 """
 
 from __future__ import annotations
@@ -16,22 +18,22 @@ from contextlib import suppress
 from railbed.collective.channel import Channel, NotAuthentic, Silent
 
 Alarm = Callable[[str, str], None]
-"""Takes the address of a stranger, and a sentence about what it did."""
+"""Receives the address of a stranger, and a sentence about what it did."""
 
 BACKLOG = 256
 NEWCOMERS = 64
-"""Connections beside those of the ranks that may be unproven at a time; with one more, the oldest is hung up on."""
+"""Unproven connections allowed at a time, in addition to those of the ranks; one more closes the oldest."""
 PROOF_SECONDS = 5.0
 ALARMS = 16
-"""Strangers that are reported each; of more, only the 32nd, 64th, …"""
+"""Strangers that are each reported; of more, only the 32nd, 64th, …"""
 PATIENT_STRANGERS, PAUSE_SECONDS = 64, 0.01
-"""After so many strangers, and once all ranks are there, a pause follows each connection: a flood must not keep rank 0
-from computing."""
+"""After this many strangers, and once all ranks have joined, a pause follows each connection: a flood must not keep
+rank 0 from computing."""
 OK, MISSING = b"ok", b"missing"
 
 
 class Keys:
-    """The keys and values themselves; every method is one request, and returns the parts of the answer."""
+    """The keys and values; every method serves one kind of request, and returns the parts of the answer."""
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
@@ -49,7 +51,7 @@ class Keys:
         }
 
     def answer(self, request: Sequence[bytes]) -> Sequence[bytes]:
-        """Do what is asked for; raise ValueError for what no rank asks for."""
+        """Serve a request; raise ValueError for one that no rank sends."""
         name, *arguments = request or [b""]
         try:
             return self._requests[name](*arguments)
@@ -92,7 +94,7 @@ class Keys:
             return [MISSING if self._values.pop(key, None) is None else OK]
 
     def _compare(self, key: bytes, expected: bytes, desired: bytes) -> Sequence[bytes]:
-        """Set a key that has the value expected, or that is not there and expected to be empty; return what it has."""
+        """Set a key that has the expected value, a missing one counting as empty; return the value it has then."""
         with self._changed:
             if self._values.get(key, b"") == expected:
                 self._values[key] = desired
@@ -104,7 +106,7 @@ class Keys:
 
 
 class KeyServer:
-    """Serves keys at an address until it is closed; raises OSError where it cannot listen there."""
+    """Serves keys at an address until it is closed; raises OSError if it cannot listen there."""
 
     def __init__(self, address: str, port: int, key: bytes, world: int, alarm: Alarm) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -124,7 +126,7 @@ class KeyServer:
         return int(self._listener.getsockname()[1])
 
     def close(self) -> None:
-        """Take no further connections."""
+        """Accept no further connections."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -138,12 +140,12 @@ class KeyServer:
             except OSError:
                 if self._listener.fileno() < 0:
                     return
-                time.sleep(PAUSE_SECONDS)  # no file descriptors are left for the moment
+                time.sleep(PAUSE_SECONDS)  # out of file descriptors for the moment
                 continue
             self._make_room(connection)
             try:
                 threading.Thread(target=self._serve, args=(connection, host), name="key client", daemon=True).start()
-            except RuntimeError:  # no thread is left for it
+            except RuntimeError:  # out of threads
                 connection.close()
             if self._strangers > PATIENT_STRANGERS and self._known >= self._world:
                 time.sleep(PAUSE_SECONDS)

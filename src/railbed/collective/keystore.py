@@ -1,7 +1,7 @@
-"""What torch, MPI and we ourselves exchange keys and values through: rank 0's key server, as a store of torch.
+"""A torch store backed by rank 0's key server, through which torch, MPI and railbed exchange keys and values.
 
-Torch's own store lets everybody who reaches it list, read, write and delete. This one takes its place wherever torch
-wants a store, so that nothing is exchanged beside it.
+Torch's own store lets everybody who reaches it list, read, write and delete. This one replaces it wherever torch needs
+one, so that nothing bypasses the authentication.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from railbed.errors import Interference
 ATTEMPT_SECONDS = 5.0
 AGAIN_SECONDS = 0.02
 ANSWER_SECONDS = 20.0
-"""How much longer than what it was asked to wait for the server may take to answer."""
+"""How much longer the server may take to answer than it was to wait."""
 IMPOSTOR_SECONDS = 5.0
-"""For so long another answer is hoped for where somebody else answers in place of rank 0."""
+"""How long to try again while somebody else answers in place of rank 0."""
 
 _OPEN: list[Store] = []
-"""Torch holds on to its own half of a store only; without this half it would have no methods to call."""
+"""Torch only keeps its C++ half of a store alive; without this reference the Python half would be collected."""
 
 
 class KeyStore(Store):
@@ -46,7 +46,7 @@ class KeyStore(Store):
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Connect; raise TimeoutError where nobody answers, Interference where somebody else than rank 0 does."""
+        """Connect; raise TimeoutError if nobody answers, Interference if somebody other than rank 0 does."""
         with self._alarmed():
             channel = self._connected(self._seconds)
         with self._lock:
@@ -80,11 +80,11 @@ class KeyStore(Store):
         self._ask([b"set", *(_bytes(part) for pair in pairs for part in pair)])
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins with 0, and return it."""
+        """Add to a number, which starts at 0, and return it."""
         return int(self._ask([b"add", _bytes(key), b"%d" % amount])[1])
 
     def append(self, key: str, value: str | bytes) -> None:
-        """Make a value longer."""
+        """Append to a value."""
         self._ask([b"append", _bytes(key), _bytes(value)])
 
     def check(self, keys: Sequence[str]) -> bool:
@@ -98,7 +98,7 @@ class KeyStore(Store):
             raise _late(keys, seconds)
 
     def compare_set(self, key: str, expected: str | bytes, desired: str | bytes) -> bytes:
-        """Set a key where it has the expected value, and return the one that it has then."""
+        """Set a key if it has the expected value, and return the value it has then."""
         return self._ask([b"compare", _bytes(key), _bytes(expected), _bytes(desired)])[1]
 
     def delete_key(self, key: str) -> bool:
@@ -114,20 +114,20 @@ class KeyStore(Store):
     getNumKeys = num_keys  # noqa: N815
 
     def has_extended_api(self) -> bool:
-        """Whether there are `append`, `multi_get` and `multi_set`."""
+        """Return whether `append`, `multi_get` and `multi_set` are implemented."""
         return True
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Wait for so long where nothing else is given."""
+        """Set the default time-out."""
         self._seconds = timeout.total_seconds()
 
     @property
     def timeout(self) -> timedelta:
-        """How long it waits where nothing else is given."""
+        """The default time-out."""
         return timedelta(seconds=self._seconds)
 
     def clone(self) -> KeyStore:
-        """Return this one: it serves any number of threads."""
+        """Return this store: it serves any number of threads."""
         return self
 
     def _ask(self, request: Sequence[bytes], seconds: float = 0.0) -> list[bytes]:
@@ -151,7 +151,7 @@ class KeyStore(Store):
 
     @contextlib.contextmanager
     def _channel(self) -> Iterator[Channel]:
-        """Lend a connection, and keep it for the next request where this one went well."""
+        """Lend a connection, and keep it for the next request if this one succeeds."""
         with self._lock:
             channel = self._idle.pop() if self._idle else None
         channel = channel or self._connected(ATTEMPT_SECONDS)
@@ -164,7 +164,7 @@ class KeyStore(Store):
             self._idle.append(channel)
 
     def _connected(self, seconds: float) -> Channel:
-        """Connect, and again where nobody answers yet, or somebody else does."""
+        """Connect, trying again while nobody answers, or somebody else does."""
         begin = time.monotonic()
         impostor: float | None = None
         while True:
@@ -175,7 +175,7 @@ class KeyStore(Store):
                 if time.monotonic() - impostor > IMPOSTOR_SECONDS:
                     raise
             except (EOFError, OSError):
-                impostor = None  # nobody listens yet, or there is no place for newcomers
+                impostor = None  # nobody listens yet, or the server has no free slot
             if time.monotonic() - begin > seconds:
                 raise TimeoutError(f"no answer within {seconds:g} s")
             time.sleep(AGAIN_SECONDS)

@@ -1,8 +1,8 @@
-"""MPI: gradients over UCX, which is RDMA where the nodes have it; the ranks meet and DDP is set up over gloo.
+"""MPI: gradients over UCX, which uses RDMA where the nodes have it; ranks join and DDP is set up over gloo.
 
-One thread makes all MPI calls, one after another, in the order in which they were asked for. They block, and Python's
-lock is free meanwhile: backward goes on while a bucket is summed. MPI's own asynchronous calls make no progress on
-their own in most libraries.
+One thread makes all MPI calls, one after another, in the order in which they were requested. They block without holding
+Python's lock: backward continues while a bucket is summed. MPI's own asynchronous calls make no progress on their own
+in most libraries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Work = Callable[[Any], None]
 
 
 class MpiGroup:
-    """All ranks of a job as one MPI world. A lost rank blocks it for good: whoever started the ranks ends them."""
+    """All ranks of a job as one MPI world. A lost rank blocks it for good: the supervisor then ends the others."""
 
     name = "mpi"
 
@@ -37,8 +37,8 @@ class MpiGroup:
         self._all_are_done = threading.Event()
         self._seconds = world.seconds
         self._work: queue.SimpleQueue[tuple[Work, Callable[[], None]] | None] = queue.SimpleQueue()
-        self._socket, told = pmi.open_door(world)
-        os.environ.update(mpilibrary.settings(interface, world.machines) | told)
+        self._socket, variables = pmi.serve(world)
+        os.environ.update(mpilibrary.settings(interface, world.machines) | variables)
         self._module = mpilibrary.load()
         self._kinds: dict[torch.dtype, tuple[Any, Any]] = {}
         self._thread = threading.Thread(target=self._serve, name="mpi", daemon=True)
@@ -46,7 +46,7 @@ class MpiGroup:
         self.run(lambda _: None, "the start of MPI", START_SECONDS)
 
     def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Begin to sum a bucket, in its own memory."""
+        """Start summing a bucket in place."""
         self._fail_if_failed()
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         self._work.put((lambda world: self._sum(world, tensor), lambda: future.set_result(tensor)))
@@ -60,16 +60,16 @@ class MpiGroup:
         """Take the source's tensor."""
         self.run(lambda world: world.Bcast(self._memory(tensor), root=source), "the broadcast of a tensor")
 
-    def all_gather(self, whole: torch.Tensor, part: torch.Tensor) -> None:
+    def all_gather(self, full: torch.Tensor, part: torch.Tensor) -> None:
         """Gather the parts of all ranks."""
-        self.run(lambda world: world.Allgather(self._memory(part), self._memory(whole)), "an all-gather")
+        self.run(lambda world: world.Allgather(self._memory(part), self._memory(full)), "an all-gather")
 
-    def reduce_scatter(self, part: torch.Tensor, whole: torch.Tensor) -> None:
+    def reduce_scatter(self, part: torch.Tensor, full: torch.Tensor) -> None:
         """Take this rank's part of the sum."""
 
         def work(world: Any) -> None:  # noqa: ANN401
-            kind, operation = self._kinds[whole.dtype]
-            parts = [self._memory(whole)[0], part.numel(), kind], [self._memory(part)[0], part.numel(), kind]
+            kind, operation = self._kinds[full.dtype]
+            parts = [self._memory(full)[0], part.numel(), kind], [self._memory(part)[0], part.numel(), kind]
             world.Reduce_scatter_block(*parts, op=operation)
 
         self.run(work, "a reduce-scatter")
@@ -83,7 +83,7 @@ class MpiGroup:
         return 2 * (self.world - 1) * size // self.world
 
     def close(self) -> None:
-        """Leave the group, together with the others: who ends first would take the store from those who still end."""
+        """Leave the group together with the others: rank 0 would otherwise take the store from those still leaving."""
         self._work.put(None)
         with contextlib.suppress(RuntimeError):
             dist.barrier()
@@ -93,7 +93,7 @@ class MpiGroup:
             dist.destroy_process_group()
 
     def run(self, work: Work, what: str, seconds: float = 0.0) -> None:
-        """Have the thread do something and wait for it; a failure, also of what went before, is raised."""
+        """Let the thread do some work and wait for it; a failure of this or of earlier work is raised."""
         done = threading.Event()
         self._work.put((work, done.set))
         if not done.wait(seconds or self._seconds):
@@ -105,14 +105,14 @@ class MpiGroup:
             raise RankFailed(f"mpi: {self._failure}", peer=True)
 
     def _serve(self) -> None:
-        """Make all MPI calls. After a failure every call ends at once, and the next that is asked for is refused."""
+        """Make all MPI calls. After a failure every waiting call ends at once, and later ones are refused."""
         world = self._attempt(self._start)
         calls = 0
         while (item := self._work.get()) is not None:
             work, done = item
             self._attempt(work, world)
             calls += 1
-            if calls.bit_count() == 1:  # MPICH takes more shared memory with the first calls, and with later ones
+            if calls.bit_count() == 1:  # MPICH maps more shared memory in the first calls, and sometimes later
                 mpilibrary.forget_shared_memory()
             done()
         self._attempt(lambda: mpilibrary.linger(world, self._all_are_done.is_set))
@@ -125,7 +125,7 @@ class MpiGroup:
         return world
 
     def _attempt(self, work: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Do something, unless something failed before."""
+        """Do some work, unless earlier work failed."""
         try:
             return None if self._failure else work(*arguments)
         except Exception as error:
@@ -137,9 +137,9 @@ class MpiGroup:
         world.Allreduce(self._module.IN_PLACE, [memory, tensor.numel(), kind], op=operation)
 
     def _memory(self, tensor: torch.Tensor) -> list[Any]:
-        """Return a tensor's own memory, as MPI takes it."""
+        """Return a tensor's memory in the form that MPI accepts."""
         if tensor.device.type != "cpu" or not tensor.is_contiguous():
-            raise RankFailed("mpi moves tensors that lie in one piece in the processor's memory")
+            raise RankFailed("mpi only moves contiguous tensors in the processor's memory")
         size = tensor.numel() * tensor.element_size()
         return [self._module.buffer.fromaddress(tensor.data_ptr(), size), self._module.BYTE]
 

@@ -1,11 +1,11 @@
-"""The MPI library in this process: started without holding up the threads that it waits for, and never ended.
+"""The MPI library in this process: started without blocking the thread that it waits for, and never finalised.
 
-mpi4py keeps Python's lock while MPI starts. The thread that answers MPI's questions then (`pmi`) would never come to
-speak, so this call goes past mpi4py; everything else is mpi4py's.
+mpi4py holds Python's lock while MPI starts, and the thread that answers MPI's requests meanwhile (`pmi`) would never
+run. So this one call bypasses mpi4py.
 
 MPI_Finalize is not called. In it UCX closes each connection once its own messages have arrived; a rank that is a little
-later finds the other end gone, and waits for an answer until its card gives up: half a minute, seen between machines
-that are slow. Ranks stay until all are done (`linger`), and then their processes end.
+later finds the other end gone, and waits for an answer until its card gives up: half a minute, observed between slow
+machines. Ranks stay until all are done (`linger`), and then their processes end.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ SERIALIZED = 2
 DEVICES = "UCX_NET_DEVICES"
 MPICH = {
     "MPIR_CVAR_CH4_NETMOD": "ucx",
-    # Whoever waits in MPI polls. Computing needs the processor more: after some polls in vain it is given up each time.
+    # MPI polls while it waits. Computing needs the processor more: after some idle polls each further one yields it.
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "64",
 }
 SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 -- where the kernel has it
 LINGER_SECONDS = 0.005
-INSTALL = "`pip install mpi4py mpich` puts both there"
+INSTALL = "`pip install mpi4py mpich` installs both"
 
 
 def missing() -> str:
-    """Return what MPI lacks on this node; empty where it is there."""
+    """Return what MPI lacks on this node; empty where nothing is missing."""
     if importlib.util.find_spec("mpi4py") is None:
         return f"mpi4py is not installed for its Python; {INSTALL}"
     try:
-        there = importlib.util.find_spec("mpi4py.MPI") is not None or _is_abi_aware()
-    except (ImportError, RuntimeError, OSError):  # its wheels look for a library already then
-        there = False
-    return "" if there else f"mpi4py is there, and no MPI library; {INSTALL}"
+        is_installed = importlib.util.find_spec("mpi4py.MPI") is not None or _is_abi_aware()
+    except (ImportError, RuntimeError, OSError):  # its wheels already look for the library then
+        is_installed = False
+    return "" if is_installed else f"mpi4py is installed, but no MPI library; {INSTALL}"
 
 
 def _is_abi_aware() -> bool:
-    """Whether this mpi4py finds its library by itself when it is loaded, as the published wheels do."""
+    """Return whether this mpi4py finds its library by itself when it is loaded, as the published wheels do."""
     return importlib.util.find_spec("mpi4py._mpiabi") is not None
 
 
 def settings(interface: str, machines: Sequence[int]) -> dict[str, str]:
-    """Return what MPICH needs in the environment; where the fabric names no RDMA device, it is TCP between machines.
+    """Return the environment that MPICH needs; without an RDMA device, it uses TCP between machines.
 
-    `machines` has the machine of each rank. UCX could use memory that is shared between the machines of a lab of
-    namespaces, and does not reach ranks of the same machine by TCP: it is given what is needed, and no more.
+    `machines` has the machine of each rank. UCX could use memory that the "machines" of a lab of namespaces share, and
+    it cannot reach ranks of the same machine by TCP: so it gets exactly the transports that are needed.
     """
     chosen = dict(MPICH)
     if os.environ.get(DEVICES):
@@ -78,15 +78,15 @@ def load() -> ModuleType:
 
 
 def begin(module: ModuleType) -> None:
-    """Start MPI. Where it cannot, MPICH says why and ends the process."""
-    given = ctypes.c_int()
-    ctypes.CDLL(module.__file__).MPI_Init_thread(None, None, SERIALIZED, ctypes.byref(given))
-    if given.value < SERIALIZED:
+    """Start MPI. If it cannot start, MPICH prints the reason and ends the process."""
+    level = ctypes.c_int()
+    ctypes.CDLL(module.__file__).MPI_Init_thread(None, None, SERIALIZED, ctypes.byref(level))
+    if level.value < SERIALIZED:
         raise RankFailed("this MPI library cannot be called from a thread of its own")
 
 
 def forget_shared_memory() -> None:
-    """Remove the names of MPICH's shared memory, once all ranks here have it: it then goes with the last of them."""
+    """Remove the names of MPICH's shared memory once all ranks here have mapped it; it is freed with the last one."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         path = line.split(maxsplit=5)[-1]
         if path.startswith(SHARED_MEMORY):
@@ -94,7 +94,7 @@ def forget_shared_memory() -> None:
 
 
 def linger(world: Any, is_over: Callable[[], bool]) -> None:  # noqa: ANN401 -- mpi4py may not be there to name it
-    """Go on moving what other ranks may still wait for, until everybody is done; nothing of it stays on the machine."""
+    """Keep MPI progressing until every rank is done, since others may still wait for this one; leave nothing behind."""
     forget_shared_memory()
     while not is_over():
         world.Iprobe()

@@ -1,4 +1,4 @@
-"""Tries MPI in a process beside each rank, so that an MPI that crashes or hangs costs a few seconds and no rank."""
+"""Tests MPI in a process beside each rank, so that an MPI that crashes or hangs costs seconds rather than the rank."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from railbed.collective.timing import Timing
 
 END_SECONDS = 5.0
 LIMIT_SECONDS = 45.0
-"""For MPI to start as well: on an emulated processor that alone takes ten."""
+"""This includes the start of MPI, which takes ten seconds on an emulated processor."""
 PLACE = r"\S+\.c{1,2}:\d+\s++"
 NOISE = re.compile(rf"^\[[^\]]*\]\s*+(?:\[[^\]]*\]\s*+)*+(?:{PLACE})?|(?<!\S){PLACE}")
 """What UCX puts before its sentences: time, host, process, and the line of its source."""
@@ -32,22 +32,22 @@ NOISE = re.compile(rf"^\[[^\]]*\]\s*+(?:\[[^\]]*\]\s*+)*+(?:{PLACE})?|(?<!\S){PL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiTest:
-    """How MPI did, the same on all ranks."""
+    """The result of the test, the same on all ranks."""
 
     timings: Sequence[Timing] = ()
     why: str = ""
     """Why it does not work; empty where it does."""
 
 
-def try_mpi(
+def run_mpi_test(
     store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
 ) -> MpiTest:
-    """Let every rank start one process; together they are an MPI world that sums what the gradients would be."""
-    with _started(store, rendezvous, replies, sizes, seconds) as trial:
-        own = trial.result()
-        told = exchange(store, rendezvous, "trial of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
-    results = [json.loads(text) for text in told]
-    # Who only waited for the others says less than who failed.
+    """Let every rank start one process; together they are an MPI world that sums buffers of the gradients' sizes."""
+    with _started(store, rendezvous, replies, sizes, seconds) as test:
+        own = test.result()
+        texts = exchange(store, rendezvous, "test of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
+    results = [json.loads(text) for text in texts]
+    # A rank that only waited for the others explains less than one that failed: late results sort last.
     failed = sorted(
         (result["late"], replies[at].place, result["why"]) for at, result in enumerate(results) if result["why"]
     )
@@ -60,21 +60,21 @@ def try_mpi(
 def _started(
     store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
 ) -> Iterator[EngineTest]:
-    """Start this rank's process. It stays until all have told how it went: the others may need something of it."""
-    world = world_of(store, "trial", rendezvous, replies, LIMIT_SECONDS)
-    socket, told = pmi.open_door(world)
+    """Start this rank's process. It stays until all have reported their results: the others may still need it."""
+    world = world_of(store, "test", rendezvous, replies, LIMIT_SECONDS)
+    socket, variables = pmi.serve(world)
     command = [sys.executable, "-m", "railbed.collective.timing", str(seconds), *map(str, sizes)]
-    with socket, tempfile.TemporaryFile() as said:
+    with socket, tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **mpilibrary.settings(rendezvous.interface, world.machines), **told},
+            env={**os.environ, **mpilibrary.settings(rendezvous.interface, world.machines), **variables},
             pass_fds=[socket.fileno()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
         )
         try:
-            yield EngineTest(process, said)
+            yield EngineTest(process, stderr)
         finally:
             process.kill()
             process.communicate()
@@ -82,50 +82,49 @@ def _started(
 
 @dataclass(frozen=True, slots=True)
 class EngineTest:
-    """A process that tries MPI."""
+    """A process that tests MPI."""
 
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
-    """What it complained of."""
+    stderr: IO[bytes]
 
     def result(self) -> dict[str, object]:
         """Return the timings, or why there are none."""
-        told = self._line(time.monotonic() + LIMIT_SECONDS)
-        if told is None:
-            return {"why": f"its trial did not end within {LIMIT_SECONDS:g} s", "late": True, "timings": []}
-        if told.endswith(b"\n"):
-            return {"why": "", "late": False, "timings": json.loads(told.splitlines()[-1])}
+        output = self._line(time.monotonic() + LIMIT_SECONDS)
+        if output is None:
+            return {"why": f"its test did not end within {LIMIT_SECONDS:g} s", "late": True, "timings": []}
+        if output.endswith(b"\n"):
+            return {"why": "", "late": False, "timings": json.loads(output.splitlines()[-1])}
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(END_SECONDS)
-        self.said.seek(0)
-        words = complaint((self.said.read() + told).decode(errors="replace"))
-        return {"why": words or f"its trial ended with {self.process.returncode}", "late": False, "timings": []}
+        self.stderr.seek(0)
+        reason = complaint((self.stderr.read() + output).decode(errors="replace"))
+        return {"why": reason or f"its test ended with {self.process.returncode}", "late": False, "timings": []}
 
     def _line(self, deadline: float) -> bytes | None:
-        """Return what it printed up to the end of a line or its own end; None where that takes too long."""
-        output = self.process.stdout
-        assert output is not None
-        told = b""
-        while not told.endswith(b"]\n"):
-            ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        """Return what it printed up to the end of a line or its own end; None if that takes too long."""
+        stdout = self.process.stdout
+        assert stdout is not None
+        output = b""
+        while not output.endswith(b"]\n"):
+            ready, _, _ = select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 return None
-            piece = os.read(output.fileno(), 65536)
+            piece = os.read(stdout.fileno(), 65536)
             if not piece:
-                return told.rstrip()
-            told += piece
-        return told
+                return output.rstrip()
+            output += piece
+        return output
 
 
 def world_of(store: Store, name: str, rendezvous: Rendezvous, replies: Sequence[Reply], seconds: float) -> pmi.World:
     """Return an MPI world of all ranks."""
-    machines = [one.machine for one in replies]
+    machines = [reply.machine for reply in replies]
     own = f"{name}-{replies[0].mark}"
     return pmi.World(store=store, name=own, rank=rendezvous.rank, machines=machines, seconds=seconds)
 
 
-def complaint(said: str) -> str:
-    """Return the line that says most of what MPI printed before it ended: UCX's first error, or the last line."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def complaint(printed: str) -> str:
+    """Return the most informative line that MPI printed before it ended: UCX's first error, or the last line."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
     chosen = next((line for line in lines if "ERROR" in line), lines[-1] if lines else "")
     return " ".join(NOISE.sub("", chosen).split())[:300]

@@ -1,8 +1,8 @@
-"""Makes ranks one MPI world without mpiexec: answers what an MPI library asks of whoever started it.
+"""Makes ranks one MPI world without mpiexec: serves the requests that an MPI library sends to its launcher.
 
-MPICH asks in the PMI-1 protocol, lines of `cmd=name key=value …` on a socket whose number is in PMI_FD: here is my
-address, what is that of the others, let us wait for each other. The answers are kept in the store that the ranks share
-already, so there is no further server, port or program.
+MPICH uses the PMI-1 protocol, lines of `cmd=name key=value …` on a socket whose number is in PMI_FD: it publishes its
+address, looks up those of the others, and waits for them. The values are in the store that the ranks share already, so
+there is no further server, port or program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import groupby
 from torch._C._distributed_c10d import PrefixStore, Store
 
 KEY_BYTES, VALUE_BYTES = 64, 1024
-"""Longer values MPICH cuts into pieces itself."""
+"""MPICH splits longer values itself."""
 LINE_BYTES = 64 * 1024
 POLL_SECONDS = 0.005
 MAPPING = "PMI_process_mapping"
@@ -30,10 +30,10 @@ class World:
 
     store: Store
     name: str
-    """One that no other world on these machines has or had: MPICH names its shared memory after it."""
+    """Unique on these machines for all time: MPICH names its shared memory after it."""
     rank: int
     machines: Sequence[int]
-    """For each rank the number of its machine; ranks of one machine stand together."""
+    """For each rank the number of its machine; ranks of one machine are adjacent."""
     seconds: float
     """How long a rank waits for the others."""
 
@@ -49,7 +49,7 @@ class World:
 
 
 class Responder:
-    """Answers one process. What it is asked in vain is answered as not found: MPICH then does without."""
+    """Answers one process. An unknown key is answered as not found: MPICH then does without it."""
 
     def __init__(self, world: World, connection: socket.socket) -> None:
         self._world = world
@@ -70,24 +70,26 @@ class Responder:
 
     def serve(self) -> None:
         """Answer until the process hangs up."""
-        over = contextlib.suppress(OSError, KeyError, RuntimeError)  # it, what it says, or the store is gone
+        over = contextlib.suppress(
+            OSError, KeyError, RuntimeError
+        )  # the process or the store is gone, or its request is malformed
         with self._connection, over, self._connection.makefile("rwb") as lines:
             while line := lines.readline(LINE_BYTES):
-                asked = dict(word.partition("=")[::2] for word in line.decode(errors="replace").split())
-                answer = self._answers.get(asked.get("cmd", ""))
+                request = dict(word.partition("=")[::2] for word in line.decode(errors="replace").split())
+                answer = self._answers.get(request.get("cmd", ""))
                 if answer is None:
                     return
-                lines.write(answer(asked).encode() + b"\n")
+                lines.write(answer(request).encode() + b"\n")
                 lines.flush()
 
-    def _put(self, asked: dict[str, str]) -> str:
-        self._keys.set(f"key/{asked['key']}", asked["value"])
+    def _put(self, request: dict[str, str]) -> str:
+        self._keys.set(f"key/{request['key']}", request["value"])
         return "cmd=put_result rc=0"
 
-    def _get(self, asked: dict[str, str]) -> str:
-        if asked["key"] == MAPPING:
+    def _get(self, request: dict[str, str]) -> str:
+        if request["key"] == MAPPING:
             return f"cmd=get_result rc=0 value={mapping(self._world.machines)}"
-        name = f"key/{asked['key']}"
+        name = f"key/{request['key']}"
         if not self._keys.check([name]):
             return "cmd=get_result rc=-1 msg=key_not_found"
         return f"cmd=get_result rc=0 value={self._keys.get(name).decode()}"
@@ -97,7 +99,7 @@ class Responder:
         name = f"barrier/{self._barriers}"
         self._keys.add(name, 1)
         deadline = time.monotonic() + self._world.seconds
-        # Asked again and again, since a wait would hold the connection that others use.
+        # Polled, because a wait would hold the connection that others use.
         while self._keys.add(name, 0) < self._world.size:
             if time.monotonic() > deadline:
                 return "cmd=barrier_out rc=-1 msg=time_out"
@@ -106,19 +108,19 @@ class Responder:
 
 
 def mapping(machines: Sequence[int]) -> str:
-    """Return which machine each rank is on, as MPICH reads it: (first machine, machines, ranks on each) per block."""
+    """Return which machine each rank is on, in MPICH's notation: (first machine, machines, ranks on each) per block."""
     counts = [len(list(ranks)) for _, ranks in groupby(machines)]
     blocks = ",".join(f"({number},1,{count})" for number, count in enumerate(counts))
     return f"(vector,{blocks})"
 
 
-def open_door(world: World) -> tuple[socket.socket, dict[str, str]]:
-    """Begin to answer, in a thread of its own; return the other end of the socket and what the process must be told.
+def serve(world: World) -> tuple[socket.socket, dict[str, str]]:
+    """Answer in a thread of its own; return the process's end of the socket, and the environment that it needs.
 
-    The environment names the socket by its number, which a process keeps only where it is passed on.
+    The environment names the socket by its number, so a new process must inherit it under that number.
     """
     ours, theirs = socket.socketpair()
     name = f"pmi-{world.name}"
     threading.Thread(target=Responder(world, ours).serve, name=name, daemon=True).start()
-    told = {"PMI_FD": str(theirs.fileno()), "PMI_RANK": str(world.rank), "PMI_SIZE": str(world.size)}
-    return theirs, told
+    variables = {"PMI_FD": str(theirs.fileno()), "PMI_RANK": str(world.rank), "PMI_SIZE": str(world.size)}
+    return theirs, variables

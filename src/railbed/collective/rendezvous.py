@@ -1,4 +1,4 @@
-"""How ranks find each other: keys and values at rank 0's address, for those who know the secret of the generation."""
+"""How ranks find each other: through keys and values at rank 0's address, with the secret of the generation."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Rendezvous:
     address: str
     port: int
     name: str
-    """Of the run and its generation: ranks of another one use other keys, and never meet these."""
+    """Run and generation: ranks of another generation use other keys, and never meet these."""
     rank: int
     world: int
     interface: str
-    """The interface, or several with commas, that this node talks through."""
+    """The network interface of this node, or several with commas."""
     timeout: float
     secret: str = field(repr=False)
-    """64 hexadecimal digits that the ranks of this generation know, and nobody else."""
+    """64 hexadecimal digits that only the ranks of this generation have."""
     node: str = ""
-    """Name of its node, for sentences."""
+    """Name of its node, for messages."""
     machine: int = 0
-    """Number of its machine: that of the first rank there."""
+    """Number of its machine: the first rank there."""
     no_rdma: str = ""
     """Why its node has no RDMA, as far as that is known."""
 
@@ -68,12 +68,12 @@ class Rendezvous:
 
 
 def open_store(rendezvous: Rendezvous, alarm: Alarm) -> Store:
-    """Return a store that all ranks share, once all are there; raise RankFailed that names who is missing.
+    """Return a store that all ranks share, once all have joined; raise a RankFailed that names the missing ones.
 
-    Whoever does not know the secret is turned away and told of to `alarm`.
+    A client without the secret is turned away and reported to `alarm`.
     """
     if not rendezvous.secret:
-        raise RankFailed("the job has no secret by which its ranks know each other")
+        raise RankFailed("the job has no secret for its ranks to authenticate each other")
     key = hmac.digest(bytes.fromhex(rendezvous.secret), rendezvous.name.encode(), hashlib.sha256)
     try:
         if rendezvous.rank == 0:
@@ -89,27 +89,27 @@ def open_store(rendezvous: Rendezvous, alarm: Alarm) -> Store:
 
 
 def alarm_to(messages: Messages) -> Alarm:
-    """Return what reports a stranger to who started the ranks."""
+    """Return an alarm that reports strangers through the rank's messages."""
     return lambda address, sentence: messages.send("intrusion", address=address, sentence=sentence)
 
 
-def exchange(store: Store, rendezvous: Rendezvous, name: str, said: str, seconds: float = 0.0) -> list[str]:
-    """Tell the others something under a name, and return what each rank told; raise RankFailed where one does not."""
+def exchange(store: Store, rendezvous: Rendezvous, name: str, text: str, seconds: float = 0.0) -> list[str]:
+    """Publish a text under a name, and return the texts of all ranks; raise RankFailed if one is missing."""
     keys = PrefixStore(name, store)
     limit = seconds or rendezvous.timeout
     try:
-        keys.set(str(rendezvous.rank), said)
+        keys.set(str(rendezvous.rank), text)
         ranks = [str(rank) for rank in range(rendezvous.world)]
         keys.wait(ranks, timedelta(seconds=limit))
-        told = [text.decode() for text in keys.multi_get(ranks)]
+        texts = [value.decode() for value in keys.multi_get(ranks)]
         _await_readers(keys, rendezvous)
     except RuntimeError:
-        raise RankFailed(f"not all ranks told their {name} within {limit:g} s", peer=True) from None
-    return told
+        raise RankFailed(f"not all ranks sent their {name} within {limit:g} s", peer=True) from None
+    return texts
 
 
 def _await_readers(keys: Store, rendezvous: Rendezvous) -> None:
-    """Let rank 0, who has the store, not go away with it before the others have read."""
+    """Keep rank 0, which serves the store, from ending before the others have read."""
     readers = keys.add("readers", 1)
     deadline = time.monotonic() + READ_SECONDS
     while rendezvous.rank == 0 and readers < rendezvous.world and time.monotonic() < deadline:
@@ -127,7 +127,7 @@ def _wait_for_all(rendezvous: Rendezvous, store: Store) -> None:
         except RuntimeError:
             raise RankFailed(f"rank 0 at {rendezvous.address} went away while ranks were joining", peer=True) from None
         if missing:
-            sentence = f"rank {', '.join(missing)} did not come within {rendezvous.timeout:g} s"
+            sentence = f"rank {', '.join(missing)} did not join within {rendezvous.timeout:g} s"
             raise RankFailed(sentence, peer=True) from None
 
 

@@ -1,4 +1,4 @@
-"""What each rank says of itself before an engine is chosen, so that all come to the same choice."""
+"""What each rank reports about itself before an engine is chosen, so that all make the same choice."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from railbed.collective.rendezvous import Rendezvous, exchange
 DEVICES = Path("/sys/class/infiniband")
 CAP_IPC_LOCK = 14
 LEAST_LOCKED = 256 << 20
-"""Memory that RDMA must be able to lock: some buckets and what UCX takes for itself."""
+"""Memory that RDMA must be able to lock: some buckets and UCX's own buffers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One rank's answer."""
+    """The report of one rank."""
 
     rank: int
     node: str
@@ -34,28 +34,28 @@ class Reply:
     device: str
     interface: str
     mark: str
-    """Drawn at random; that of rank 0 is in the names of what the ranks make."""
+    """A random number; rank 0's is part of the names of what the ranks create."""
     rdma: str = ""
-    """RDMA devices that its gradients can leave by, as UCX names them; empty where there are none."""
+    """RDMA devices that it can use, as UCX names them; empty where there are none."""
     no_rdma: str = ""
     """Why there are none."""
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Engines that cannot be used here, and why."""
+    """Engines that cannot be used on its node, and why."""
 
     @property
     def place(self) -> str:
-        """Return how it is named in a sentence."""
+        """Return its name in messages."""
         return self.node or f"rank {self.rank}"
 
 
 def roll_call(store: Store, rendezvous: Rendezvous, device: torch.device) -> list[Reply]:
     """Return the replies of all ranks."""
-    told = exchange(store, rendezvous, "state", json.dumps(asdict(reply(rendezvous, device))))
-    return [Reply(**json.loads(text)) for text in told]
+    texts = exchange(store, rendezvous, "state", json.dumps(asdict(reply(rendezvous, device))))
+    return [Reply(**json.loads(text)) for text in texts]
 
 
 def reply(rendezvous: Rendezvous, device: torch.device) -> Reply:
-    """Return what this rank has to say."""
+    """Return the reply of this rank."""
     devices = os.environ.get(mpilibrary.DEVICES, "")
     reasons = {"nccl": _lacks_nccl(device), "mpi": _lacks_mpi(device, devices), "gloo": _lacks_gloo()}
     return Reply(
@@ -84,18 +84,18 @@ def _lacks_gloo() -> str:
 def _lacks_mpi(device: torch.device, devices: str) -> str:
     if device.type != "cpu":
         return f"its rank computes on {device}, and mpi is for tensors in the processor's memory"
-    gone = [one for one in devices.split(",") if one and not (DEVICES / one.replace(":", "/ports/")).exists()]
+    gone = [name for name in devices.split(",") if name and not (DEVICES / name.replace(":", "/ports/")).exists()]
     if gone:
         return f"there is no RDMA device {gone[0]}"
     return mpilibrary.missing() or (_locked_memory() if devices else "")
 
 
 def _locked_memory() -> str:
-    """Return what is wrong where this process may not lock the memory that RDMA reads and writes."""
+    """Return why this process may not lock the memory that RDMA reads and writes; empty where it may."""
     _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if most == resource.RLIM_INFINITY or most >= LEAST_LOCKED or _may_lock_any():
         return ""
-    return f"ranks may lock only {most} bytes of memory, RDMA needs more; `railbed check memlock` says what to do"
+    return f"ranks may lock only {most} bytes of memory, RDMA needs more; raise `memlock` of the login user"
 
 
 def _may_lock_any() -> bool:

@@ -1,4 +1,4 @@
-"""One rank: nobody to talk to."""
+"""The group of a single rank, which needs no network."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class SingleRank:
     world = 1
 
     def reduce_bucket(self, tensor: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
-        """Return the tensor: it is the sum."""
+        """Return the tensor: it already is the sum."""
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         future.set_result(tensor)
         return future
 
     def sum(self, tensor: torch.Tensor) -> None:
-        """Do nothing: it is the sum."""
+        """Do nothing: the tensor already is the sum."""
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Do nothing: everybody has it."""
+        """Do nothing: there is no other rank."""
 
-    def wire_bytes(self, size: int) -> int:  # noqa: ARG002 -- the face has it
+    def wire_bytes(self, size: int) -> int:  # noqa: ARG002 -- part of the interface
         """Return 0."""
         return 0
 

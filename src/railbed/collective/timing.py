@@ -1,8 +1,8 @@
-"""How fast an all-reduce is, by doing some: `python -m railbed.collective.timing SECONDS BYTES…` tries MPI.
+"""Measures how fast an all-reduce is; `python -m railbed.collective.timing SECONDS BYTES…` does so for MPI.
 
-MPI is tried in a process of its own, which the rank starts and outlives: a library that cannot open a device ends its
-process, or hangs in it. It stays until its input ends, for the others may still wait for something of it. Of torch
-nothing is loaded here, so that it starts quickly.
+MPI is tested in a process of its own, which the rank starts and outlives: a library that cannot open a device ends its
+process, or hangs in it. It stays until its input ends, because the others may still wait for it. Torch is not loaded
+here, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST_BUCKET = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long the sum of so many bytes over all ranks took."""
+    """How long it took to sum this many bytes over all ranks."""
 
     size: int
     seconds: float
@@ -39,18 +39,18 @@ class Timing:
 
 
 def sizes_of(gradient_bytes: int, bucket_bytes: int) -> list[int]:
-    """Return the sizes to try, the smallest first: those of the buckets that so many bytes of gradients make."""
-    whole, rest = divmod(max(gradient_bytes - FIRST_BUCKET, 0), bucket_bytes)
-    sizes = {min(gradient_bytes, FIRST_BUCKET), rest, bucket_bytes if whole else 0}
+    """Return the sizes to measure, the smallest first: those of the buckets that the gradients are split into."""
+    full_buckets, rest = divmod(max(gradient_bytes - FIRST_BUCKET, 0), bucket_bytes)
+    sizes = {min(gradient_bytes, FIRST_BUCKET), rest, bucket_bytes if full_buckets else 0}
     return sorted(max(4, size // 4 * 4) for size in sizes if size)
 
 
 def measure(
     reduce: Callable[[int], None], agree: Callable[[bool], bool], sizes: Sequence[int], seconds: float
 ) -> list[Timing]:
-    """Sum each size some times, within the seconds given; every rank comes to the same end, by rank 0's clock.
+    """Sum each size several times within the time limit; rank 0's clock decides for all when to stop.
 
-    `reduce` sums that many bytes, `agree` returns what rank 0 says. Sizes that would take too long are left out.
+    `reduce` sums that many bytes, `agree` returns rank 0's argument. Sizes that would take too long are left out.
     """
     timings: list[Timing] = []
     deadline = time.perf_counter() + seconds
@@ -70,7 +70,7 @@ def measure(
 
 
 def main(seconds: float, sizes: Sequence[int]) -> None:
-    """Try MPI as the rank that the environment says, and print the timings."""
+    """Measure MPI, as the rank that the environment names, and print the timings."""
     import mpi4py
 
     mpi4py.rc.finalize = False
@@ -84,9 +84,9 @@ def main(seconds: float, sizes: Sequence[int]) -> None:
         world.Allreduce(MPI.IN_PLACE, [memory, size // 4, MPI.FLOAT])
 
     def agree(going_on: bool) -> bool:
-        said = bytearray([going_on])
-        world.Bcast([said, MPI.BYTE], root=0)
-        return bool(said[0])
+        decision = bytearray([going_on])
+        world.Bcast([decision, MPI.BYTE], root=0)
+        return bool(decision[0])
 
     timings = measure(reduce, agree, sizes, seconds)
     sys.stdout.write(json.dumps([asdict(timing) for timing in timings]) + "\n")

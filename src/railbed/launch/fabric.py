@@ -1,7 +1,7 @@
-"""What the fabric asks of NCCL, UCX and Gloo on each node, as environment, with the reason for every line.
+"""The environment that NCCL, UCX and Gloo need on each node, with the reason for every line.
 
-Nothing is guessed: device, port and rail are the cluster file's, the GID is found by type and address in what the node
-says, the traffic class is the policy's.
+Nothing is guessed: device, port and rail come from the cluster file, the GID is looked up by type and address in the
+node's table, the traffic class is the policy's.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from railbed.model.reading import DeviceFacts, Unknown
 from railbed.probes import infiniband, limits
 
 FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE)
-"""What must be read from the nodes."""
+"""The probes that `fabric_of` needs."""
 TIMEOUT_EXPONENT, RETRIES = 20, 7
-"""A packet is waited for 4.096 µs · 2^20 = 4.3 s, seven times: half of the minute that a collective waits."""
+"""A lost packet is retried after 4.096 µs · 2^20 = 4.3 s, seven times: half of the minute that a collective waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvLine:
-    """One setting of a node's ranks, and why it is so."""
+    """One setting of a node's ranks, and its reason."""
 
     name: str
     value: str
     reason: str
     variable: bool = True
-    """False for what is no environment variable but belongs to it: a limit."""
+    """False for a limit, which belongs here but is not an environment variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +47,17 @@ class NodeFabric:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables alone."""
+        """Return the variables, without the limits."""
         return {line.name: line.value for line in self.lines if line.variable}
 
 
 async def read_facts(cluster: Cluster, fleet: Fleet, only: Collection[str] | None = None) -> dict[str, DeviceFacts]:
-    """Ask the nodes, all or some, for what `fabric_of` needs."""
-    found: dict[str, DeviceFacts] = {}
+    """Read what `fabric_of` needs, from all nodes or from some."""
+    by_node: dict[str, DeviceFacts] = {}
     async with aclosing(survey(fleet, cluster, FACTS, only=only)) as answers:
         async for facts in answers:
-            found[facts.device] = facts
-    return found
+            by_node[facts.device] = facts
+    return by_node
 
 
 def fabric_environment(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> Mapping[str, Sequence[EnvLine]]:
@@ -74,7 +74,7 @@ def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, N
 
 
 def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
-    """Return a node that lacks the RDMA which the cluster file gives it; empty where there is none."""
+    """Return a node that has RDMA in the cluster file and cannot use it; empty where there is none."""
     promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.ports))
     return next((name for name in promised if name in fabric and fabric[name].obstacle), "")
 
@@ -94,14 +94,16 @@ def _nccl(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
         EnvLine(
             name="NCCL_IB_HCA",
             value=f"={devices}",
-            reason=f"the RDMA port of {rails}; without the = mlx5_1 would stand for mlx5_10, too",
+            reason=f"the RDMA port of {rails}; without the =, mlx5_1 would also match mlx5_10",
         ),
-        EnvLine(name="NCCL_NET", value="IB", reason="without RDMA it fails and says so; it would take TCP silently"),
+        EnvLine(
+            name="NCCL_NET", value="IB", reason="without RDMA it fails with an error, instead of silently using TCP"
+        ),
         *_nccl_gid(paths),
     ]
     if _is_roce(paths):
         lines.append(
-            EnvLine(name="NCCL_IB_TC", value=str(policy.traffic_class), reason=_marking(policy, "NCCL's is 0"))
+            EnvLine(name="NCCL_IB_TC", value=str(policy.traffic_class), reason=_marking(policy, "NCCL's default is 0"))
         )
     wait = f"{4.096e-6 * 2**TIMEOUT_EXPONENT:.1f} s, {RETRIES} times, before a lost peer is an error"
     lines += [
@@ -110,9 +112,7 @@ def _nccl(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
     ]
     if len(paths) > 1:
         lines.append(
-            EnvLine(
-                name="NCCL_CROSS_NIC", value="0", reason="rails are networks of their own: a ring stays on its rail"
-            )
+            EnvLine(name="NCCL_CROSS_NIC", value="0", reason="rails are separate networks: a ring stays on its rail")
         )
     lines.append(_nccl_socket(paths[0].port))
     return lines
@@ -124,7 +124,7 @@ def _nccl_gid(paths: Sequence[RdmaPath]) -> list[EnvLine]:
     if (index := _one_index(paths)) is not None:
         return [EnvLine(name="NCCL_IB_GID_INDEX", value=str(index), reason=_gid_reason(paths))]
     family = "AF_INET" if isinstance(paths[0].port.address, IPv4Address) else "AF_INET6"
-    reason = f"the index differs between rails ({_indices(paths)}): NCCL looks for it by type and family"
+    reason = f"the index differs between rails ({_indices(paths)}): NCCL looks it up by type and family"
     return [
         EnvLine(name="NCCL_IB_ROCE_VERSION_NUM", value="2", reason=reason),
         EnvLine(name="NCCL_IB_ADDR_FAMILY", value=family, reason=reason),
@@ -136,12 +136,12 @@ def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
         EnvLine(
             name="UCX_NET_DEVICES", value=_devices(paths), reason=f"the RDMA port of {_rails(paths)}, and no other"
         ),
-        EnvLine(name="UCX_TLS", value="rc_v,self", reason="verbs and nothing else: no TCP to fall back to"),
+        EnvLine(name="UCX_TLS", value="rc_v,self", reason="verbs only: no TCP to fall back to"),
     ]
     if _is_roce(paths):
         if (index := _one_index(paths)) is not None:
             lines.append(EnvLine(name="UCX_IB_GID_INDEX", value=str(index), reason=_gid_reason(paths)))
-        marking = _marking(policy, "said, not left to UCX's own")
+        marking = _marking(policy, "set explicitly, since UCX has its own default")
         lines.append(EnvLine(name="UCX_IB_TRAFFIC_CLASS", value=str(policy.traffic_class), reason=marking))
     wait = f"as NCCL's: 4.3 s, {RETRIES} times, before a lost peer is an error"
     lines += [
@@ -155,7 +155,7 @@ def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
 
 
 def _nccl_without_rdma(node: Node, obstacle: Obstacle) -> list[EnvLine]:
-    """Return what a GPU node needs all the same; one without GPUs has no use for NCCL."""
+    """Return what a GPU node needs without RDMA; a node without GPUs does not use NCCL."""
     if not node.gpus:
         return []
     lines = [EnvLine(name="NCCL_IB_DISABLE", value="1", reason=f"no RDMA: {obstacle.why}")]
@@ -163,7 +163,7 @@ def _nccl_without_rdma(node: Node, obstacle: Obstacle) -> list[EnvLine]:
 
 
 def _nccl_socket(port: Port) -> EnvLine:
-    reason = f"where the ranks meet: {port.rail}, by its exact name"
+    reason = f"the interface that ranks join over: {port.rail}, by its exact name"
     return EnvLine(name="NCCL_SOCKET_IFNAME", value=f"={port.netdev}", reason=reason)
 
 
@@ -171,7 +171,7 @@ def _gloo(node: Node) -> list[EnvLine]:
     if node.ports:
         port = node.ports[0]
         reason = (
-            f"{port.rail}, where the launch watches who reaches whom; gloo is TCP and guesses by host name otherwise"
+            f"{port.rail}, whose reachability the launch watches; without it gloo, which is TCP, guesses by host name"
         )
         return [EnvLine(name="GLOO_SOCKET_IFNAME", value=port.netdev, reason=reason)]
     if node.host == LOCAL_HOST:
@@ -180,7 +180,7 @@ def _gloo(node: Node) -> list[EnvLine]:
 
 
 def _memlock(facts: DeviceFacts | None) -> list[EnvLine]:
-    reading = facts.read(limits.PROBE) if facts else Unknown(reason="it was not asked")
+    reading = facts.read(limits.PROBE) if facts else Unknown(reason="the node was not read")
     if isinstance(reading, Unknown):
         return [EnvLine(name="memlock", value="unknown", reason=f"not read: {reading.reason}", variable=False)]
     limit = reading.facts.locked_memory

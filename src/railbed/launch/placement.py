@@ -1,9 +1,11 @@
 """Where the ranks of a job run: the nodes that take part, their addresses, interfaces, environment, files and agents.
 
-deployment = Deployment(cluster, {node: number of ranks}, folder="runs/NAME", parcels=[…])
-shipped = await deployment.ship(fleet)          # code and parcels on the nodes; who failed, and why
-placements = deployment.placements(fabric)      # the nodes that have everything, in the order of the cluster file
-Supervisor(fleet, job, placements, minimum)     # starts their agents, and through them the ranks
+A verb runs its job in four steps:
+
+    deployment = Deployment(cluster, {node: number of ranks}, folder="runs/NAME", parcels=[…])
+    shipped = await deployment.ship(fleet)          # code and parcels on the nodes; failures by node
+    placements = deployment.placements(fabric)      # the nodes that have everything, in the order of the cluster file
+    Supervisor(fleet, job, placements, minimum)     # starts their agents, and through them the ranks
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class Deployment:
         return self._shipped
 
     def placements(self, fabric: Mapping[str, NodeFabric]) -> list[Placement]:
-        """Return the placements of the nodes that have everything; their order decides who is rank 0."""
+        """Return the placements of the nodes that have everything; their order decides which has rank 0."""
         return [self._placement(name, fabric[name]) for name in self._ranks if name in self._shipped.bases]
 
     def _placement(self, name: str, fabric: NodeFabric) -> Placement:

@@ -126,7 +126,7 @@ class RankWatch:
             self.errors[number] = sentence
 
     def stall(self) -> Failure | None:
-        """Return who holds up the others, by silence or by making no step; the node is empty where it is unknown."""
+        """Return the node that holds up the others, by silence or by making no step; empty where it is unknown."""
         now = time.monotonic()
         running = {number: rank for number, rank in self._ranks.items() if not rank.is_done}
         for number, rank in running.items():
@@ -146,5 +146,5 @@ class RankWatch:
         silence = now - running[quiet].last_message
         if silence > QUIET_SECONDS:
             return Failure(self.nodes[quiet], f"{why}; rank {quiet} was silent for {silence:.1f} s")
-        # Every rank waits for another one. Which node is at fault shows when they test who reaches whom.
+        # Every rank waits for another one. Which node is at fault shows when they test which of them reach each other.
         return Failure("", why)

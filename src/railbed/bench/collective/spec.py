@@ -46,10 +46,10 @@ class CollectiveSpec(RankSpec):
 
 
 def bus_factor(operation: str, ranks: int) -> float:
-    """Return what the algorithm bandwidth is multiplied with for the bus bandwidth, as nccl-tests defines it.
+    """Return the factor from algorithm bandwidth to bus bandwidth, as nccl-tests defines it.
 
-    So results for different numbers of ranks compare with the speed of a link: of an all-reduce every byte crosses a
-    link twice, less what a rank already has.
+    It makes results for different numbers of ranks comparable with the speed of a link: in an all-reduce every byte
+    crosses a link twice, less what a rank already has.
     """
     if operation == "broadcast":
         return 1.0

@@ -1,4 +1,4 @@
-"""Our end of a node's keeper: it is sent there, asked for one thing, and answers."""
+"""The client of a node's file server: sends the server's program, one request, and reads the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from railbed.parsing.shell import quote_path
 from railbed.transport.base import Program
 
 SILENCE_SECONDS = 60.0
-"""How long a keeper may say nothing: at first it logs in and starts Python, later it says that it works."""
+"""How long the server may be silent: at first for login and the start of Python, later it reports that it works."""
 START = """\
 import json, sys, types
 for name, text in json.loads({modules!r}).items():
@@ -33,7 +33,7 @@ class NodeRefuses(DeviceError):
 
 @cache
 def _program() -> bytes:
-    """Return the program: the guard and the keeper, each as the module that it is here."""
+    """Return the program: the guard and the server, each under its own module name."""
     folder = Path(guard.__file__).parent
     modules = {
         f"railbed.launch.files.{name}": (folder / f"{name}.py").read_text("utf-8") for name in ("guard", "server")
@@ -43,20 +43,20 @@ def _program() -> bytes:
 
 @asynccontextmanager
 async def file_client(fleet: Fleet, node: str, python: str, request: Mapping[str, object]) -> AsyncIterator[FileClient]:
-    """Start a keeper on a node with a request.
+    """Start the file server on a node with a request.
 
-    Of Python only its own installation is used: what a user or the current folder adds is not looked at.
+    Python uses its own installation alone: modules of the user's or in the current folder are ignored.
     """
     program = _program()
     start = f"import sys; exec(sys.stdin.buffer.read({len(program)}))"
     async with fleet.open(node, f"exec {quote_path(python)} -I -B -c '{start}'") as remote:
-        conversation = FileClient(remote, python)
-        await conversation.write(program + encode(dict(request)))
-        yield conversation
+        client = FileClient(remote, python)
+        await client.write(program + encode(dict(request)))
+        yield client
 
 
 class FileClient:
-    """A keeper that answers. Every wait is bounded."""
+    """A conversation with a file server. Every wait is bounded."""
 
     def __init__(self, program: Program, python: str) -> None:
         self._program = program
@@ -64,8 +64,8 @@ class FileClient:
         self._buffer = bytearray()
 
     async def write(self, data: bytes) -> None:
-        """Give it data."""
-        async with _patience():
+        """Send data."""
+        async with _bounded():
             await self._program.write(data)
 
     async def answer(self, *kinds: str) -> Message:
@@ -90,29 +90,29 @@ class FileClient:
     async def _line(self) -> bytes:
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > LINE_LIMIT:
-                raise NodeRefuses("what it answers is no answer", hint="does its login shell print much?")
+                raise NodeRefuses("its answer is not one of railbed's", hint="does its login shell print much?")
             await self._read()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line
 
     async def _read(self) -> None:
-        async with _patience():
+        async with _bounded():
             piece = await self._program.read(1)
             if piece:
                 self._buffer += piece
                 return
-            complaint = (await self._program.read(2)).decode(errors="replace").strip().splitlines()
+            stderr = (await self._program.read(2)).decode(errors="replace").strip().splitlines()
         raise NodeRefuses(
-            f"its Python did not keep our files: {complaint[-1] if complaint else 'the connection ended'}",
+            f"its Python could not store files: {stderr[-1] if stderr else 'the connection ended'}",
             hint=f"it was started as {self._python} (`python` of the node in the cluster file)",
         )
 
 
 @asynccontextmanager
-async def _patience() -> AsyncIterator[None]:
+async def _bounded() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(SILENCE_SECONDS):
             yield
     except TimeoutError:
-        raise NodeRefuses(f"no word for {SILENCE_SECONDS:g} s while files were put there") from None
+        raise NodeRefuses(f"no message for {SILENCE_SECONDS:g} s while files were put there") from None

@@ -1,9 +1,9 @@
-"""What of our folder on a node can be trusted: what nobody else can have written. Standard library only: see keeper.
+"""Decides which files in railbed's folder on a node can be trusted: those that nobody else can have written.
 
-Whoever can write to a folder can replace what is in it. So our folder, all that is used below it and all that leads to
-it must belong to the login user (what leads to it: or to root) and be writable by nobody else; a folder such as /tmp,
-where others can write but only remove what is theirs, may lead to it. What cannot change hands between the check and
-the use needs no second look.
+Whoever can write to a folder can replace its content. So railbed's folder, everything used below it and every folder
+above it must belong to the login user (those above: or to root) and be writable by nobody else. A folder such as /tmp,
+where others can write but only remove their own files, may be above it. A file that passes cannot change hands before
+it is used, so one check is enough. Standard library only: see server.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 BASE = ".railbed"
-"""The folder of ours in a node's training folder."""
+"""railbed's folder, in a node's training folder."""
 PIECE = 1 << 20
 
 
 class Refusal(Exception):
-    """Something is not used or not done; the message says why, and `hint` what to do about it."""
+    """Something is not used or not done; the message is the reason, and `hint` the way out."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class Refusal(Exception):
 
 
 def open_base(workdir: str, *, create: bool) -> Path | None:
-    """Return our folder below `workdir`, without any link in it; None where there is none and none is to be made."""
+    """Return railbed's folder below `workdir`, with links resolved; None if there is none and none is to be created."""
     work = Path(os.path.realpath(Path(workdir).expanduser()))
     base = work / BASE
     if create:
@@ -55,11 +55,11 @@ def open_base(workdir: str, *, create: bool) -> Path | None:
 
 
 def open_below(base: Path, path: str, *, create: bool) -> Path:
-    """Return a folder below ours, all of whose steps are safe."""
+    """Return a folder below railbed's, after checking each folder on the way."""
     inside = base
     for part in path.split("/"):
         if part in {"", ".", ".."}:
-            raise Refusal(f"{path!r} is no folder of ours")
+            raise Refusal(f"{path!r} is not a folder of railbed's")
         inside /= part
         if create:
             make(inside)
@@ -68,21 +68,21 @@ def open_below(base: Path, path: str, *, create: bool) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Make a folder and what leads to it, for the login user alone; one that is there stays as it is."""
+    """Create a folder and those above it, for the login user alone; existing ones stay as they are."""
     with contextlib.suppress(FileExistsError):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
 
 
 def files_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield every file below a safe folder by its path there, and an empty folder with a `/` behind its name.
+    """Yield every file below a safe folder by its path there, and an empty folder with a `/` after its name.
 
-    Raise Refusal for what is neither file nor folder, belongs to somebody else, or can be written by others.
+    Raise Refusal for anything that is neither file nor folder, belongs to somebody else, or can be written by others.
     """
     pending = [folder]
     while pending:
-        at = pending.pop()
-        names = list(at.iterdir())
+        current = pending.pop()
+        names = list(current.iterdir())
         for path in names:
             about = path.lstat()
             refuse_unsafe(path, about)
@@ -90,12 +90,12 @@ def files_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                 pending.append(path)
             else:
                 yield str(path.relative_to(folder)), about
-        if not names and at != folder:
-            yield f"{at.relative_to(folder)}/", at.lstat()
+        if not names and current != folder:
+            yield f"{current.relative_to(folder)}/", current.lstat()
 
 
 def content_of(folder: Path, working: Callable[[], None]) -> str:
-    """Return the hash of all that is in a folder, names included: whatever is added, missing or changed changes it."""
+    """Return the hash of a folder's content, names included: anything added, missing or changed changes it."""
     sums = {}
     for name, about in files_in(folder):
         sums[name] = "" if name.endswith("/") else _file_hash(folder / name, about, working)
@@ -103,7 +103,7 @@ def content_of(folder: Path, working: Callable[[], None]) -> str:
 
 
 def content_hash(sums: Mapping[str, str]) -> str:
-    """Return the hash of files, given that of each."""
+    """Return the hash of several files from their names and hashes."""
     return hashlib.sha256(json.dumps(sorted(sums.items())).encode()).hexdigest()
 
 
@@ -111,7 +111,7 @@ def _file_hash(path: Path, about: os.stat_result, working: Callable[[], None]) -
     digest = hashlib.sha256()
     with opened(path) as file:
         if os.fstat(file.fileno()).st_ino != about.st_ino:
-            raise Refusal(f"{path} was replaced while it was looked at")
+            raise Refusal(f"{path} was replaced while it was checked")
         while piece := file.read(PIECE):
             digest.update(piece)
             working()
@@ -119,12 +119,12 @@ def _file_hash(path: Path, about: os.stat_result, working: Callable[[], None]) -
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file to read, and nothing that it links to."""
+    """Open a file for reading, but not through a link."""
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, a link or a folder with all that is in it; links in it are removed, never followed."""
+    """Remove a file, a link, or a folder with its content; links are removed, never followed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -132,7 +132,7 @@ def remove_tree(path: Path) -> None:
 
 
 def hold(folder: Path) -> int:
-    """Mark a folder as in use, as long as the descriptor that is returned is open."""
+    """Mark a folder as in use, for as long as the returned descriptor is open."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with contextlib.suppress(OSError):  # not every network file system has locks
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -140,7 +140,7 @@ def hold(folder: Path) -> int:
 
 
 def is_held(folder: Path) -> bool | None:
-    """Say whether somebody holds a folder; None where the file system does not tell."""
+    """Return whether a folder is in use; None where the file system has no locks."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -167,20 +167,20 @@ def _refuse_unsafe_folder(path: Path) -> None:
     about = path.lstat()
     refuse_unsafe(path, about)
     if not stat.S_ISDIR(about.st_mode):
-        raise Refusal(f"{path} is no folder", f"move it away: `mv {path} {path}.away`")
+        raise Refusal(f"{path} is not a folder", f"move it away: `mv {path} {path}.away`")
 
 
 def refuse_unsafe(path: Path, about: os.stat_result) -> None:
-    """Raise Refusal for what is no file or folder of the login user's, or can be written by others."""
+    """Raise Refusal for anything but a file or folder of the login user's that nobody else can write."""
     _refuse_foreign(path, about)
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
-        kind = "a link" if stat.S_ISLNK(about.st_mode) else "no file"
+        kind = "a link" if stat.S_ISLNK(about.st_mode) else "not a file"
         raise Refusal(f"{path} is {kind}, which railbed never makes there", f"look at it, then `rm {path}`")
     if who := _other_writers(about):
         mode = stat.S_IMODE(about.st_mode)
         raise Refusal(
             f"{path} can be written by {who} (mode {mode:04o}): it is not used",
-            f"look whether all in it is yours, then `chmod -R go-w {path}`; or remove it",
+            f"check that everything in it is yours, then `chmod -R go-w {path}`; or remove it",
         )
 
 
@@ -193,7 +193,7 @@ def _refuse_foreign(path: Path, about: os.stat_result) -> None:
 
 
 def _other_writers(about: os.stat_result) -> str:
-    """Return who beside its owner can write to something; a group that only the login user is in is nobody."""
+    """Return who besides its owner can write to a file; a group of the login user alone does not count."""
     if about.st_mode & stat.S_IWOTH:
         return "everybody"
     if about.st_mode & stat.S_IWGRP and not _is_private(about.st_gid):

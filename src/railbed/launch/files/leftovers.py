@@ -1,4 +1,4 @@
-"""What is in our folders on nodes: listed, and removed on request."""
+"""Lists what runs have left on nodes, and removes it on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFolder:
-    """Where our folder is on a node."""
+    """Where railbed's folder is on a node."""
 
     python: str
     workdir: str
@@ -26,25 +26,25 @@ class NodeFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What we left on a node: the files of a run, or code and tokens that runs share."""
+    """Something left on a node: the files of a run, or code and tokens that runs share."""
 
     path: str
-    """Below our folder: `runs/JOB/NODE`, `code/HASH`, …"""
+    """Below railbed's folder: `runs/JOB/NODE`, `code/HASH`, …"""
     size: int
     used: float
     busy: bool
-    """Somebody works with it."""
+    """It is in use."""
 
     @classmethod
     def read(cls, message: Message) -> Entry:
-        """Read what a keeper says of it."""
+        """Read an entry of the file server's list."""
         size, used = int(message["bytes"]), float(message["used"])
         return cls(path=str(message["path"]), size=size, used=used, busy=bool(message["busy"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Our folder on a node."""
+    """railbed's folder on a node."""
 
     base: str
     """Empty where there is none."""
@@ -54,7 +54,7 @@ class Listing:
 
 
 async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[str, Listing | DeviceError]:
-    """Return what is on each node, or why that is not known."""
+    """Return what is on each node, or why that is unknown."""
 
     async def ask(node: str) -> Listing:
         request = {"do": "entries", "workdir": folders[node].workdir}
@@ -69,7 +69,7 @@ async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[
 async def remove_entries(
     fleet: Fleet, folders: Mapping[str, NodeFolder], paths: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Entry] | DeviceError]:
-    """Remove entries, and return those that are gone; one that is in use by now stays."""
+    """Remove entries, and return those that were removed; one that is in use by now stays."""
 
     async def ask(node: str) -> list[Entry]:
         request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}
@@ -83,10 +83,10 @@ async def remove_entries(
 
 
 async def _each(nodes: Sequence[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T | DeviceError]:
-    places = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def answer(node: str) -> T | DeviceError:
-        async with places:
+        async with slots:
             try:
                 return await ask(node)
             except DeviceError as error:

@@ -1,10 +1,10 @@
-"""Keeps our folder on a node: checks it, puts files there, lists and removes them, sends them back.
+"""Serves railbed's folder on a node: checks it, stores files there, lists and removes them, sends them back.
 
-It is sent to the node and run there, before any file of ours there can be trusted, by a Python that looks for modules
-nowhere but in its own installation. So it uses the standard library and the guard, which is sent with it.
+It is sent to the node and run there before any file on the node can be trusted, by a Python that looks for modules only
+in its own installation. So it uses the standard library and the guard, which is sent with it.
 
 A request is one JSON line, and so is every answer: `base`, `stored`, `entries`, `removed`, `texts`, `file`, `done`;
-`working` about once a second while it takes long; `refused` with a sentence and what to do about it.
+`working` about once a second while it takes long; `refused` with a sentence and a hint.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from railbed.launch.files.guard import (
 
 LOCK = "lock"
 COMPILED = "compiled"
-"""What torch compiles: in /tmp, where it would be otherwise, others could have put theirs."""
+"""What torch compiles. Its default is /tmp, where others could have put theirs."""
 DEPTHS = {"code": 1, "tokens": 1, COMPILED: 0, "runs": 2, "bench": 2}
-"""What is kept below our folder, and how deep the folders lie that are removed as a whole."""
+"""The folders below railbed's, and the depth of the folders that are removed as a unit."""
 WORKED_IN = ("runs", "bench")
 NEW, OLD = "new.", "old."
 BLOCK = 4096
 TEXT_BYTES = 1 << 20
 SPARE_BYTES, SPARE_FILES = 4 << 20, 100
-"""What must be free beyond what is sent: ranks write their orders and logs."""
-FRESH_SECONDS = 60.0
-"""Files that were used a moment ago may be about to be used again: a run begins with them."""
+"""What must be free beyond what is sent: ranks write their job files and logs."""
+RECENT_SECONDS = 60.0
+"""Files that were used this recently may be needed by a run that is just starting."""
 FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is full for this account (its quota is used up)"}
 ELSEWHERE = "set `training.workdir` to another disk"
 
 
 def put(request: Mapping[str, Any], source: BinaryIO) -> None:
-    """Say which parcels are missing or damaged, take those from `source`, and put each in its place when it is whole.
+    """Report which parcels are missing or damaged, read those from `source`, and store each once it is complete.
 
-    parcels: of each name, digest, bytes, files. folder: that of the run, made where it is not there.
+    The request has `parcels`, with name, digest, bytes and files of each, and `folder`, the run's, which is created.
     """
     base = _base(request, create=True)
     parcels = {parcel["name"]: parcel for parcel in request["parcels"]}
@@ -64,12 +64,12 @@ def put(request: Mapping[str, Any], source: BinaryIO) -> None:
         _need_room(base, [])
         with _locked(base):
             _remove_unfinished(base)
-            missing = [name for name in parcels if not _is_there(base, parcels[name])]
+            missing = [name for name in parcels if not _is_stored(base, parcels[name])]
         _need_room(base, [parcels[name] for name in missing])
         open_below(base, COMPILED, create=True)
         if request.get("folder"):
             for _ in files_in(open_below(base, request["folder"], create=True)):
-                _tell_working()
+                _report_working()
         answer(kind="base", path=str(base), missing=missing, free=_free(base)[0])
         for name in missing:
             _receive(base, parcels[name], source)
@@ -77,7 +77,7 @@ def put(request: Mapping[str, Any], source: BinaryIO) -> None:
 
 
 def entries(request: Mapping[str, Any], _source: BinaryIO) -> None:
-    """Say what is in our folder: of each entry its path, bytes, when it was used, and whether it is in use."""
+    """List railbed's folder: path, bytes and last use of each entry, and whether it is in use."""
     base = open_base(request["workdir"], create=False)
     listed = [] if base is None else _listed(base)
     disk = f"{os.statvfs(base).f_fsid:x}/{base.stat().st_ino}" if base else ""
@@ -85,7 +85,7 @@ def entries(request: Mapping[str, Any], _source: BinaryIO) -> None:
 
 
 def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
-    """Remove entries, other than those in use; what they link to is left alone."""
+    """Remove entries, except those in use; links are not followed."""
     base = _base(request, create=False)
     with _locked(base):
         for entry in _listed(base):
@@ -93,13 +93,13 @@ def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
             if entry["path"] in request["paths"] and not entry["busy"]:
                 remove_tree(path)
                 if path.parent.parent != base:
-                    with contextlib.suppress(OSError):  # other nodes with the same disk may have theirs in it
+                    with contextlib.suppress(OSError):  # nodes that share the disk may have their folders in it
                         path.parent.rmdir()
                 answer(kind="removed", **entry)
 
 
 def read(request: Mapping[str, Any], _source: BinaryIO) -> None:
-    """Say what stands in the small files of one name, wherever they are in a folder below ours."""
+    """Send the content of all small files with one name in a folder below railbed's."""
     base = open_base(request["workdir"], create=False)
     texts = {}
     if base and (base / request["folder"]).is_dir():
@@ -112,7 +112,7 @@ def read(request: Mapping[str, Any], _source: BinaryIO) -> None:
 
 
 def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
-    """Send all files of a folder below ours, each after a line with its name and size."""
+    """Send all files of a folder below railbed's, each after a line with its name and size."""
     folder = open_below(_base(request, create=False), request["folder"], create=False)
     for name, about in sorted(files_in(folder)):
         answer(kind="file", name=name, size=about.st_size)
@@ -126,7 +126,7 @@ def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
 
 
 def answer(**message: object) -> None:
-    """Say something to the one who asked."""
+    """Write one answer."""
     sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
     sys.stdout.buffer.flush()
 
@@ -138,14 +138,14 @@ def _base(request: Mapping[str, Any], *, create: bool) -> Path:
     return base
 
 
-def _is_there(base: Path, parcel: Mapping[str, Any]) -> bool:
-    """Say whether a parcel is in its place and whole; what stands there and is not what it should be is removed."""
+def _is_stored(base: Path, parcel: Mapping[str, Any]) -> bool:
+    """Return whether a parcel is stored and intact; one that is not intact is removed."""
     kind, _, own = parcel["name"].partition("/")
     place = open_below(base, kind, create=True) / own
     if not os.path.lexists(place):
         return False
     refuse_unsafe(place, place.lstat())
-    if place.is_dir() and content_of(place, _tell_working) == parcel["digest"]:
+    if place.is_dir() and content_of(place, _report_working) == parcel["digest"]:
         os.utime(place)
         return True
     away = base / f"{OLD}{secrets.token_hex(8)}"
@@ -155,7 +155,7 @@ def _is_there(base: Path, parcel: Mapping[str, Any]) -> bool:
 
 
 def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
-    """Write a parcel beside its place, and move it there when it is what it should be."""
+    """Write a parcel to a temporary folder, and move it into place once its content is verified."""
     beside = base / f"{NEW}{secrets.token_hex(8)}"
     beside.mkdir(0o700)
     held = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
@@ -164,10 +164,12 @@ def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for _ in range(parcel["files"]):
             _receive_file(beside, source)
-        if content_of(beside, _tell_working) != parcel["digest"]:
-            raise Refusal(f"what was received is not what was sent for {parcel['name']}", "try again")
+        if content_of(beside, _report_working) != parcel["digest"]:
+            raise Refusal(
+                f"{parcel['name']} was damaged on the way: its content differs from what was sent", "try again"
+            )
         with _locked(base):
-            if not _is_there(base, parcel):
+            if not _is_stored(base, parcel):
                 beside.rename(base / parcel["name"])
     finally:
         os.close(held)
@@ -178,7 +180,7 @@ def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
 def _receive_file(folder: Path, source: BinaryIO) -> None:
     about = json.loads(source.readline() or b"null")
     if not isinstance(about, dict):
-        raise Refusal("the connection ended before all was received")
+        raise Refusal("the connection ended before everything was received")
     path = folder / about["name"]
     make(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
@@ -186,13 +188,13 @@ def _receive_file(folder: Path, source: BinaryIO) -> None:
         while left and (piece := source.read(min(PIECE, left))):
             file.write(piece)
             left -= len(piece)
-            _tell_working()
+            _report_working()
     if left:
-        raise Refusal("the connection ended before all was received")
+        raise Refusal("the connection ended before everything was received")
 
 
 def _remove_unfinished(base: Path) -> None:
-    """Remove what a transfer that was cut short has left; one that goes on holds its folder."""
+    """Remove what an interrupted transfer has left; a transfer that is still running holds its folder."""
     for path in base.iterdir():
         if path.name.startswith(OLD):
             remove_tree(path)
@@ -207,11 +209,12 @@ def _remove_unfinished(base: Path) -> None:
 
 
 def _listed(base: Path) -> list[dict[str, object]]:
-    """Return what can be removed as a whole, and nothing that railbed does not make."""
-    found = [_entry(base, path) for part, depth in DEPTHS.items() for path in _at_depth(base, part, depth)]
-    works = any(entry["busy"] for entry in found)
+    """Return what can be removed as a unit, and nothing that railbed did not create."""
+    listed = [_entry(base, path) for part, depth in DEPTHS.items() for path in _at_depth(base, part, depth)]
+    any_busy = any(entry["busy"] for entry in listed)
     return [
-        {**entry, "busy": entry["busy"] or (works and not str(entry["path"]).startswith(WORKED_IN))} for entry in found
+        {**entry, "busy": entry["busy"] or (any_busy and not str(entry["path"]).startswith(WORKED_IN))}
+        for entry in listed
     ]
 
 
@@ -229,21 +232,21 @@ def _at_depth(base: Path, path: str, depth: int) -> Iterator[str]:
 def _entry(base: Path, path: str) -> dict[str, object]:
     folder = base / path
     used, size = folder.lstat().st_mtime, 0
-    for at, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                about = Path(at, name).lstat()
+                about = Path(parent, name).lstat()
                 used, size = max(used, about.st_mtime), size + about.st_blocks * 512
-        _tell_working()
+        _report_working()
     held = is_held(folder)
-    doubtful = held is None or not path.startswith(WORKED_IN)
-    busy = held or (doubtful and time.time() - used < FRESH_SECONDS)
+    is_uncertain = held is None or not path.startswith(WORKED_IN)
+    busy = held or (is_uncertain and time.time() - used < RECENT_SECONDS)
     return {"path": path, "bytes": size, "used": used, "busy": busy}
 
 
 @contextlib.contextmanager
 def _locked(base: Path) -> Iterator[None]:
-    """Let nobody else look at or move what is in our folder meanwhile: two nodes may share a disk."""
+    """Exclude all others from railbed's folder meanwhile: two nodes may share a disk."""
     descriptor = os.open(base / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with contextlib.suppress(OSError):  # not every network file system has locks
@@ -260,48 +263,48 @@ def _free(base: Path) -> tuple[int, int | None]:
 
 
 def _need_room(base: Path, parcels: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse to begin what the disk has no room for."""
+    """Refuse to store what the disk has no room for."""
     wanted = list(parcels)
-    files = 2 * sum(parcel["files"] for parcel in wanted) + SPARE_FILES  # with their folders, and to spare
+    files = 2 * sum(parcel["files"] for parcel in wanted) + SPARE_FILES  # with their folders, and some to spare
     size = sum(parcel["bytes"] for parcel in wanted) + files * BLOCK + SPARE_BYTES
     free, free_files = _free(base)
-    lack = ""
+    shortage = ""
     if free < size:
-        lack = f"{_mb(free)} are free and {_mb(size)} are needed"
+        shortage = f"{_mb(free)} are free and {_mb(size)} are needed"
     elif free_files is not None and free_files < files:
-        lack = f"there is room for {free_files} more files (inodes) and {files} are needed"
-    if lack:
+        shortage = f"there is room for {free_files} more files (inodes) and {files} are needed"
+    if shortage:
         hint = f"make room (`railbed runs --clean` removes what earlier runs left), or {ELSEWHERE}"
-        raise Refusal(f"the disk under {base} {FULL[errno.ENOSPC]}: {lack}", hint)
+        raise Refusal(f"the disk under {base} {FULL[errno.ENOSPC]}: {shortage}", hint)
 
 
 @contextlib.contextmanager
 def _explained(base: Path) -> Iterator[None]:
-    """Say of a disk that is full that it is full."""
+    """Turn the errors of a full disk into a refusal that names it."""
     try:
         yield
     except OSError as error:
         if error.errno not in FULL:
             raise
-        words = f"the disk under {base} {FULL[error.errno]}: {_mb(_free(base)[0])} are free"
-        raise Refusal(words, f"make room, or {ELSEWHERE}") from error
+        message = f"the disk under {base} {FULL[error.errno]}: {_mb(_free(base)[0])} are free"
+        raise Refusal(message, f"make room, or {ELSEWHERE}") from error
 
 
 def _mb(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-_told = [0.0]
+_last_working = [0.0]
 
 
-def _tell_working() -> None:
-    if time.monotonic() - _told[0] > 1.0:
-        _told[0] = time.monotonic()
+def _report_working() -> None:
+    if time.monotonic() - _last_working[0] > 1.0:
+        _last_working[0] = time.monotonic()
         answer(kind="working")
 
 
 def main() -> None:
-    """Do what is asked for on standard input."""
+    """Serve the request on standard input."""
     os.umask(0o077)
     source = sys.stdin.buffer
     request = json.loads(source.readline())

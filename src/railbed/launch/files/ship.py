@@ -1,7 +1,7 @@
-"""Puts files on nodes, under a name made of their content, and runs this railbed there from them.
+"""Puts files on nodes, under names derived from their content, and runs this railbed there from them.
 
-What is there already is not sent again, but read and compared every time. See guard for what is trusted, keeper for
-what is done on the node.
+Files that are there already are not sent again, but read and compared every time. See guard for what is trusted, server
+for what happens on the node.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Parcel:
-    """Files to be on a node."""
+    """Files for a node."""
 
     name: str
-    """Where they go, below our folder: made of their content."""
+    """Where they go, below railbed's folder: derived from their content."""
     digest: str
     files: Mapping[str, Path]
     sizes: Mapping[str, int]
 
     def as_message(self) -> dict[str, object]:
-        """Return what a keeper has to know of it."""
+        """Return it as the file server receives it."""
         size, count = sum(self.sizes.values()), len(self.files)
         return {"name": self.name, "digest": self.digest, "bytes": size, "files": count}
 
 
 def own_code() -> Parcel:
-    """Return this railbed: what its nodes run is what is run here, whatever they have installed."""
+    """Return this railbed: nodes run the same code as this machine, whatever they have installed."""
     root = Path(railbed.__file__).parent
     return parcel("code", {f"railbed/{path.relative_to(root)}": path for path in root.rglob("*") if _is_source(path)})
 
 
 def parcel(kind: str, files: Mapping[str, Path]) -> Parcel:
-    """Return files as a parcel; the same content makes the same parcel, whenever and wherever."""
+    """Return files as a parcel; the same content always makes the same parcel."""
     sums, sizes = {}, {}
     for name, path in sorted(files.items()):
         with path.open("rb") as file:
@@ -64,9 +64,9 @@ class Shipped:
     """How a shipment ended."""
 
     bases: dict[str, str] = field(default_factory=dict)
-    """Where our folder is on each node that has everything, as a path without `~` and links."""
+    """railbed's folder on each node that has everything, as a path without `~` and links."""
     free: dict[str, int] = field(default_factory=dict)
-    """Bytes that were free there before."""
+    """Bytes that were free on each node before."""
     failed: dict[str, DeviceError] = field(default_factory=dict)
     """The other nodes, and why."""
 
@@ -74,13 +74,13 @@ class Shipped:
 async def ship(
     fleet: Fleet, nodes: Mapping[str, Node], workdir: str, parcels: Sequence[Parcel], *, folder: str
 ) -> Shipped:
-    """Put parcels on nodes, into our folder in `workdir`, and make for each node its own `folder/NODE` there."""
+    """Put parcels on nodes, into railbed's folder in `workdir`, and create `folder/NODE` there for each node."""
     shipped = Shipped()
-    places = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def put(name: str, python: str) -> None:
         try:
-            async with places:
+            async with slots:
                 base, free = await _put(fleet, name, python, workdir, parcels, f"{folder}/{name}")
                 shipped.bases[name], shipped.free[name] = base, free
         except DeviceError as error:
@@ -92,24 +92,23 @@ async def ship(
                 group.create_task(put(name, node.python))
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
-    order = {name: place for place, name in enumerate(nodes)}
-    in_order = dict(sorted(shipped.bases.items(), key=lambda pair: order[pair[0]]))
+    in_order = {name: shipped.bases[name] for name in nodes if name in shipped.bases}
     return Shipped(in_order, shipped.free, shipped.failed)
 
 
-async def _put(  # noqa: PLR0917  (all that is put, and where)
+async def _put(  # noqa: PLR0917  (what is put, and where)
     fleet: Fleet, node: str, python: str, workdir: str, parcels: Sequence[Parcel], folder: str
 ) -> tuple[str, int]:
     wanted = [parcel.as_message() for parcel in parcels]
     request = {"do": "put", "workdir": workdir, "parcels": wanted, "folder": folder}
     async with file_client(fleet, node, python, request) as remote:
-        there = await remote.answer("base")
+        answer = await remote.answer("base")
         for parcel in parcels:
-            if parcel.name in there["missing"]:
+            if parcel.name in answer["missing"]:
                 await _send(remote, parcel)
                 await remote.answer("stored")
         await remote.answer("done")
-    return str(there["path"]), int(there["free"])
+    return str(answer["path"]), int(answer["free"])
 
 
 async def _send(remote: FileClient, parcel: Parcel) -> None:
@@ -123,8 +122,8 @@ async def _send(remote: FileClient, parcel: Parcel) -> None:
 def module_command(python: str, code: str, module: str, arguments: Iterable[str]) -> str:
     """Return the command that runs a module of the railbed in the folder `code` of a node.
 
-    Modules come from that folder and Python's own ones: none from the folder it is started in, and no byte code is
-    written, which a full disk would cut short. What torch compiles is not kept in /tmp, where others could put theirs.
+    Modules come from that folder and from Python's own, never from the current folder. No byte code is written, since
+    a full disk would truncate it. What torch compiles stays out of /tmp, where others could put theirs.
     """
     compiled = str(PurePosixPath(code).parent.parent / COMPILED)
     settings = {
@@ -133,8 +132,8 @@ def module_command(python: str, code: str, module: str, arguments: Iterable[str]
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_CACHE_DIR": compiled,
     }
-    given = " ".join(f"{name}={quote_path(value)}" for name, value in settings.items())
-    return f"env {given} {quote_path(python)} -m {module} {' '.join(map(quote_path, arguments))}"
+    variables = " ".join(f"{name}={quote_path(value)}" for name, value in settings.items())
+    return f"env {variables} {quote_path(python)} -m {module} {' '.join(map(quote_path, arguments))}"
 
 
 def _is_source(path: Path) -> bool:

@@ -40,7 +40,7 @@ class Rank:
         self.generation = generation
         self.child = child
         self.halted = 0.0
-        """Since when it has been stopped, as by SIGSTOP; 0 where it is not."""
+        """Since when it has been stopped, as by SIGSTOP; 0 while it runs."""
         self.tasks: list[asyncio.Task[None]] = []
 
 

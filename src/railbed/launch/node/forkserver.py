@@ -1,11 +1,11 @@
-"""Where ranks come from: `python -m railbed.launch.node.forkserver SOCKET MODULE…`, started by a node's agent.
+"""Forks ranks: `python -m railbed.launch.node.forkserver SOCKET MODULE…`, started by a node's agent.
 
-It loads modules once, torch among them, and forks a rank from itself whenever the agent asks: a rank is there at once
-and not seconds later. Forking is safe because nothing but loading happens here: no thread runs, no device is in use.
-The ranks end with it, as it ends with the agent.
+It loads modules once, torch among them, and forks a rank from itself on request: a rank then runs at once instead of
+seconds later. Forking is safe because nothing but loading happens here: no thread runs, no device is in use. The ranks
+end with it, as it ends with the agent.
 
-Asked: {"id", "name", "module", "arguments", "env"} with two file descriptors, for its output and for its messages.
-Told: {"ready"} once, {"id", "pid"} when a rank runs, {"id", "code"} when it ended.
+Requests: {"id", "name", "module", "arguments", "env"} with two file descriptors, for the output and for the messages.
+Answers: {"ready"} once, {"id", "pid"} when a rank runs, {"id", "code"} when it has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIBC = ctypes.CDLL(None)
 
 
 class ForkServer:
-    """Forks ranks and tells of their ends."""
+    """Forks ranks and reports their ends."""
 
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
@@ -39,11 +39,11 @@ class ForkServer:
         self._ended, self._wake = os.pipe()
 
     def serve(self) -> None:
-        """Do what the agent asks until it is gone."""
+        """Serve the agent until it is gone."""
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake)
-        self._tell(ready=True)
+        self._send(ready=True)
         watched: list[socket.socket | int] = [self._agent, self._ended]
         while True:
             readable, _, _ = select.select(watched, [], [])
@@ -51,29 +51,29 @@ class ForkServer:
                 os.read(self._ended, REQUEST_BYTES)
                 self._reap()
             if self._agent in readable:
-                asked, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST_BYTES, 2)
-                if not asked:
+                request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST_BYTES, 2)
+                if not request:
                     return
-                self._fork(json.loads(asked), *descriptors)
+                self._fork(json.loads(request), *descriptors)
 
-    def _fork(self, asked: dict[str, Any], output: int, messages: int) -> None:
+    def _fork(self, request: dict[str, Any], output: int, messages: int) -> None:
         pid = os.fork()
         if not pid:
-            self._become(asked, output, messages)
-        os.setpgid(pid, pid)  # before anybody is told of it, so that the whole group can be ended
+            self._become(request, output, messages)
+        os.setpgid(pid, pid)  # before the agent gets its number, so that it can end the whole group
         for descriptor in (output, messages):
             os.close(descriptor)
-        self._ranks[pid] = asked["id"]
-        self._tell(id=asked["id"], pid=pid)
+        self._ranks[pid] = request["id"]
+        self._send(id=request["id"], pid=pid)
 
-    def _become(self, asked: dict[str, Any], output: int, messages: int) -> None:
-        """Be the rank, as `python -m MODULE ARGUMENTS` would be; does not return."""
+    def _become(self, request: dict[str, Any], output: int, messages: int) -> None:
+        """Become the rank, as `python -m MODULE ARGUMENTS` would be; does not return."""
         code = 1
         try:
             LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != self._pid:
                 os._exit(code)
-            LIBC.prctl(PR_SET_NAME, asked["name"].encode())
+            LIBC.prctl(PR_SET_NAME, request["name"].encode())
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._agent.close()
@@ -82,9 +82,12 @@ class ForkServer:
             for standard in (1, 2):
                 os.dup2(output, standard)
             os.close(output)
-            os.environ.update(asked["env"])
-            sys.argv = [asked["module"], *(one.replace("{messages}", str(messages)) for one in asked["arguments"])]
-            runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
+            os.environ.update(request["env"])
+            sys.argv = [
+                request["module"],
+                *(part.replace("{messages}", str(messages)) for part in request["arguments"]),
+            ]
+            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -101,9 +104,9 @@ class ForkServer:
             if not pid:
                 return
             if pid in self._ranks:
-                self._tell(id=self._ranks.pop(pid), code=os.waitstatus_to_exitcode(status))
+                self._send(id=self._ranks.pop(pid), code=os.waitstatus_to_exitcode(status))
 
-    def _tell(self, **message: object) -> None:
+    def _send(self, **message: object) -> None:
         self._agent.send(json.dumps(message).encode())
 
 

@@ -1,4 +1,4 @@
-"""The processes of ranks, as the agent sees them: forked by the fork server, or started from nothing without one."""
+"""The processes of ranks: forked by the fork server, or started from scratch without one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ END_SECONDS = 5.0
 HALTED = ("T", "t")
 """States of a process that was stopped by a signal or by a debugger."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""numpy, which torch loads, starts threads otherwise, and ranks compute nothing with it."""
+"""Otherwise numpy, which torch loads, starts threads, which no rank needs and no fork survives."""
 
 
 class Child:
@@ -37,7 +37,7 @@ class Child:
         self.code: asyncio.Future[int] = loop.create_future()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to it and to all that it started."""
+        """Send a signal to it and to the processes that it started."""
         if self.pid.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid.result(), number)
@@ -52,8 +52,8 @@ class Child:
             return False
         return status.rpartition(") ")[2].startswith(HALTED)
 
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Note its process number or its end."""
+    def note(self, message: Mapping[str, Any]) -> None:
+        """Note its process number or its exit code."""
         for name, future in (("pid", self.pid), ("code", self.code)):
             if name in message and not future.done():
                 future.set_result(int(message[name]))
@@ -65,7 +65,7 @@ class Spawner:
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
         self._folder = folder
         self._modules = modules
-        self._link: socket.socket | None = None
+        self._socket: socket.socket | None = None
         self._forkserver: Process | None = None
         self._ready = asyncio.Event()
         self._children: dict[int, Child] = {}
@@ -73,12 +73,12 @@ class Spawner:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Start the fork server, where there is something to load."""
+        """Start the fork server, if there is anything to load."""
         if not self._modules:
             self._ready.set()
             return
-        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._link.setblocking(False)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
         command = [sys.executable, "-m", "railbed.launch.node.forkserver", str(theirs.fileno()), *self._modules]
         with theirs, (self._folder / "forkserver.log").open("ab") as log:
             self._forkserver = await asyncio.create_subprocess_exec(
@@ -91,10 +91,10 @@ class Spawner:
                 pass_fds=(theirs.fileno(),),
                 preexec_fn=end_with_parent,
             )
-        self._keep(self._hear(self._link))
+        self._run_task(self._read(self._socket))
 
     async def ready(self) -> None:
-        """Wait until ranks can start at once, or it is clear that they have to load everything themselves."""
+        """Wait until ranks can start at once, or until it is clear that they have to load everything themselves."""
         await self._ready.wait()
 
     async def close(self) -> None:
@@ -106,28 +106,28 @@ class Spawner:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._link:
-            self._link.close()
+        if self._socket:
+            self._socket.close()
 
     async def start(
         self, name: str, command: Sequence[str], env: Mapping[str, str], output: int, messages: int
     ) -> Child:
-        """Start a process; raise OSError where there is none to start. `{messages}` stands for that descriptor."""
+        """Start a process; raise OSError if it cannot be started. `{messages}` stands for that descriptor."""
         await self.ready()
         child = Child()
-        if self._link and command[1:2] == ["-m"]:
-            asked = {"name": name, "module": command[2], "arguments": command[3:], "env": dict(env)}
-            await self._fork(child, self._link, asked, [output, messages])
+        if self._socket and command[1:2] == ["-m"]:
+            request = {"name": name, "module": command[2], "arguments": command[3:], "env": dict(env)}
+            await self._fork(child, self._socket, request, [output, messages])
         else:
             await self._exec(child, command, env, output, messages)
         return child
 
     async def _fork(
-        self, child: Child, link: socket.socket, asked: Mapping[str, object], descriptors: Sequence[int]
+        self, child: Child, server: socket.socket, request: Mapping[str, object], descriptors: Sequence[int]
     ) -> None:
         number = next(self._numbers)
         self._children[number] = child
-        socket.send_fds(link, [json.dumps({**asked, "id": number}).encode()], list(descriptors))
+        socket.send_fds(server, [json.dumps({**request, "id": number}).encode()], list(descriptors))
         await asyncio.wait([child.pid, child.code], timeout=FORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not (child.pid.done() or child.code.done()):
             raise OSError(f"the fork server did not fork within {FORK_SECONDS:g} s")
@@ -146,33 +146,33 @@ class Spawner:
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
-        child.tell({"pid": process.pid})
-        self._keep(_await_end(process, child))
+        child.note({"pid": process.pid})
+        self._run_task(_await_end(process, child))
 
-    async def _hear(self, link: socket.socket) -> None:
-        """Take what the fork server tells; where it ended, so did its ranks, and later ones do without it."""
+    async def _read(self, server: socket.socket) -> None:
+        """Read the fork server's answers. Once it has ended, so have its ranks, and later ones do without it."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
-            while told := await loop.sock_recv(link, REQUEST_BYTES):
-                message = json.loads(told)
+            while answer := await loop.sock_recv(server, REQUEST_BYTES):
+                message = json.loads(answer)
                 if "ready" in message:
                     self._ready.set()
                 else:
-                    self._children[message["id"]].tell(message)
-        self._link = None
-        link.close()
+                    self._children[message["id"]].note(message)
+        self._socket = None
+        server.close()
         for child in self._children.values():
-            child.tell({"code": KILLED})
+            child.note({"code": KILLED})
         self._ready.set()
 
-    def _keep(self, work: Coroutine[object, object, None]) -> None:
+    def _run_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
 async def _await_end(process: Process, child: Child) -> None:
-    child.tell({"code": await process.wait()})
+    child.note({"code": await process.wait()})
 
 
 def end_with_parent() -> None:

@@ -1,4 +1,4 @@
-"""A rank at work: join, prove that all are in one job, then measure one collective after the other."""
+"""The work of a rank: join, prove that all are in one job, then measure one collective after the other."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 
 LARGEST_NUMBER = 2**20
-"""Whole numbers up to here survive as float32, whatever an engine sums with."""
-TRIAL_BYTES = 1 << 20
-"""What an engine is tried with before it is taken."""
+"""Integers up to here are exact in float32, whatever an engine sums with."""
+TEST_BYTES = 1 << 20
+"""What an engine is tested with before it is chosen."""
 WARM_UPS = 2
 MOST_ITERATIONS = 20_000
 
 
-def run(job: CollectiveSpec, messages: Messages) -> None:
-    """Do everything that the job says."""
-    device = _device(job)
-    group, choice = connect(job.engine, Rendezvous.of(job), device, [TRIAL_BYTES], alarm_to(messages))
+def run(spec: CollectiveSpec, messages: Messages) -> None:
+    """Measure the operations of the spec."""
+    device = _device(spec)
+    group, choice = connect(spec.engine, Rendezvous.of(spec), device, [TEST_BYTES], alarm_to(messages))
     try:
         _prove(group, choice.path, device, messages)
-        for operation in job.operations:
+        for operation in spec.operations:
             for size in operation.sizes:
                 _measure_size(operation, size, group, device, messages)
         messages.send("done")
@@ -37,38 +37,40 @@ def run(job: CollectiveSpec, messages: Messages) -> None:
         group.close()
 
 
-def _device(job: CollectiveSpec) -> torch.device:
-    if job.engine in {"auto", "nccl"} and torch.cuda.is_available():
-        device = torch.device("cuda", job.local_rank % torch.cuda.device_count())
+def _device(spec: CollectiveSpec) -> torch.device:
+    if spec.engine in {"auto", "nccl"} and torch.cuda.is_available():
+        device = torch.device("cuda", spec.local_rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
         return device
     return torch.device("cpu")
 
 
 def _prove(group: Collective, path: str, device: torch.device, messages: Messages) -> None:
-    """Say a random number, and those of all others as a collective brought them: only one job knows them all."""
+    """Report a random number, and those of all ranks as a collective delivered them: only one job has them all."""
     own = 1 + secrets.randbelow(LARGEST_NUMBER - 1)
-    seen = _each(group, device, float(own))
+    received = _each(group, device, float(own))
     version = f"torch {torch.__version__}"
-    messages.send("joined", own=own, seen=[int(one) for one in seen], engine=group.name, path=path, version=version)
+    messages.send(
+        "joined", own=own, seen=[int(number) for number in received], engine=group.name, path=path, version=version
+    )
 
 
 def _each(group: Collective, device: torch.device, own: float) -> list[float]:
-    """Return a number of every rank."""
+    """Return one number from every rank."""
     numbers = torch.zeros(group.world, device=device)
     numbers[group.rank] = own
     group.sum(numbers)
-    return [float(one) for one in numbers.cpu()]
+    return [float(number) for number in numbers.cpu()]
 
 
 def _measure_size(operation: Operation, size: int, group: Collective, device: torch.device, messages: Messages) -> None:
     try:
         prepared = prepare(operation.name, size, group, device)
-        right = prepared.check()
+        is_correct = prepared.check()
     except (Unable, NotImplementedError) as error:
         messages.send("skipped", operation=operation.name, size=size, sentence=str(error).splitlines()[0])
         return
-    if min(_each(group, device, float(right))) < 1:
+    if min(_each(group, device, float(is_correct))) < 1:
         raise RankFailed(f"{operation.name} of {size} bytes over {group.name} gave a wrong result")
     for repeat in range(1, operation.repeats + 1):
         seconds, iterations = _measured(prepared, operation.seconds, group, device)
@@ -84,7 +86,7 @@ def _measure_size(operation: Operation, size: int, group: Collective, device: to
 
 
 def _measured(prepared: Prepared, seconds: float, group: Collective, device: torch.device) -> tuple[float, int]:
-    """Return the seconds of one call, by the slowest rank, and of how many calls that is the mean."""
+    """Return the mean seconds of one call on the slowest rank, and the number of calls."""
     _timed(prepared, WARM_UPS, group, device)
     once = _timed(prepared, 1, group, device)
     iterations = max(1, min(MOST_ITERATIONS, int(seconds / max(once, 1e-7))))
@@ -92,7 +94,7 @@ def _measured(prepared: Prepared, seconds: float, group: Collective, device: tor
 
 
 def _timed(prepared: Prepared, calls: int, group: Collective, device: torch.device) -> float:
-    _each(group, device, 0.0)  # all begin together
+    _each(group, device, 0.0)  # all start together
     start = time.perf_counter()
     for _ in range(calls):
         prepared.call()

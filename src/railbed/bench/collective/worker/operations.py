@@ -1,4 +1,4 @@
-"""The collectives that are measured: their tensors for a size, the call, and what must come out."""
+"""The collectives that are measured: their tensors for a size, the call, and the expected result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from railbed.collective.base import Collective, Exchanges
 from railbed.errors import RankFailed
 
 BYTES = 4
-"""Of a float32, as nccl-tests' default."""
+"""Size of a float32, the default of nccl-tests."""
 
 
 class Unable(Exception):
@@ -23,14 +23,14 @@ class Prepared:
     """A collective with its tensors."""
 
     size: int
-    """Bytes as nccl-tests counts them: of the largest buffer of a rank."""
+    """Bytes as nccl-tests counts them: those of a rank's largest buffer."""
     call: Callable[[], None]
     check: Callable[[], bool]
-    """Whether the last call gave what it must."""
+    """Make one call, and return whether its result is correct."""
 
 
 def prepare(name: str, size: int, group: Collective, device: torch.device) -> Prepared:
-    """Return a collective on tensors of about this size; raises Unable."""
+    """Return a collective on tensors of about this size; raise Unable if the engine does not have it."""
     parts = max(1, size // BYTES // group.world)
     if name == "all_reduce":
         return _all_reduce(max(1, size // BYTES), group, device)
@@ -72,24 +72,24 @@ def _broadcast(count: int, group: Collective, device: torch.device) -> Prepared:
 
 def _all_gather(count: int, group: Collective, engine: Exchanges, device: torch.device) -> Prepared:
     part = torch.full((count,), float(group.rank + 1), device=device)
-    whole = torch.empty(count * group.world, device=device)
+    full = torch.empty(count * group.world, device=device)
 
     def check() -> bool:
-        engine.all_gather(whole, part)
-        return all(_all_equal(one, rank + 1) for rank, one in enumerate(whole.chunk(group.world)))
+        engine.all_gather(full, part)
+        return all(_all_equal(chunk, rank + 1) for rank, chunk in enumerate(full.chunk(group.world)))
 
-    return Prepared(count * group.world * BYTES, lambda: engine.all_gather(whole, part), check)
+    return Prepared(count * group.world * BYTES, lambda: engine.all_gather(full, part), check)
 
 
 def _reduce_scatter(count: int, group: Collective, engine: Exchanges, device: torch.device) -> Prepared:
-    whole = torch.full((count * group.world,), float(group.rank + 1), device=device)
+    full = torch.full((count * group.world,), float(group.rank + 1), device=device)
     part = torch.empty(count, device=device)
 
     def check() -> bool:
-        engine.reduce_scatter(part, whole)
+        engine.reduce_scatter(part, full)
         return _all_equal(part, group.world * (group.world + 1) / 2)
 
-    return Prepared(count * group.world * BYTES, lambda: engine.reduce_scatter(part, whole), check)
+    return Prepared(count * group.world * BYTES, lambda: engine.reduce_scatter(part, full), check)
 
 
 def _all_to_all(count: int, group: Collective, engine: Exchanges, device: torch.device) -> Prepared:
@@ -100,7 +100,7 @@ def _all_to_all(count: int, group: Collective, engine: Exchanges, device: torch.
     def check() -> bool:
         engine.all_to_all(received, sent)
         wanted = [group.world * rank + group.rank for rank in range(group.world)]
-        return all(_all_equal(one, value) for one, value in zip(received.chunk(group.world), wanted, strict=True))
+        return all(_all_equal(chunk, value) for chunk, value in zip(received.chunk(group.world), wanted, strict=True))
 
     return Prepared(count * group.world * BYTES, lambda: engine.all_to_all(received, sent), check)
 
