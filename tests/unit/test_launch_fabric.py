@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from railbed.bench.site import site_of
 from railbed.launch.fabric import NodeFabric, fabric_environment, fabric_of
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
@@ -130,26 +131,32 @@ def test_infiniband_has_neither_gid_nor_traffic_class() -> None:
     assert not {"NCCL_IB_GID_INDEX", "NCCL_IB_TC", "UCX_IB_GID_INDEX"} & values(fabric["a"]).keys()
 
 
-@pytest.mark.parametrize(
-    ("facts", "why"),
-    [
-        (node("b", ""), "no RDMA device mlx5_0 port 1 on the node (there: none)"),
-        (node("b", tree(9)), "mlx5_0 has no RoCE v2 GID for 10.1.0.2"),
-        (node("b", tree(2).replace("4: ACTIVE", "1: DOWN")), "mlx5_0 port 1 is DOWN"),
-        (node("b", tree(2), SMALL), "its processes may lock only 65536 bytes of memory"),
-        (
-            DeviceFacts(device="b", readings={"infiniband": (Unknown(reason="it hung"),)}),
-            "its RDMA devices could not be read: it hung",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+WITHOUT_RDMA = [
+    (node("b", ""), "no RDMA device mlx5_0 port 1 on the node (there: none)"),
+    (node("b", tree(9)), "mlx5_0 has no RoCE v2 GID for 10.1.0.2"),
+    (node("b", tree(2).replace("4: ACTIVE", "1: DOWN")), "mlx5_0 port 1 is DOWN"),
+    (node("b", tree(2), SMALL), "its processes may lock only 65536 bytes of memory"),
+    (node("b", tree(2) + "mlx5_0/node_type:4: RNIC\n"), "mlx5_0 is iWARP, which NCCL and UCX do not support"),
+    (
+        DeviceFacts(device="b", readings={"infiniband": (Unknown(reason="it hung"),)}),
+        "its RDMA devices could not be read: it hung",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "why"), WITHOUT_RDMA, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_node_without_rdma_has_the_reason_and_takes_it_from_all(facts: DeviceFacts, why: str) -> None:
     fabric = fabric_of(cluster(), {"a": node("a", tree(1)), "b": facts})
     assert fabric["b"].obstacle == why
     assert fabric["a"].obstacle == f"RDMA needs both ends, and b has none: {why}"
-    for one in fabric.values():
-        assert values(one) == {"GLOO_SOCKET_IFNAME": "eth1"}
+    for node_fabric in fabric.values():
+        assert values(node_fabric) == {"GLOO_SOCKET_IFNAME": "eth1"}
+
+
+@pytest.mark.parametrize(("facts", "why"), WITHOUT_RDMA, ids=lambda value: value if isinstance(value, str) else "")
+def test_bench_has_the_same_answer_for_a_port(facts: DeviceFacts, why: str) -> None:
+    site = site_of(cluster(), {"a": node("a", tree(1)), "b": facts})
+    assert {port.end.node: port.no_rdma for port in site.ports} == {"a": "", "b": why}
 
 
 def test_a_node_that_does_not_answer_holds_up_no_other() -> None:
