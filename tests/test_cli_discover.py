@@ -52,7 +52,7 @@ def say(recording: Path, node: str, **outputs: str | None) -> None:
     with Recorder(recording) as recorder:
         for key, text in outputs.items():
             failure = "timed out" if text is None else ""
-            recorder.keep(
+            recorder.store(
                 Output(
                     device=node,
                     key=key,

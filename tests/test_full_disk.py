@@ -64,7 +64,7 @@ def test_a_recording_says_so(disk: Path) -> None:
     fill(disk)
     output = Output(device="a", key="k", command="c", stdout=b"x" * 10_000, stderr=b"", exit=0, sent=0.0, received=0.0)
     with Recorder(disk / "recording") as recorder, pytest.raises(UsageError, match=r"the disk is full$"):
-        recorder.keep(output)
+        recorder.store(output)
 
 
 def test_tokens_are_made_whole_or_not_at_all(disk: Path, tmp_path: Path) -> None:

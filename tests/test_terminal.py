@@ -96,8 +96,8 @@ def recording(folder: Path) -> Path:
                 sent=0.0,
                 received=0.1,
             )
-            recorder.keep(output)
-        recorder.keep_error("b", "LoginRefused", f"no: {HOSTILE}", f"try {HOSTILE}")
+            recorder.store(output)
+        recorder.store_error("b", "LoginRefused", f"no: {HOSTILE}", f"try {HOSTILE}")
     return folder
 
 

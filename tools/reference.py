@@ -91,12 +91,13 @@ def probes_page() -> str:
     for name, probe in all_probes().items():
         users = [f"[{check.name}](checks.md#{check.name})" for check in checks if probe in check.needs]
         needs = f"`{probe.tool}`" if probe.tool else ""
-        rows.append(f"| {name} | {probe.title} | {needs} | {'yes' if probe.needs_root else ''} | {', '.join(users)} |")
+        root = "yes" if probe.needs_root else ""
+        rows.append(f"| {name} | {probe.title} | {probe.runs_on} | {needs} | {root} | {', '.join(users)} |")
     return "\n".join(
         [
             "# Probes\n",
-            "What railbed reads from a node. `railbed parse PROBE FILE` parses a saved output in the same way.\n",
-            "| probe | reads | needs | root | used by |\n|---|---|---|---|---|",
+            "What railbed reads from a device. `railbed parse PROBE FILE` parses a saved output in the same way.\n",
+            "| probe | reads | on a | needs | root | used by |\n|---|---|---|---|---|---|",
             *rows,
             "",
         ]

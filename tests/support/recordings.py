@@ -26,7 +26,7 @@ def make_recording(name: str, folder: Path) -> Path:
             for probe, texts in outputs.items():
                 readings = texts if isinstance(texts, list) else [texts]
                 for text in readings * (3 - len(readings)):
-                    recorder.keep(_output(node, probe, Template(text).substitute(variables)))
+                    recorder.store(_output(node, probe, Template(text).substitute(variables)))
     return folder
 
 

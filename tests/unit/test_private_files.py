@@ -48,7 +48,7 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
         logs.close()
         with Recorder(run.raw) as recorder:
             output = Output(device="a", key="k", command="c", stdout=b"", stderr=b"", exit=0, sent=0.0, received=0.0)
-            recorder.keep(output)
+            recorder.store(output)
         run.finish("done", 0)
     assert (run.folder / "tensorboard").is_dir()
     expect_private(run.folder)
@@ -57,7 +57,7 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_recording_is_for_its_user_alone(tmp_path: Path) -> None:
     _keep_cluster(tmp_path / "recording", "nodes: {}")
     with Recorder(tmp_path / "recording") as recorder:
-        recorder.keep_error("a", "Unreachable", "no answer")
+        recorder.store_error("a", "Unreachable", "no answer")
     expect_private(tmp_path / "recording")
 
 
@@ -74,7 +74,7 @@ def test_a_run_does_not_write_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "a" / "index.jsonl").symlink_to(tmp_path / "victim")
     with Recorder(tmp_path) as recorder, pytest.raises(UsageError, match="symbolic link"):
-        recorder.keep_error("a", "Unreachable", "no answer")
+        recorder.store_error("a", "Unreachable", "no answer")
     assert (tmp_path / "victim").read_text() == "precious"
 
 

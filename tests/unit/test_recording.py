@@ -59,8 +59,8 @@ async def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     first = output(stderr=b"warning")
     second = output(stdout=b"[1]", exit=None, failure="took too long", truncated=True)
     with Recorder(tmp_path) as recorder:
-        recorder.keep(first)
-        recorder.keep(second)
+        recorder.store(first)
+        recorder.store(second)
     assert await replay(tmp_path, "ip_link", "ip_link") == [first, second]
     (missing,) = await replay(tmp_path, "cpu")
     assert missing.failure == "is not in the recording"
@@ -68,15 +68,17 @@ async def test_what_was_kept_comes_back(tmp_path: Path) -> None:
 
 async def test_an_error_comes_back(tmp_path: Path) -> None:
     with Recorder(tmp_path) as recorder:
-        recorder.keep_error("a", "LoginRefused", "a said no: key \udcff", hint="ask")
+        recorder.store_error("a", "LoginRefused", "a said no: key \udcff", hint="ask")
     with pytest.raises(LoginRefused, match="a said no"):
         await replay(tmp_path)
 
 
 async def test_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
     with Recorder(tmp_path) as recorder:
-        recorder.keep(output(stdout=b"HF_TOKEN=hunter2", stderr=b'password: "hunter2 x"', command="API_KEY=hunter2 ip"))
-        recorder.keep_error("a", "Unreachable", "https://me:hunter2@host said no")
+        recorder.store(
+            output(stdout=b"HF_TOKEN=hunter2", stderr=b'password: "hunter2 x"', command="API_KEY=hunter2 ip")
+        )
+        recorder.store_error("a", "Unreachable", "https://me:hunter2@host said no")
     assert all(b"hunter2" not in path.read_bytes() for path in (tmp_path / "a").iterdir())
     (replayed,) = await replay(tmp_path)
     assert replayed.stdout == b"HF_TOKEN=<removed>"
@@ -150,7 +152,7 @@ def few_files() -> Iterator[None]:
 def test_more_devices_than_a_process_may_open_files(tmp_path: Path) -> None:
     with Recorder(tmp_path) as recorder:
         for number in range(64):
-            recorder.keep(output(f"n{number}"))
+            recorder.store(output(f"n{number}"))
     assert len(list(tmp_path.glob(f"*/{INDEX}"))) == 64
 
 
@@ -159,10 +161,10 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sentence = f"^cannot record to {tmp_path}: the disk is full$"
     with Recorder(tmp_path) as recorder:
         with pytest.raises(UsageError, match=sentence) as caught:
-            recorder.keep(output())
+            recorder.store(output())
         assert caught.value.hint
         with pytest.raises(UsageError, match=sentence):
-            recorder.keep_error("a", "Unreachable", "no answer")
+            recorder.store_error("a", "Unreachable", "no answer")
 
 
 def test_a_saved_output_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

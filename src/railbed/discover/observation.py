@@ -181,9 +181,10 @@ def _candidates(facts: DeviceFacts) -> Iterator[tuple[str, IPv4Interface, ip_lin
     addresses, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
     if not addresses or not links:
         return
-    for netdev, found in addresses.interfaces.items():
+    for netdev, configured in addresses.interfaces.items():
         link = links.links.get(netdev)
-        address = next((one.interface for one in found if one.scope == "global" and _is_host_address(one)), None)
+        usable = (address for address in configured if address.scope == "global" and _is_host_address(address))
+        address = next((address.interface for address in usable), None)
         if link and isinstance(address, IPv4Interface) and not _is_container_side(link):
             yield netdev, address, link
 

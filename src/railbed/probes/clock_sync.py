@@ -67,13 +67,13 @@ def _kernel_flag(text: str) -> bool | None:
     lines = [line for line in text.splitlines() if line.strip()]
     for line in lines:
         separator = "=" if "=" in line else ":"
-        key, found, value = line.partition(separator)
-        if not found:
+        key, sign, value = line.partition(separator)
+        if not sign:
             raise ParseError("timedatectl: expected a key and a value", line=line)
         if key.strip() in SYNCHRONISED_KEYS:
             return _yes(value.strip())
     if lines:
-        raise ParseError("timedatectl does not say whether the clock is synchronised", line=lines[0])
+        raise ParseError("timedatectl does not show whether the clock is synchronised", line=lines[0])
     return None
 
 

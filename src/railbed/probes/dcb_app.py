@@ -39,8 +39,8 @@ class DcbApp:
 
 def parse(text: str) -> DcbApp:
     """Read the sections of all interfaces, or the JSON or text of one. A section without entries has none."""
-    found, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbApp(interfaces={name: _app(words) for name, words in found.items()}, refused=refused)
+    priorities, refused = dcb.read_interfaces(text, KEYWORDS)
+    return DcbApp(interfaces={name: _app(words) for name, words in priorities.items()}, refused=refused)
 
 
 def dscp_number(word: str) -> int:
@@ -65,12 +65,12 @@ def _app(words: Words) -> App:
 
 
 def _priorities(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+    priorities: dict[str, tuple[int, ...]] = {}
     for key, value in pairs:
         priority = integer(value)
-        if priority not in found.get(key, ()):
-            found[key] = (*found.get(key, ()), priority)
-    return found
+        if priority not in priorities.get(key, ()):
+            priorities[key] = (*priorities.get(key, ()), priority)
+    return priorities
 
 
 PROBE = Probe(

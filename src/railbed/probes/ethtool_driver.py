@@ -45,12 +45,12 @@ def _driver(lines: list[str]) -> Driver:
         values[key] = value
     if values and "driver" not in values:
         raise ParseError("no line `driver:`", line=lines[0])
-    told = {key: value for key, value in values.items() if value not in NOTHING}
+    known = {key: value for key, value in values.items() if value not in NOTHING}
     return Driver(
-        driver=told.get("driver"),
-        version=told.get("version"),
-        firmware=told.get("firmware-version"),
-        bus=told.get("bus-info"),
+        driver=known.get("driver"),
+        version=known.get("version"),
+        firmware=known.get("firmware-version"),
+        bus=known.get("bus-info"),
     )
 
 

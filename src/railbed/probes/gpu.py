@@ -127,27 +127,27 @@ def _gpu(line: str, columns: tuple[str, ...]) -> Gpu:
     cells = line.split(",")
     if len(cells) != len(columns):
         raise ParseError(f"nvidia-smi: expected {len(columns)} columns", line=line)
-    told = {column: _told(cell.strip()) for column, cell in zip(columns, cells, strict=True)}
-    index, name = told["index"], told["name"]
+    values = {column: _value(cell.strip()) for column, cell in zip(columns, cells, strict=True)}
+    index, name = values["index"], values["name"]
     if index is None or name is None:
         raise ParseError("nvidia-smi: a GPU without index or name", line=line)
-    pci, memory, errors = (told.get(column) for column in ("pci.bus_id", "memory.total", COLUMNS[-1]))
-    capability = told.get(LATE_COLUMN)
+    pci, memory, errors = (values.get(column) for column in ("pci.bus_id", "memory.total", COLUMNS[-1]))
+    capability = values.get(LATE_COLUMN)
     return Gpu(
         index=integer(index),
         name=name,
-        uuid=told.get("uuid"),
+        uuid=values.get("uuid"),
         pci=pci.lower() if pci else None,
         memory_bytes=integer(memory.removesuffix("MiB")) * 2**20 if memory else None,
-        driver=told.get("driver_version"),
+        driver=values.get("driver_version"),
         compute_capability=_capability(capability) if capability else None,
-        persistence=_enabled(told.get("persistence_mode")),
-        ecc=_enabled(told.get("ecc.mode.current")),
+        persistence=_enabled(values.get("persistence_mode")),
+        ecc=_enabled(values.get("ecc.mode.current")),
         uncorrected_errors=integer(errors) if errors else None,
     )
 
 
-def _told(cell: str) -> str | None:
+def _value(cell: str) -> str | None:
     return None if not cell or NO_VALUE.fullmatch(cell) else cell
 
 

@@ -1,6 +1,6 @@
 """The hostname, and the addresses it resolves to on the machine itself (`/proc`, `getent ahosts`).
 
-The order of the addresses is kept: a program that binds to "its" address takes the first.
+The order of the addresses is preserved: a program that binds to "its" address takes the first.
 """
 
 from __future__ import annotations

@@ -43,13 +43,13 @@ def parse(text: str) -> RdmaCounters:
 
 
 def _below(folder: str, files: Files) -> dict[str, int]:
-    found = {}
+    counters = {}
     for path, value in files.items():
         below, _, name = path.rpartition("/")
         # Some drivers answer `N/A (no PMA)` for what they cannot count.
         if below == folder and name != NOT_A_COUNTER and value and not value.startswith("N/A"):
-            found[name] = integer(value)
-    return found
+            counters[name] = integer(value)
+    return counters
 
 
 COMMAND = """

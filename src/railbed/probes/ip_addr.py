@@ -52,7 +52,7 @@ def parse(text: str) -> Addresses:
         raise ParseError("no interface, not even loopback")
     return Addresses(
         interfaces={
-            fields.text("ifname"): tuple(_address(one) for one in fields.subs("addr_info") if "local" in one)
+            fields.text("ifname"): tuple(_address(entry) for entry in fields.subs("addr_info") if "local" in entry)
             for fields in records(objects)
         }
     )

@@ -39,10 +39,10 @@ class Routes:
     @property
     def tables(self) -> dict[str, Table]:
         """All tables by name."""
-        found: dict[str, list[tuple[Network, Route]]] = {}
+        tables: dict[str, list[tuple[Network, Route]]] = {}
         for route in self.routes:
-            found.setdefault(route.table, []).append((ip_network(route.destination), route))
-        return {name: Table(routes) for name, routes in found.items()}
+            tables.setdefault(route.table, []).append((ip_network(route.destination), route))
+        return {name: Table(routes) for name, routes in tables.items()}
 
 
 class Table:

@@ -143,7 +143,7 @@ def _qos(body: str) -> Qos:
         buffer_sizes=_numbers(values.get("receive buffer size (bytes)", "").partition("max_buffer_size")[0] or None),
         cable_len=integer(values["cable len"]) if values.get("cable len") else None,
         classes=tuple(
-            replace(one, priorities=tuple(reader.priorities.get(index, ()))) for index, one in enumerate(reader.classes)
+            replace(row, priorities=tuple(reader.priorities.get(index, ()))) for index, row in enumerate(reader.classes)
         ),
     )
 

@@ -63,10 +63,10 @@ def parse(text: str) -> PcieCards:
     """Read sections per PCI address with `file:value` lines, or such lines of cards by path; none means no card."""
     cards: dict[str, PcieCard] = {}
     for address, body in sections(text) if text.strip() else ():
-        found = _by_card(body)
-        if not any(map(_is_card, found.values())):
+        by_card = _by_card(body)
+        if not any(map(_is_card, by_card.values())):
             raise ParseError("no PCI device", line=body.strip().split("\n", 1)[0])
-        cards |= {address or name: _card(values) for name, values in found.items() if _is_card(values)}
+        cards |= {address or name: _card(values) for name, values in by_card.items() if _is_card(values)}
     return PcieCards(cards=cards)
 
 
@@ -98,7 +98,7 @@ def _is_card(values: Mapping[str, list[str]]) -> bool:
 
 
 def _card(values: Mapping[str, list[str]]) -> PcieCard:
-    first = {name: found[0] for name, found in values.items()}
+    first = {name: by_card[0] for name, by_card in values.items()}
     return PcieCard(
         netdevs=tuple(sorted(filter(None, set(values.get("net", []))))),
         rdma=tuple(sorted(filter(None, set(values.get("infiniband", []))))),

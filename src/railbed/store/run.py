@@ -103,7 +103,7 @@ class OpenRun:
 
 
 def runs_folder() -> Path:
-    """Return where runs are kept: `runs` in this folder, or $RAILBED_RUNS."""
+    """Return the folder of all runs: `runs` in this folder, or $RAILBED_RUNS."""
     return Path(os.environ.get("RAILBED_RUNS") or "runs")
 
 

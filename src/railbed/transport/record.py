@@ -31,7 +31,7 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._times: Counter[tuple[str, str]] = Counter()
-        self._made: set[str] = set()
+        self._created: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -39,7 +39,7 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def keep(self, output: Output) -> None:
+    def store(self, output: Output) -> None:
         """Record one output."""
         self._times[output.device, output.key] += 1
         file = f"{output.key}.{self._times[output.device, output.key]}.out"
@@ -55,11 +55,11 @@ class Recorder:
             "stdout": file,
         }
         with self._folder_of(output.device) as folder:
-            with open(folder / file, "wb", opener=for_us_alone) as kept:
-                kept.write(scrub(output.stdout))
+            with open(folder / file, "wb", opener=for_us_alone) as raw:
+                raw.write(scrub(output.stdout))
             _append(folder / INDEX, line)
 
-    def keep_error(self, device: str, error: str, message: str, hint: str = "") -> None:
+    def store_error(self, device: str, error: str, message: str, hint: str = "") -> None:
         """Record why a device could not be reached, or not to the end."""
         with self._folder_of(device) as folder:
             _append(folder / INDEX, {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
@@ -69,10 +69,10 @@ class Recorder:
         """Yield the folder of a device, and turn a failure to write there into a sentence for the user."""
         folder = self._folder / device
         try:
-            if device not in self._made:
+            if device not in self._created:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.mkdir(mode=0o700, exist_ok=True)
-                self._made.add(device)
+                self._created.add(device)
             yield folder
         except OSError as error:
             raise UsageError(
@@ -106,12 +106,12 @@ def recording_connector(connect: Connector, *recorders: Recorder) -> Connector:
         except DeviceError as error:
             if not entered:
                 for recorder in recorders:
-                    recorder.keep_error(target.name, type(error).__name__, error.message, error.hint)
+                    recorder.store_error(target.name, type(error).__name__, error.message, error.hint)
             raise
         except asyncio.CancelledError:
             if not entered:
                 for recorder in recorders:
-                    recorder.keep_error(target.name, "Unreachable", "no answer")
+                    recorder.store_error(target.name, "Unreachable", "no answer")
             raise
 
     return connect_and_record
@@ -134,7 +134,7 @@ class _RecordingTransport:
             async with aclosing(self._transport.run(commands)) as outputs:
                 async for output in outputs:
                     for recorder in self._recorders:
-                        recorder.keep(output)
+                        recorder.store(output)
                     done += 1
                     yield output
         except DeviceError as error:
@@ -143,4 +143,4 @@ class _RecordingTransport:
         finally:
             if not all(command.endless for command in commands[done:]):
                 for recorder in self._recorders:
-                    recorder.keep_error(self._device, "Unreachable", message)
+                    recorder.store_error(self._device, "Unreachable", message)

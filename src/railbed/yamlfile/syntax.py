@@ -9,7 +9,7 @@ from railbed.yamlfile.mistakes import Mistake
 
 SENTENCES = (
     ("maximum depth", "nested too deeply"),
-    ("found character '\\t'", "a tab; YAML wants spaces"),
+    ("found character '\\t'", "a tab; YAML requires spaces"),
     ("cannot start any token", "a value that begins with this character needs quotes"),
     ("but found another document", "a second document begins here; {noun} is one"),
     ("undefined alias", "a value that begins with * is taken for an alias; put it in quotes"),
@@ -25,16 +25,16 @@ SENTENCES = (
     ("tag", "a value that begins with ! is taken for a tag; put it in quotes"),
     ("anchor", "a value that begins with & is taken for an anchor; put it in quotes"),
     ("alias", "a value that begins with * is taken for an alias; put it in quotes"),
-    ("version", "only YAML 1.2 is read; take the %YAML line out"),
+    ("version", "only YAML 1.2 is supported; remove the %YAML line"),
 )
-"""A piece of the parser's own words, and what it means to the user; the first that fits counts."""
+"""Part of the parser's message, and a sentence for the user; the first match counts."""
 
 OPENED_EARLIER = ("end of stream", "expected ',' or", "could not find expected ':'")
-"""Problems that are seen late; where they began is the better line."""
+"""Problems that the parser notices late; the line where they began is the better one."""
 
 
 def syntax_mistake(text: str, error: YAMLError, noun: str) -> Mistake:
-    """Return what the parser stumbled over in such a file."""
+    """Return the parser's error as a mistake of the file."""
     if isinstance(error, ReaderError):
         line = text.count("\n", 0, error.position) + 1
         return Mistake(f"a control character; {noun} is plain text", line)
@@ -42,7 +42,7 @@ def syntax_mistake(text: str, error: YAMLError, noun: str) -> Mistake:
         return Mistake("not YAML")
     words = f"{error.problem or ''} {error.context or ''}"
     sentence = next(
-        (told for piece, told in SENTENCES if piece in words), "not YAML: look at this line and the one before"
+        (sentence for piece, sentence in SENTENCES if piece in words), "not YAML: look at this line and the one before"
     )
     earlier = any(piece in words for piece in OPENED_EARLIER)
     marks = [error.context_mark, error.problem_mark] if earlier else [error.problem_mark, error.context_mark]

@@ -74,15 +74,15 @@ class _Translator:
 
     def _not_as_expected(self, path: KeyPath, error: ErrorDetails) -> str:
         schema, value = schema_at(self.root, path), None if error["type"] == "missing" else error["input"]
-        place = self.document.positions.get(path)
-        typed = shortened((place and place.text) or str(value), 40)
+        position = self.document.positions.get(path)
+        typed = shortened((position and position.text) or str(value), 40)
         if isinstance(value, bool | int | float):
             advice = f'; to mean text, write "{typed}"' if schema.get("type") == "string" else ""
             return f"expected {expected(self.root, schema)}, found {typed}{advice}"
         sentence = f"expected {expected(self.root, schema)}, found {actual(value)}"
         wants_number = schema.get("type") in {"integer", "number"}
         if wants_number and isinstance(value, str) and value.replace(".", "", 1).isdigit():
-            return f"{sentence}, which is text; take the quotes away"
+            return f"{sentence}, which is text; remove the quotes"
         return sentence + (did_you_mean(value, choices(schema)) if isinstance(value, str) else "")
 
     def _about_a_secret(self, path: KeyPath, error: ErrorDetails) -> Mistake:
@@ -90,7 +90,7 @@ class _Translator:
         line = self.document.line(path)
         if path[-1] in SECRETS and not isinstance(error["input"], dict):
             where = f"`login: {{{path[-1]}: {{env: VARIABLE}}}}`, or keyring in place of env"
-            return Mistake(f"a {path[-1]} never stands in this file; say where it is found: {where}", line, path)
+            return Mistake(f"never write a {path[-1]} in this file; name where it is found: {where}", line, path)
         match error["type"]:
             case "extra_forbidden":
                 return Mistake(self._unknown_key(path), line, path)
@@ -104,9 +104,9 @@ def _path(error: ErrorDetails) -> KeyPath:
 
 
 def _own_sentence(error: ErrorDetails) -> str:
-    """Return the sentence that the model raised, with what was found where it says what it expected."""
+    """Return the sentence that the model raised, completed with the actual value where it says what it expected."""
     sentence = str(error["ctx"]["error"])
     if not sentence.startswith("expected"):
         return sentence
-    wish, semicolon, advice = sentence.partition(";")
-    return f"{wish}, found {actual(error['input'])}{semicolon}{advice}"
+    expectation, semicolon, advice = sentence.partition(";")
+    return f"{expectation}, found {actual(error['input'])}{semicolon}{advice}"

@@ -50,11 +50,11 @@ def _policy(chain: Fields) -> Verdict | None:
 
 
 def _rules(rule: Fields) -> tuple[PacketRule, ...]:
-    """Return the rule; none where it never meets a new connection, two where it may accept as well as drop."""
+    """Return the rule; none where it cannot match a new connection, two where it may accept as well as drop."""
     made = PacketRule(action="nothing")
     either = False
-    for one in rule.subs("expr"):
-        for name, value in one.items():
+    for expression in rule.subs("expr"):
+        for name, value in expression.items():
             if name == "match":
                 narrowed = with_match(made, Fields(value))
                 if narrowed is None:

@@ -17,10 +17,10 @@ def port_range(text: str) -> tuple[int, int]:
 
 def networks(texts: Iterable[str]) -> tuple[str, ...]:
     """Return networks as Python's `ipaddress` writes them."""
-    found = []
+    result = []
     for text in texts:
         try:
-            found.append(str(ip_network(text, strict=False)))
+            result.append(str(ip_network(text, strict=False)))
         except ValueError:
             raise ParseError("expected a network", line=text) from None
-    return tuple(found)
+    return tuple(result)
