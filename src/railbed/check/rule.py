@@ -114,12 +114,12 @@ def fail(
 
 
 def unknown(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
-    """Cannot be told from what was read: `observed` says why."""
+    """Cannot be determined from what was read: `observed` is the reason."""
     return Judgement(
         verdict=Verdict.UNKNOWN, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
     )
 
 
 def skip(reason: str, *, expected: str = "", subject: str = "") -> Judgement:
-    """Does not apply here (the card cannot do it, the policy does not ask for it): say why."""
+    """Does not apply here (the card does not support it, the policy does not require it), with the reason."""
     return Judgement(verdict=Verdict.SKIPPED, expected=expected, observed=reason, subject=subject)

@@ -1,4 +1,4 @@
-"""The cluster file as text: reading it with all its mistakes told, writing it, and changing it as a person would.
+"""The cluster file as text: reading it with all its mistakes reported, writing it, and editing it as a person would.
 
 load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
 dumps           a Cluster as the file that a person would have typed

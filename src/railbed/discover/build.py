@@ -23,7 +23,7 @@ from railbed.model.cluster import Cluster, Node, Policy, Port, Rail
 def build(
     name: str, observations: Sequence[Observation], *, existing: Cluster | None = None, switches: Sequence[str] = ()
 ) -> Cluster:
-    """Return the cluster that was observed. What only an existing file can know stays as it is there."""
+    """Return the cluster that was observed. What only an existing file can contain stays as it is there."""
     machines = machines_of(observations, existing)
     rails, policy = rails_of(machines, existing)
     ports = _without_half_cables(allocate(machines, rails, existing).ports, rails)

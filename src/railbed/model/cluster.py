@@ -242,7 +242,7 @@ class Switch(Part):
     """One switch."""
 
     host: Host | None = None
-    """Address or name for SSH; leave it out where nobody can log in to the switch."""
+    """Address or name for SSH; leave it out for a switch that cannot be logged in to."""
     os: Literal["nxos"] = "nxos"
     """Its operating system."""
     login: Login = Login()
@@ -268,7 +268,7 @@ class Cluster(Part):
     name: Name
     """Name of the cluster."""
     login: Login = Login()
-    """Login for all machines, where they do not say otherwise."""
+    """Login for all devices, except where they have their own."""
     policy: Policy = Policy()
     """The lossless policy."""
     rails: Mapping[Name, Rail] = {}

@@ -3,7 +3,7 @@
 Testing all pairs of a large rail needs packets, processes and neighbour entries in the square of its ports: enough to
 make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file (mostly on the
 same switch) and those half the rail away (mostly on another one). That is a number of pairs in proportion to the ports,
-and every port is still tested as sender and as receiver: whoever a port tests, tests it too.
+and every port is still tested as sender and as receiver: the tests go both ways.
 """
 
 from __future__ import annotations

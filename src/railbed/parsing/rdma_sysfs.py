@@ -25,7 +25,7 @@ Files = Mapping[str, str]
 
 
 def rdma_devices(text: str) -> dict[str, Files]:
-    """Return path and value of every file, by device; no text is no device, text without a device is an error.
+    """Return path and value of every file, by device; empty text means no device, text without a device is an error.
 
     A file with several lines keeps the first that is not empty, and `uevent` becomes one file per key below it.
     """

@@ -105,7 +105,7 @@ def explain(error: Exception, attempt: Attempt) -> DeviceError:  # noqa: PLR0911
 
 def _timed_out(attempt: Attempt) -> DeviceError:
     if attempt.client.detail("username") and attempt.client.detail("server_version"):
-        waiting = f"; does the agent at {attempt.agent.path} ask you something?" if attempt.agent else ""
+        waiting = f"; is the agent at {attempt.agent.path} waiting for you to confirm?" if attempt.agent else ""
         return TimedOut(
             f"{attempt.place} did not finish the login within {attempt.seconds:g} s",
             hint=f"try `{attempt.by_hand}`{waiting}",

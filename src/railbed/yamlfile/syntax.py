@@ -1,4 +1,4 @@
-"""What YAML itself refuses, in plain sentences. None repeats text of the file: a password may stand there."""
+"""What YAML itself refuses, in plain sentences. None repeats text of the file: that could be a password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SENTENCES = (
     ("duplicate anchor", "anchors (&) are not used in {noun}; write the value out"),
     ("mapping values are not allowed here", "a key is not allowed here: look at the indentation, and at : in values"),
     ("sequence entries are not allowed here", "a list entry is not allowed here: look at the indentation"),
-    ("unknown escape character", "a backslash in double quotes stands before a character that it cannot; use '…'"),
+    ("unknown escape character", "a backslash in double quotes must not come before this character; use '…'"),
     ("end of stream", "quotes are opened and never closed"),
     ("expected ',' or ']'", "a list is opened with [ and not closed, or a comma is missing"),
     ("expected ',' or '}'", "a map is opened with { and not closed, or a comma is missing"),

@@ -41,7 +41,7 @@ class _Translator:
             if error["type"] == "too_short" and any(
                 _path(other)[: len(path)] == path for other in details if other is not error
             ):
-                continue  # it has entries, and what is wrong with them is told
+                continue  # it has entries, whose mistakes are reported
             if SECRETS.intersection(path):
                 yield self._about_a_secret(path, error)
             else:

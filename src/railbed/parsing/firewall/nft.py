@@ -82,7 +82,7 @@ def _is_connection_state(vmap: Fields) -> bool:
 
 
 def _by_state(rule: PacketRule, vmap: Fields) -> tuple[PacketRule, ...]:
-    """Return what a map from connection states to verdicts says of new connections."""
+    """Return the rules for new connections in a map from connection states to verdicts."""
     data = vmap.sub("data")
     pairs = dict(data.items()).get("set") if data else None
     for pair in pairs if isinstance(pairs, list) else []:
