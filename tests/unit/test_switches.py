@@ -17,6 +17,7 @@ from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.rules import reachable
 from railbed.check.run import check
 from railbed.check.site import CableView, Site, SwitchPortView, SwitchView
+from railbed.discover.run import discover
 from railbed.errors import ClusterFileError, ParseError, Unreachable
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
@@ -24,6 +25,7 @@ from railbed.model.output import Output
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding
+from railbed.probes import hostname
 from railbed.transport.base import Command, Connector, Program, Target, Transport, targets_of
 from railbed.transport.connect import live_connector
 from railbed.transport.record import Recorder, recording_connector
@@ -211,6 +213,20 @@ async def test_a_switch_without_a_host_is_one_finding() -> None:
 async def test_unknown_facts_of_a_switch_are_findings_about_its_ports() -> None:
     _, findings = await records_of(Devices({**PRINTED, ("s1", "switch_mtu"): "garbage"}).connect, cluster(), *CHECKS)
     assert shown(findings) == [(check, subject, "unknown") for check, subject, _ in JUDGED]
+
+
+async def test_discover_reads_switches_where_a_probe_runs_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railbed.discover.run.PROBES", (hostname.PROBE, SWITCH_MTU))
+    printed = {(node, "hostname"): f"{node}\n" for node in "ab"}
+    for dead in ("", "s1"):
+        devices = Devices({**PRINTED, **printed}, dead=dead)
+        async with Fleet(targets_of(cluster()), devices.connect) as fleet:
+            records = [record async for record in discover(cluster(), fleet, name="x", existing=cluster())]
+        events = {record.name: record for record in records if isinstance(record, Event)}
+        assert events["reading"].data["names"] == ["10.0.0.a", "10.0.0.b", "10.0.0.9"]
+        assert "cluster" in events
+        notices = [record.message for record in records if isinstance(record, Event) and record.name == "notice"]
+        assert any("10.0.0.9: no answer (look at it)" in text for text in notices) == bool(dead)
 
 
 def test_rules_about_switches_read_nothing_where_there_are_none() -> None:

@@ -10,7 +10,7 @@ from railbed.discover.build import build, notices
 from railbed.discover.observation import PROBES, Observation, observe
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model.cluster import Cluster
-from railbed.model.reading import DeviceFacts
+from railbed.model.reading import DeviceFacts, DeviceFailure
 from railbed.model.record import Event, Record
 
 
@@ -28,16 +28,19 @@ async def discover(
     `before` is the file as written, where `existing` already has changes that the user asked for.
     """
     observed: dict[str, Observation] = {}
-    hosts = [machines.nodes[target.name].host for target in surveyed(fleet, PROBES)]
-    yield Event(name="reading", message=f"reading {len(hosts)} machines", data={"devices": len(hosts), "names": hosts})
+    hosts = {target.name: target.host or target.name for target in surveyed(fleet, PROBES)}
+    names = list(hosts.values())
+    yield Event(name="reading", message=f"reading {len(names)} machines", data={"devices": len(names), "names": names})
     async with aclosing(survey(fleet, machines, PROBES)) as answers:
         async for facts in answers:
             if facts.device in observed:
                 continue
-            yield _device_read(machines, facts)
+            yield _device_read(hosts[facts.device], facts)
             if facts.failure:
-                yield Event(name="notice", subject=facts.device, message=_failure_notice(machines, facts))
-            else:
+                yield Event(
+                    name="notice", subject=facts.device, message=_failure_notice(hosts[facts.device], facts.failure)
+                )
+            elif facts.device in machines.nodes:
                 node = machines.nodes[facts.device]
                 observed[facts.device] = observe(node.host, node.login, facts, common_login=machines.login)
     observations = [observed[device] for device in machines.nodes if device in observed]
@@ -52,13 +55,10 @@ async def discover(
     yield Event(name="cluster", subject=name, data=cluster.model_dump(mode="json", exclude_defaults=True))
 
 
-def _device_read(machines: Cluster, facts: DeviceFacts) -> Event:
+def _device_read(host: str, facts: DeviceFacts) -> Event:
     message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
-    host = machines.nodes[facts.device].host
     return Event(name="device_read", subject=host, message=message, data={"ok": facts.failure is None})
 
 
-def _failure_notice(machines: Cluster, facts: DeviceFacts) -> str:
-    assert facts.failure is not None
-    remedy = f" ({facts.failure.remedy})" if facts.failure.remedy else ""
-    return f"{machines.nodes[facts.device].host}: {facts.failure.reason}{remedy}"
+def _failure_notice(host: str, failure: DeviceFailure) -> str:
+    return f"{host}: {failure.reason}{f' ({failure.remedy})' if failure.remedy else ''}"

@@ -21,8 +21,8 @@ from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
 from railbed.transport.secret import resolve
 from railbed.transport.ssh_cli import SshCliTransport
-from railbed.transport.ssh_errors import Attempt, explain
-from railbed.transport.ssh_login import Agent, expanded, key_files, query_agent
+from railbed.transport.ssh_errors import LoginAttempt, explain
+from railbed.transport.ssh_login import SshAgent, expanded, key_files, query_agent
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
@@ -42,7 +42,7 @@ class SshConnector:
 
     def __init__(self) -> None:
         self._jumps: dict[Login, asyncio.Task[asyncssh.SSHClientConnection]] = {}
-        self._agents: dict[str, asyncio.Task[Agent]] = {}
+        self._agents: dict[str, asyncio.Task[SshAgent]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -100,7 +100,7 @@ class SshConnector:
         self._stack.push_async_callback(_close, connection)
         return connection
 
-    async def _agent(self, host: str, login: Login) -> Agent | None:
+    async def _agent(self, host: str, login: Login) -> SshAgent | None:
         """Return the agent, queried once for all machines; None where there is none."""
         path = _agent_path(host, login)
         if not path:
@@ -189,10 +189,10 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
 
 
 async def _connect(
-    host: str, login: Login, tunnel: asyncssh.SSHClientConnection | None, agent: Agent | None
+    host: str, login: Login, tunnel: asyncssh.SSHClientConnection | None, agent: SshAgent | None
 ) -> asyncssh.SSHClientConnection:
     arguments: dict[str, Any] = {}
-    attempt = Attempt(host=host, login=login, seconds=CONNECT_SECONDS, agent=agent, arguments=arguments)
+    attempt = LoginAttempt(host=host, login=login, seconds=CONNECT_SECONDS, agent=agent, arguments=arguments)
     try:
         arguments |= _arguments(host, login, agent)
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -210,7 +210,7 @@ async def _connect(
         raise explain(error, attempt) from error
 
 
-def _arguments(host: str, login: Login, agent: Agent | None) -> dict[str, Any]:
+def _arguments(host: str, login: Login, agent: SshAgent | None) -> dict[str, Any]:
     """Return the arguments that the cluster file sets; the rest comes from the user's OpenSSH configuration."""
     wanted: dict[str, Any] = {
         "username": login.user,

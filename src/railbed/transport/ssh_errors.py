@@ -14,7 +14,7 @@ import asyncssh
 
 from railbed.errors import DeviceError, HostKeyChanged, HostKeyUnknown, LoginRefused, TimedOut, Unreachable
 from railbed.model.cluster import Login
-from railbed.transport.ssh_login import Agent, expanded, key_error, offered
+from railbed.transport.ssh_login import SshAgent, expanded, key_error, offered
 
 SSH_PORT = 22
 OWN_KNOWN_HOSTS = "~/.ssh/known_hosts"
@@ -46,13 +46,13 @@ class Client(asyncssh.SSHClient):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class LoginAttempt:
     """One attempt to log in."""
 
     host: str
     login: Login
     seconds: float
-    agent: Agent | None = None
+    agent: SshAgent | None = None
     tunnelled: bool = False
     arguments: dict[str, object] = field(default_factory=dict)
     client: Client = field(default_factory=Client)
@@ -79,7 +79,7 @@ class Attempt:
         return asyncssh.SSHClientConnectionOptions(host=self.host, config=(), **self.arguments)
 
 
-def explain(error: Exception, attempt: Attempt) -> DeviceError:  # noqa: PLR0911  (one for each cause)
+def explain(error: Exception, attempt: LoginAttempt) -> DeviceError:  # noqa: PLR0911  (one for each cause)
     """Return the error that explains to the user what happened."""
     match error:
         case TimeoutError():
@@ -103,7 +103,7 @@ def explain(error: Exception, attempt: Attempt) -> DeviceError:  # noqa: PLR0911
             return LoginRefused(f"the login to {attempt.host} cannot be used: {error}", hint=hint)
 
 
-def _timed_out(attempt: Attempt) -> DeviceError:
+def _timed_out(attempt: LoginAttempt) -> DeviceError:
     if attempt.client.detail("username") and attempt.client.detail("server_version"):
         waiting = f"; is the agent at {attempt.agent.path} waiting for you to confirm?" if attempt.agent else ""
         return TimedOut(
@@ -118,7 +118,7 @@ def _timed_out(attempt: Attempt) -> DeviceError:
     )
 
 
-def _no_ssh(attempt: Attempt, did: str, kind: type[Unreachable] = Unreachable) -> DeviceError:
+def _no_ssh(attempt: LoginAttempt, did: str, kind: type[Unreachable] = Unreachable) -> DeviceError:
     port = attempt.login.port or SSH_PORT
     return kind(
         f"port {port} of {attempt.host} accepts connections but is not an SSH server: it {did}",
@@ -127,7 +127,7 @@ def _no_ssh(attempt: Attempt, did: str, kind: type[Unreachable] = Unreachable) -
     )
 
 
-def _os_error(error: OSError, attempt: Attempt) -> DeviceError:
+def _os_error(error: OSError, attempt: LoginAttempt) -> DeviceError:
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError) and error.filename:
         return LoginRefused(
             f"{error.filename} cannot be read: {error.strerror}", hint="correct `login:` in the cluster file"
@@ -143,7 +143,7 @@ def _os_error(error: OSError, attempt: Attempt) -> DeviceError:
     return Unreachable(f"{attempt.place} cannot be reached: {_reason(error)}", hint=_network_hint(error, attempt))
 
 
-def _network_hint(error: OSError, attempt: Attempt) -> str:
+def _network_hint(error: OSError, attempt: LoginAttempt) -> str:
     port = attempt.login.port or SSH_PORT
     if isinstance(error, ConnectionRefusedError):
         return f"nothing listens on port {port} there: does its SSH server run (`systemctl status ssh`), on this port?"
@@ -158,12 +158,12 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
-def _beyond_jump(error: asyncssh.ChannelOpenError, attempt: Attempt) -> DeviceError:
+def _beyond_jump(error: asyncssh.ChannelOpenError, attempt: LoginAttempt) -> DeviceError:
     hint = f"is it on, and is {attempt.place} the address that the jump host {attempt.login.jump} can reach it by?"
     return Unreachable(f"{attempt.place} cannot be reached from the jump host: {error.reason}", hint=hint)
 
 
-def _broken_off(attempt: Attempt, reason: str, *, hung_up: bool) -> DeviceError:
+def _broken_off(attempt: LoginAttempt, reason: str, *, hung_up: bool) -> DeviceError:
     if not attempt.client.detail("server_version"):
         return _no_ssh(attempt, "hung up" if hung_up else f"sent something else ({reason})")
     # Only keys of known types are accepted, and a server without one hangs up before anything is encrypted.
@@ -176,7 +176,7 @@ def _broken_off(attempt: Attempt, reason: str, *, hung_up: bool) -> DeviceError:
     return Unreachable(f"{attempt.place} broke off the connection: {reason}", hint=f"try `{attempt.by_hand}`")
 
 
-def _refused(attempt: Attempt, because: str = "") -> DeviceError:
+def _refused(attempt: LoginAttempt, because: str = "") -> DeviceError:
     options = attempt.options()
     user = attempt.client.detail("username") or options.username
     tried = offered(options, attempt.login, attempt.agent)
@@ -193,7 +193,7 @@ def _refused(attempt: Attempt, because: str = "") -> DeviceError:
     )
 
 
-def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: Attempt) -> DeviceError:
+def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: LoginAttempt) -> DeviceError:
     key = attempt.client.refused
     if key is None:
         return HostKeyUnknown(
@@ -211,7 +211,7 @@ def _host_key(error: asyncssh.HostKeyNotVerifiable, attempt: Attempt) -> DeviceE
     )
 
 
-def _changed(attempt: Attempt, known: list[tuple[Path, str]], now: str, seems: str = "has") -> DeviceError:
+def _changed(attempt: LoginAttempt, known: list[tuple[Path, str]], now: str, seems: str = "has") -> DeviceError:
     forget = "; ".join(f"ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(str(file))}" for file, name in known)
     files = ", ".join(dict.fromkeys(str(file) for file, _ in known))
     return HostKeyChanged(
@@ -222,7 +222,7 @@ def _changed(attempt: Attempt, known: list[tuple[Path, str]], now: str, seems: s
     )
 
 
-def _known(attempt: Attempt) -> Iterator[tuple[Path, str]]:
+def _known(attempt: LoginAttempt) -> Iterator[tuple[Path, str]]:
     """Yield each file that has a key of the machine, with the name it is listed under."""
     host, address, port = attempt.client.known_as
     host = host or attempt.host
@@ -241,7 +241,7 @@ def _has_key(file: Path, name: str) -> bool:
         return False
 
 
-def _known_hosts_files(attempt: Attempt) -> list[Path]:
+def _known_hosts_files(attempt: LoginAttempt) -> list[Path]:
     """Return the files that were searched: the cluster file's, or those of the user's configuration."""
     if attempt.login.known_hosts:
         return [expanded(attempt.login.known_hosts)]

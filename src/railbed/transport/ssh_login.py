@@ -22,7 +22,7 @@ SHOWN_KEYS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class SshAgent:
     """The user's SSH agent, and its answer to a query for its keys."""
 
     path: str
@@ -38,17 +38,17 @@ class Agent:
         return f"{self.keys} {'key' if self.keys == 1 else 'keys'} of the agent at {self.path}"
 
 
-async def query_agent(path: str) -> Agent:
+async def query_agent(path: str) -> SshAgent:
     """Query the agent for its keys, with a time limit: a login must not hang on an agent that does not answer."""
     try:
         async with asyncio.timeout(AGENT_SECONDS), await asyncssh.connect_agent(path) as agent:
             keys = list(await agent.get_keys())
     except TimeoutError:
-        return Agent(path=path, problem=f"did not answer within {AGENT_SECONDS:g} s")
+        return SshAgent(path=path, problem=f"did not answer within {AGENT_SECONDS:g} s")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return Agent(path=path, problem=f"cannot be used: {reason}")
-    return Agent(path=path, keys=len(keys))
+        return SshAgent(path=path, problem=f"cannot be used: {reason}")
+    return SshAgent(path=path, keys=len(keys))
 
 
 def expanded(path: str) -> Path:
@@ -59,7 +59,7 @@ def expanded(path: str) -> Path:
         return Path(path)
 
 
-def key_files(login: Login, agent: Agent | None) -> list[str] | None:
+def key_files(login: Login, agent: SshAgent | None) -> list[str] | None:
     """Return the key of the cluster file; one that needs a passphrase we do not have is left to the agent."""
     if not login.key:
         return None
@@ -88,7 +88,7 @@ def _refuse_unprotected(path: Path) -> None:
         )
 
 
-def key_error(error: Exception, login: Login, agent: Agent | None) -> LoginRefused:
+def key_error(error: Exception, login: Login, agent: SshAgent | None) -> LoginRefused:
     """Return why a key file cannot be used: a passphrase that is missing or wrong, or no private key at all."""
     path = expanded(login.key) if login.key else None
     named = f"the key file {path}" if path else "a key file of your SSH configuration"
@@ -115,7 +115,7 @@ def secret_place(secret: Secret) -> str:
     return f"the environment variable {secret.env}" if secret.env else f"the keyring entry {secret.keyring}"
 
 
-def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: Agent | None) -> str:
+def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: SshAgent | None) -> str:
     """Return what was tried to log in, in words: each key with its fingerprint, the agent, the password's place."""
     pairs = list(options.client_keys or ())
     tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]
