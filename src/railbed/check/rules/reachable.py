@@ -3,7 +3,7 @@
 What
 ----
 A connection to every node of the cluster file (this machine directly, others over SSH), and an answer to every command
-within the time-out per node.
+within the time-out per node. Switches are read only where a rule needs them; one that does not answer is unknown.
 
 Why
 ---
@@ -24,21 +24,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.check.rule import Check, Judgement, fail, ok, unknown
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import Site
+from railbed.model.cluster import Switch
 from railbed.model.reading import DeviceFacts
 
 EXPECTED = "an answer"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
-    """Judge whether each node answered, and each switch that was read."""
-    switches = [name for name in site.cluster.switches if name in site.devices]
-    for name in (*site.cluster.nodes, *switches):
-        yield _judge_device(name, site.devices.get(name))
+    """Judge whether each node answered, and each switch that a rule needs."""
+    for name in site.cluster.nodes:
+        yield _judge_node(name, site.devices.get(name))
+    for name, switch in site.cluster.switches.items():
+        if name in site.devices:
+            yield _judge_switch(name, switch, site.devices[name])
 
 
-def _judge_device(name: str, facts: DeviceFacts | None) -> Judgement:
+def _judge_switch(name: str, switch: Switch, facts: DeviceFacts) -> Judgement:
+    """A switch that does not answer is unknown: training does not log in to it."""
+    if facts.failure is None:
+        return ok(subject=name, expected=EXPECTED, observed="answers")
+    if switch.host is None:
+        return skip(facts.failure.reason, subject=name)
+    return unknown(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
+
+
+def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
     if facts is None:
         return fail(subject=name, expected=EXPECTED, observed="was not queried")
     if facts.failure and facts.failure.excuse:
