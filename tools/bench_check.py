@@ -42,9 +42,11 @@ def main() -> None:
     medians: list[float] = []
     for count in HOSTS:
         samples = measure(count)
-        ours, railed, peer, best = (statistics.median(one.seconds for one in samples[tool]) for tool in samples)
-        mine, others = (statistics.median(one.own_seconds for one in samples[tool]) for tool in ("railbed", "ansible"))
-        memory = max(one.megabytes for one in samples["railbed"])
+        ours, railed, peer, best = (statistics.median(sample.seconds for sample in samples[tool]) for tool in samples)
+        mine, others = (
+            statistics.median(sample.own_seconds for sample in samples[tool]) for tool in ("railbed", "ansible")
+        )
+        memory = max(sample.megabytes for sample in samples["railbed"])
         medians.append(ours)
         figures = "".join(f"{seconds:>12.2f} s" for seconds in (ours, railed, peer, best))
         times, own = f"{peer / ours:.1f} / {best / ours:.1f}", f"{mine:.1f} / {others:.1f} s"

@@ -73,15 +73,15 @@ def main() -> None:
 
 def rounds(measure: Callable[[], Times]) -> list[Times]:
     """Measure several times; only once if it exceeds the limit."""
-    found = [measure()]
-    while len(found) < ROUNDS and found[-1].stepped is not None:
-        found.append(measure())
-    return found
+    durations = [measure()]
+    while len(durations) < ROUNDS and durations[-1].stepped is not None:
+        durations.append(measure())
+    return durations
 
 
 def shown(times: Sequence[Times], name: str) -> str:
     """Format the median, or that the limit was exceeded."""
-    seconds = [getattr(one, name) for one in times]
+    seconds = [getattr(duration, name) for duration in times]
     return f"not in {LIMIT_SECONDS:g} s" if None in seconds else f"{statistics.median(seconds):.1f} s"
 
 
@@ -132,8 +132,8 @@ def steady_training(lab: RunningLab) -> Iterator[Training]:
 
 def ranks_left(lab: RunningLab) -> bool:
     """Whether any process of railbed still runs on a node."""
-    kept = load_lab(lab.name)
-    return any(b"railbed.launch" in _command_line(pid) for pid in processes(kept, kept.nodes))
+    stored = load_lab(lab.name)
+    return any(b"railbed.launch" in _command_line(pid) for pid in processes(stored, stored.nodes))
 
 
 def _command_line(pid: int) -> bytes:

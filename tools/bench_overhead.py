@@ -83,7 +83,7 @@ def be_a_rank(job: TrainSpec, descriptor: int) -> None:
             turns[name](number)
             times[name].append((time.perf_counter() - start, time.process_time() - used))
     clock, processor = (
-        {name: [pair[kind] for pair in told[WARM_UP:]] for name, told in times.items()} for kind in (0, 1)
+        {name: [pair[kind] for pair in pairs[WARM_UP:]] for name, pairs in times.items()} for kind in (0, 1)
     )
     messages.send("measured", clock=clock, processor=processor)
     collective.close()

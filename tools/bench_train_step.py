@@ -118,8 +118,8 @@ def report(times: dict[str, list[tuple[float, float]]], tokens: int, threads: in
         spread = ", ".join(f"{clock:.2f} ({used:.2f})" for clock, used in taken[1:])
         print(f"{name:<14}{tokens / fastest[name][0]:9.1f} tokens/s   steps (processor time): {spread} s")
     print(f"torch {torch.__version__}, {threads} threads, fp32, {tokens} tokens per step, fastest of {len(taken) - 1}")
-    for kind, what in enumerate(("by the clock", "by the processor's time")):
-        print(f"railbed / transformers {what}: {fastest['transformers'][kind] / fastest['railbed'][kind]:.2f}")
+    for kind, clock in enumerate(("by wall time", "by processor time")):
+        print(f"railbed / transformers {clock}: {fastest['transformers'][kind] / fastest['railbed'][kind]:.2f}")
 
 
 if __name__ == "__main__":

@@ -40,12 +40,12 @@ def trained(recipe: str, steps: int, form: str) -> dict[str, Series]:
         options = [part for setting in settings for part in ("--set", setting)]
         command = [str(railbed), "train", recipe, "--cluster", "local", "--json", *options]
         done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
-    found: dict[str, Series] = defaultdict(dict)
+    series: dict[str, Series] = defaultdict(dict)
     for record in map(json.loads, done.stdout.splitlines()):
         labels = record.get("labels", {})
         if record["kind"] == "measurement" and labels.get("rank") == 0 and "step" in labels:
-            found[record["name"]][labels["step"]] = record["value"]
-    return found
+            series[record["name"]][labels["step"]] = record["value"]
+    return series
 
 
 def print_table(runs: dict[str, dict[str, Series]]) -> None:

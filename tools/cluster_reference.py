@@ -41,12 +41,12 @@ def cluster_schema() -> str:
 
 def _parts() -> Iterator[tuple[str, Schema]]:
     """Yield the parts in the order in which they appear in the file."""
-    waiting, seen = [("Cluster", model_schema())], {"Cluster"}
+    waiting, visited = [("Cluster", model_schema())], {"Cluster"}
     while waiting:
         name, part = waiting.pop(0)
         yield name, part
-        below = [other for key in part["properties"].values() if (other := _part_below(key)) and other not in seen]
-        seen.update(below)
+        below = [other for key in part["properties"].values() if (other := _part_below(key)) and other not in visited]
+        visited.update(below)
         waiting[:0] = [(other, model_schema()["$defs"][other]) for other in dict.fromkeys(below)]
 
 

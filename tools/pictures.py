@@ -115,8 +115,8 @@ def _terminal(title: str, commands: list[tuple[str, str]]) -> str:
 
 
 def _shortened(text: str, lines: int) -> str:
-    kept = text.splitlines()
-    return text if len(kept) <= lines else "\n".join(kept[:lines]).rstrip() + "\n\x1b[2m…\x1b[0m"
+    all_lines = text.splitlines()
+    return text if len(all_lines) <= lines else "\n".join(all_lines[:lines]).rstrip() + "\n\x1b[2m…\x1b[0m"
 
 
 def _shown(screen: str, recording: str) -> str:
@@ -126,12 +126,14 @@ def _shown(screen: str, recording: str) -> str:
 
 def _printed(*command: str, folder: str, stderr: int = subprocess.STDOUT) -> str:
     """Return the terminal output of a program, with its colours."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAILBED_") and name != "NO_COLOR"}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("RAILBED_") and name != "NO_COLOR"
+    }
     colourful = {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**kept, **colourful},
+        env={**inherited, **colourful},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,

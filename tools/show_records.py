@@ -26,10 +26,10 @@ def main() -> None:
     elif name == "bench":
         _show(BenchScreen(verbose=False), records, Path(RUN.format(name)))
     else:
-        told = tell(_each(records), as_json=False)
+        events = tell(_each(records), as_json=False)
         if name == "lab_up":
             nodes = sum(isinstance(record, Event) and record.name == "lab_node_up" for record in records)
-            show_up(Spec(name="lab", kind="netns", nodes=nodes), told[1:])
+            show_up(Spec(name="lab", kind="netns", nodes=nodes), events[1:])
 
 
 def _show(screen: Screen, records: list[Record], run: Path) -> None:

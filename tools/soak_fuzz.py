@@ -196,10 +196,10 @@ def keep_failures(tallies: dict[str, Tally]) -> None:
     """Write the failing inputs to files, and print how to repeat each."""
     folder = Path(tempfile.mkdtemp(prefix="railbed-soak-"))
     for name, tally in tallies.items():
-        for index, what in tally.failures[:KEPT_PER_READER]:
+        for index, problem in tally.failures[:KEPT_PER_READER]:
             path = folder / f"{name.replace(' ', '_').replace(chr(39), '')}.{index}.txt"
             path.write_text(all_readers()[name].input(SEED, index), encoding="utf-8", errors="replace")
-            print(f"{name} {index}: {what}\n  {path}\n  python -m tools.soak_fuzz {name!r} {SEED} {index}")
+            print(f"{name} {index}: {problem}\n  {path}\n  python -m tools.soak_fuzz {name!r} {SEED} {index}")
 
 
 def again(name: str, seed: int, index: int) -> None:

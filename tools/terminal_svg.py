@@ -48,11 +48,11 @@ def _runs(console: Console, line: Text, y: int) -> Iterator[str]:
     column = 0
     for text, style, _ in line.render(console):
         cells = text.rstrip("\n")
-        kept = cells.strip()
-        if kept:
+        visible = cells.strip()
+        if visible:
             x = MARGIN + (column + len(cells) - len(cells.lstrip())) * ADVANCE
-            length = f' textLength="{len(kept) * ADVANCE:g}"' if len(kept) > 1 else ""
-            yield f'<text x="{x:g}" y="{y}"{length}{_paint(style)} xml:space="preserve">{escape(kept)}</text>'
+            length = f' textLength="{len(visible) * ADVANCE:g}"' if len(visible) > 1 else ""
+            yield f'<text x="{x:g}" y="{y}"{length}{_paint(style)} xml:space="preserve">{escape(visible)}</text>'
         column += len(cells)
 
 
