@@ -8,13 +8,45 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "railbed"
-VAGUE = {"thing", "things", "ones"}
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "railbed"
+VAGUE = {
+    "told",
+    "one",
+    "ones",
+    "found",
+    "said",
+    "thing",
+    "things",
+    "whole",
+    "given",
+    "kept",
+    "seen",
+    "asked",
+    "tell",
+    "say",
+}
 """Names that say nothing about their content."""
+REMAINING = {
+    "bench": 12,
+    "cli": 66,
+    "collective": 43,
+    "discover": 2,
+    "lab": 5,
+    "launch": 26,
+    "parsing": 3,
+    "present": 1,
+    "probes": 15,
+    "report": 194,
+    "train": 103,
+    "transport": 1,
+    "yamlfile": 1,
+}
+"""Vague names that a package still has. Lower a number when you rename some; never raise one."""
 
 
 def vague_names(source: str) -> Iterator[str]:
-    """Yield `line: name` for every variable, parameter and function with a vague name."""
+    """Yield every variable, parameter and function with a vague name, as `line: name`."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -27,24 +59,23 @@ def vague_names(source: str) -> Iterator[str]:
             yield f"{node.lineno}: {name}"
 
 
+def package_of(path: Path) -> str:
+    """Return the package below railbed that a file belongs to, or its top folder outside of it."""
+    return path.relative_to(SOURCE if SOURCE in path.parents else ROOT).parts[0].removesuffix(".py")
+
+
 def test_names_are_not_vague() -> None:
-    violations = [
-        f"{path.relative_to(SOURCE)}:{violation}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        for violation in vague_names(path.read_text())
-    ]
-    assert violations == [], "name the content instead; see CONTRIBUTING, Plain English"
+    violations: dict[str, list[str]] = {}
+    for path in sorted([*SOURCE.rglob("*.py"), *(ROOT / "tools").glob("*.py")]):
+        names = [f"{path.relative_to(ROOT)}:{name}" for name in vague_names(path.read_text())]
+        violations.setdefault(package_of(path), []).extend(names)
+    excessive = {package: names for package, names in violations.items() if len(names) > REMAINING.get(package, 0)}
+    assert excessive == {}, "name the content instead; see CONTRIBUTING, Plain English"
 
 
 @pytest.mark.parametrize(
     "planted",
-    [
-        "thing = 1",
-        "for things in ():\n    pass",
-        "def _things():\n    pass",
-        "[ones for ones in ()]",
-        "lambda thing: 1",
-    ],
+    ["told = 1", "for one in ():\n    pass", "def _told():\n    pass", "[one for one in ()]", "lambda thing: 1"],
 )
 def test_a_planted_vague_name_is_rejected(planted: str) -> None:
     assert list(vague_names(planted))
