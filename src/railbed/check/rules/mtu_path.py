@@ -38,7 +38,7 @@ from railbed.probes.ping_mtu import Ping
 
 Pings = dict[tuple[IPv4Address | IPv6Address, int], Ping]
 FINE, UNTOLD, SMALL_ONLY = "passes", "cannot be told", "small passes"
-LOOK_HERE = "raise the MTU of this interface (see mtu), or of the hop that told its own"
+LOOK_HERE = "raise the MTU of this interface (see mtu), or of the hop that reported it"
 LOOK_BEYOND = "look at the MTU of the peer's interface, then of the switch: `mtu 9216` on its ports and in network-qos"
 NO_PATH = "look at link_up and rail_address of both ends, then at the switch port and its VLAN"
 
