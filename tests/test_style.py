@@ -28,17 +28,14 @@ VAGUE = {
 }
 """Names that say nothing about their content."""
 REMAINING = {
-    "bench": 12,
     "cli": 66,
-    "collective": 43,
     "discover": 2,
     "lab": 5,
-    "launch": 26,
     "parsing": 3,
     "present": 1,
     "probes": 15,
     "report": 194,
-    "train": 103,
+    "train": 76,
     "transport": 1,
     "yamlfile": 1,
 }
