@@ -175,7 +175,7 @@ async def test_known_hosts_none_in_the_users_configuration_accepts_nothing(
     ("changes", "message"),
     [
         ({"key": "/no/such/key"}, "/no/such/key"),
-        ({"jump": "@@@"}, "no jump host"),
+        ({"jump": "@@@"}, "not a jump host"),
         ({"password": Secret(env="RAILBED_TEST_NOT_SET")}, "RAILBED_TEST_NOT_SET is not set"),
         ({"password": Secret(keyring="railbed-test/nobody")}, "keyring"),
     ],

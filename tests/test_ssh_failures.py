@@ -288,7 +288,7 @@ async def answering(data: bytes, hang_up: bool, writers: list[asyncio.StreamWrit
         (b"HTTP/1.0 400 Bad Request\r\nServer: x\r\n\r\n<html>\r\n", True, "hung up"),
         (b"\x1b[31m" + bytes(range(128, 256)) * 200 + b"\n", False, "sent something else"),
         (b"SSH-1.5-old\r\n", False, "sent something else"),
-        (b"220 mail.example ESMTP\r\n", False, "said nothing"),
+        (b"220 mail.example ESMTP\r\n", False, "sent nothing"),
     ],
     ids=["hangs up", "web server", "garbage", "SSH 1", "mail server"],
 )
