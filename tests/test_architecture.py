@@ -175,3 +175,16 @@ def test_files_and_functions_stay_small() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 50
     ]
     assert (long_files, long_functions) == ([], [])
+
+
+PLUG_INS = {"check/rules", "probes"}
+"""Folders with one file for each of a kind."""
+MOST_FILES = 18
+
+
+def test_folders_stay_small() -> None:
+    counts = {
+        str(folder.relative_to(SOURCE)): sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+        for folder in {path.parent for path in FILES}
+    }
+    assert {name: count for name, count in counts.items() if count > MOST_FILES and name not in PLUG_INS} == {}

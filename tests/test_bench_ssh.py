@@ -286,7 +286,7 @@ def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers,
     assert len({json.loads(record[2])["pair"] for record in measures(done.records)}) == 1
 
 
-def test_where_nothing_is_measured_that_is_no_success(two: Servers, tmp_path: Path) -> None:
+def test_where_nothing_is_measured_that_is_not_a_success(two: Servers, tmp_path: Path) -> None:
     """Neither without RDMA, nor where no node takes the files of a collective; that ends, and the rest is measured."""
     assert two.servers
     done = railbed(tmp_path, "bench", "rdma", "--json")
@@ -458,7 +458,7 @@ def test_a_suite_file_is_refused_with_line_and_key(tmp_path: Path, text: str, se
     assert "suite.yaml" in done.err
 
 
-def test_suites_and_tests_are_listed_and_a_wrong_name_is_told(tmp_path: Path) -> None:
+def test_suites_and_tests_are_listed_and_a_wrong_name_is_reported(tmp_path: Path) -> None:
     listed = railbed(tmp_path, "bench", "--list", "--json").records
     suites = {record["name"] for record in listed if record["kind"] == "suite"}
     assert suites == {"quick", "rdma", "tcp", "storage", "collective", "full"}

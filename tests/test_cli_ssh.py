@@ -106,7 +106,7 @@ def test_a_killed_host_is_one_finding(three: Servers, tmp_path: Path) -> None:
     assert [{**f, "time": 0} for f in replayed.findings] == [{**f, "time": 0} for f in result.findings]
 
 
-def test_a_dead_host_is_told_of_whatever_was_asked(three: Servers, tmp_path: Path) -> None:
+def test_a_dead_host_is_reported_whatever_was_asked(three: Servers, tmp_path: Path) -> None:
     three.servers[1].kill()
     findings = railbed(tmp_path, "check", "disk_space", "--json").findings
     assert [(f["check"], f["subject"]) for f in findings if f["verdict"] == "fail"] == [("reachable", "n2")]

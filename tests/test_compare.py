@@ -30,7 +30,7 @@ def run_of(fast: Sequence[float], noisy: Sequence[float], verdict: Verdict, *, m
     return plain_run(records, verb="bench")
 
 
-def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
+def test_a_change_beyond_noise_is_reported_and_noise_is_not(tmp_path: Path) -> None:
     before = run_of([10, 10.1, 9.9], [10, 14, 6], Verdict.OK)
     after = run_of([8, 8.1, 7.9], [8, 12, 5], Verdict.FAIL, more=True)
     records = railbed(tmp_path, "compare", before.name, after.name, "--json").records
@@ -51,7 +51,7 @@ def test_a_change_beyond_noise_is_told_and_noise_is_not(tmp_path: Path) -> None:
     assert "the cluster files are equal" in shown.out
 
 
-def test_what_changed_in_the_cluster_is_told(tmp_path: Path) -> None:
+def test_what_changed_in_the_cluster_is_reported(tmp_path: Path) -> None:
     before, after = run_of([1], [1], Verdict.OK), run_of([1], [1], Verdict.OK)
     text = (after / "cluster.yaml").read_text()
     (after / "cluster.yaml").write_text(text.replace("speed: 10", "speed: 25"))
@@ -63,7 +63,7 @@ def test_what_changed_in_the_cluster_is_told(tmp_path: Path) -> None:
     assert "cannot be compared" in railbed(tmp_path, "compare", before, after).out
 
 
-def test_training_runs_are_compared_and_wrong_names_are_told(tmp_path: Path) -> None:
+def test_training_runs_are_compared_and_wrong_names_are_reported(tmp_path: Path) -> None:
     one, other = training_run(steps=20, fails_at=None), training_run(steps=20, fails_at=None)
     told = railbed(tmp_path, "compare", one, other, "--json")
     assert {"loss", "tokens_per_second"} <= {record["name"] for record in told.records}
@@ -71,7 +71,7 @@ def test_training_runs_are_compared_and_wrong_names_are_told(tmp_path: Path) -> 
     assert railbed(tmp_path, "compare", one).code == 2
 
 
-def test_many_changes_are_not_all_listed_and_each_is_told_in_short(tmp_path: Path) -> None:
+def test_many_changes_are_not_all_listed_and_each_is_reported_in_short(tmp_path: Path) -> None:
     """Labels that all share are left out; a count has no unit; --all lists the rest."""
 
     def counts(value: float) -> list[Record]:

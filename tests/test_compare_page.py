@@ -111,14 +111,14 @@ def test_nothing_changed_is_an_answer() -> None:
     ]
 
 
-def test_zero_that_stays_zero_is_no_change() -> None:
+def test_zero_that_stays_zero_is_not_a_change() -> None:
     document = described(*(bench_run({"none": [0, 0]}) for _ in range(2)))
     (table,) = tables(document, "unchanged")
     assert str(table.rows[0][4]) == "0\N{NO-BREAK SPACE}%"
     assert document.figures == 0
 
 
-def test_noise_that_nobody_knows_is_said_so() -> None:
+def test_noise_that_nobody_knows_is_called_unknown() -> None:
     document = described(bench_run({"fast": [10]}), bench_run({"fast": [20]}))
     (table,) = tables(document, "unclear")
     assert table.rows[0][5:] == ("not known", "1 and 1")
@@ -139,7 +139,7 @@ def test_settings_and_what_only_one_run_has_are_on_the_page() -> None:
     ]
 
 
-def test_labels_that_all_share_are_told_once() -> None:
+def test_labels_that_all_share_are_reported_once() -> None:
     first, second = (read(run) for run in pair())
     comparison = compared(first, second)
     assert dict(comparison.shared) == {"from": "a", "to": "b", "rail": "rail0"}

@@ -208,13 +208,13 @@ def test_weights_come_over_ssh(trained: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"name": "training"}', '{"name": "training", "data": {"run": 3}}'])
-def test_records_without_a_training_are_told(tmp_path: Path, damage: str) -> None:
+def test_records_without_a_training_are_reported(tmp_path: Path, damage: str) -> None:
     (tmp_path / "records.jsonl").write_text(damage + "\n")
     with pytest.raises(UsageError, match="ended before its training began"):
         begun(tmp_path)
 
 
-def test_a_run_without_its_cluster_is_told(trained: Path, tmp_path: Path) -> None:
+def test_a_run_without_its_cluster_is_reported(trained: Path, tmp_path: Path) -> None:
     (run,) = (trained / "runs").glob("*-train")
     shutil.copytree(run, tmp_path / "copy")
     (tmp_path / "copy" / "cluster.yaml").unlink()

@@ -193,7 +193,7 @@ def test_a_rank_that_is_stopped_before_its_first_word_is_noticed_and_its_node_is
     assert named(events, "done")
 
 
-def test_interference_from_outside_is_no_fault_of_a_node(lab: RunningLab) -> None:
+def test_interference_from_outside_is_not_a_fault_of_a_node(lab: RunningLab) -> None:
     events = run(lab, Counting(30, interference="somebody answers as rank 0", interfered=4))
     assert {(event.subject, event.message) for event in named(events, "restart")} == {
         ("", "the ranks were interfered with: somebody answers as rank 0")
@@ -210,7 +210,7 @@ def test_interference_that_does_not_end_ends_the_job_with_a_sentence(
         run(lab, Counting(30, interference="somebody answers as rank 0", interfered=99))
 
 
-def test_what_cannot_be_is_told_at_once_and_not_tried_again(lab: RunningLab) -> None:
+def test_what_cannot_be_is_reported_at_once_and_not_tried_again(lab: RunningLab) -> None:
     job = Counting(20, refuses="the moon is not there")
     with pytest.raises(Refused, match="the moon is not there") as refused:
         run(lab, job)

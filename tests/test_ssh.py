@@ -200,7 +200,7 @@ async def test_machines_behind_a_jump_host_share_the_connection_to_it(three: Ser
     assert (three.folder / f"{jump.address}.log").read_text().count("Accepted publickey") == 1
 
 
-async def test_a_dead_jump_host_is_told_for_each_machine_behind_it(three: Servers) -> None:
+async def test_a_dead_jump_host_is_reported_for_each_machine_behind_it(three: Servers) -> None:
     jump, *behind = three.servers
     jump.kill()
     way = f"{three.user}@{jump.address}:{jump.port}"

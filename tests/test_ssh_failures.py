@@ -250,7 +250,7 @@ async def test_a_missing_passphrase_and_a_wrong_one(
     assert f"not the key file {sshd.key}, which needs a passphrase" in refused.message
 
 
-async def test_a_public_key_is_no_private_key(sshd: Servers) -> None:
+async def test_a_public_key_is_not_a_private_key(sshd: Servers) -> None:
     (sshd.folder / "client.pub").chmod(0o600)
     error = await failure(sshd, key=f"{sshd.key}.pub")
     assert "cannot be used" in error.message
@@ -292,7 +292,7 @@ async def answering(data: bytes, hang_up: bool, writers: list[asyncio.StreamWrit
     ],
     ids=["hangs up", "web server", "garbage", "SSH 1", "mail server"],
 )
-async def test_a_port_that_is_no_ssh_server(
+async def test_a_port_that_is_not_a_ssh_server(
     sshd: Servers, monkeypatch: pytest.MonkeyPatch, data: bytes, hang_up: bool, words: str
 ) -> None:
     monkeypatch.setattr("railbed.transport.ssh.CONNECT_SECONDS", 2.0)

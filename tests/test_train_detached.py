@@ -162,7 +162,7 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
     assert "there was nothing to stop" in call(folder, "train", "--stop", run).out
 
 
-def test_a_run_that_was_killed_is_told_and_how_to_go_on(folder: Path) -> None:
+def test_a_run_that_was_killed_is_reported_and_how_to_go_on(folder: Path) -> None:
     """Nor does it keep the caller's files open: a lock or pipe that it inherited would outlive its purpose."""
     reading, writing = os.pipe()
     command = [RAILBED, *TRAIN, "--detach", "--json"]
@@ -275,7 +275,7 @@ def test_the_view_ends_with_the_run_and_its_exit_code(folder: Path) -> None:
     assert f"{run} was done: there was nothing to stop" in call(folder, "train", "--stop", run).out
 
 
-def test_a_run_that_fails_later_is_told_by_the_view(folder: Path) -> None:
+def test_a_run_that_fails_later_is_reported_by_the_view(folder: Path) -> None:
     run, _ = detach(folder, "--min-nodes", "2")
     result = call(folder, "train", "--attach", run)
     assert result.code == 3
@@ -294,7 +294,7 @@ def test_a_run_that_fails_later_is_told_by_the_view(folder: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_wrong_is_told_as_without(folder: Path, wrong: tuple[str, str]) -> None:
+def test_what_is_wrong_is_reported_as_without(folder: Path, wrong: tuple[str, str]) -> None:
     before = set((folder / "runs").glob("*"))
     plain, detached = (call(folder, *TRAIN, *wrong, *more) for more in ((), ("--detach",)))
     assert plain == detached
@@ -302,7 +302,7 @@ def test_what_is_wrong_is_told_as_without(folder: Path, wrong: tuple[str, str]) 
     assert set((folder / "runs").glob("*")) == before
 
 
-def test_a_run_that_cannot_be_kept_is_told_as_without(folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_kept_is_reported_as_without(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
     for name in ("small.yaml", "cluster.yaml", "words.txt"):
         (tmp_path / name).symlink_to(folder / name)

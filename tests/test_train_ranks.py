@@ -195,7 +195,7 @@ def test_a_full_disk_does_not_end_training(starter: Starter) -> None:
     assert [path.name for path in (starter.folder / "node0").iterdir()] == []
 
 
-def test_a_lost_rank_is_told_as_such(starter: Starter) -> None:
+def test_a_lost_rank_is_reported_as_such(starter: Starter) -> None:
     first, second = starter.start(2, recipe(steps=100_000), checkpoints="")
     first.read(until=lambda message: message["kind"] == "progress")
     second.kill()
@@ -230,7 +230,7 @@ def test_a_rank_does_not_outlive_its_starter(starter: Starter) -> None:
     wait_for(lambda: not Path(f"/proc/{number}").exists())
 
 
-def test_traffic_sends_what_it_was_told(starter: Starter) -> None:
+def test_traffic_sends_what_it_should(starter: Starter) -> None:
     load = recipe(steps=5, traffic={"gradient_bytes": 10_000_000, "steps_per_second": 20.0})
     ranks = starter.run(2, load, checkpoints="")
     assert [message["bytes_reduced"] for message in ranks[1].said("progress")] == [10_000_000] * 5

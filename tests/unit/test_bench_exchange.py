@@ -73,7 +73,7 @@ async def run(made: Tool, *ports: int) -> list[Measured | NotMeasured]:
         return await run_together(fleet, jobs)
 
 
-async def test_a_server_is_awaited_and_asked_and_both_processor_times_are_told() -> None:
+async def test_a_server_is_awaited_and_asked_and_both_processor_times_are_reported() -> None:
     (outcome,) = await run(tool(), free_port())
     assert isinstance(outcome, Measured), outcome
     assert [value.value for value in outcome.reading.values] == [42]
@@ -81,7 +81,7 @@ async def test_a_server_is_awaited_and_asked_and_both_processor_times_are_told()
     assert outcome.server is not None
 
 
-async def test_a_server_that_never_listens_is_told_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_never_listens_is_reported_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "READY_SECONDS", 1.0)
     (outcome,) = await run(tool(server=lambda _: "exec sleep 1234.5"), 20999)
     assert isinstance(outcome, NotMeasured)
@@ -113,7 +113,7 @@ async def test_a_client_that_fails_tells_why_and_its_server_is_ended() -> None:
     assert processes_with(f"{SERVE.strip()[:20]} {port}") == []
 
 
-async def test_a_clock_that_cannot_be_measured_is_said_in_words_and_tried_again() -> None:
+async def test_a_clock_that_cannot_be_measured_is_reported_in_words_and_tried_again() -> None:
     client = "echo 'Correlation coefficient r^2: 0.69 < 0.9' >&2; echo none"
     (outcome,) = await run(tool(client=lambda _: client), free_port())
     assert isinstance(outcome, NotMeasured)

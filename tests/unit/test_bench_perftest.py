@@ -18,7 +18,7 @@ def command(client: End, server: End) -> tuple[str, str]:
     return TOOL.client(call), TOOL.server(call)
 
 
-def test_both_sides_are_told_the_same_but_for_the_device() -> None:
+def test_both_sides_are_reported_the_same_but_for_the_device() -> None:
     assert command(CARD, OTHER) == (
         "ib_write_bw -d mlx5_0 -i 1 -p 20500 -F -s 65536 -x 3 --tclass=106 -D 2 --report_gbits 10.0.0.2",
         "ib_write_bw -d mlx5_1 -i 2 -p 20500 -F -s 65536 -x 5 --tclass=106 -D 2 --report_gbits",

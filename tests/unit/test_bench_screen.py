@@ -49,7 +49,7 @@ def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[st
     ]
 
 
-def test_of_many_ways_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_many_ways_the_ends_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     output = shown(capsys, pair("n1>n2", 1.0), pair("n2>n1", 3.0), pair("n3>n1", 4.0))
     assert [line.split() for line in output] == [
         ["test", "how", "over", "ways", "lowest", "middle", "highest"],
@@ -72,7 +72,7 @@ def test_the_widest_rows_fit_80_columns(capsys: pytest.CaptureFixture[str]) -> N
     assert output[1].split()[:2] == ["reduce_scatter", "1G"]
 
 
-def test_what_fails_again_and_again_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_again_and_again_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     failed = Finding(
         check="bench_measured", subject="n1", verdict=Verdict.FAIL, expected="a number", observed="no answer", why=""
     )
@@ -81,7 +81,7 @@ def test_what_fails_again_and_again_is_said_once(capsys: pytest.CaptureFixture[s
     assert output[1].split("  ")[-1] == "no answer (3 times); expected a number"
 
 
-def test_an_answer_is_told_once_and_one_that_is_not_there_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_is_reported_once_and_one_that_is_not_there_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     answered, not_answered = (
         Finding(check="bench_difference", subject=subject, verdict=verdict, expected="", observed=observed, why="")
         for subject, verdict, observed in (
@@ -95,7 +95,7 @@ def test_an_answer_is_told_once_and_one_that_is_not_there_is_marked(capsys: pyte
     assert len(output) == 3
 
 
-def test_a_small_collective_is_told_by_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_collective_is_reported_by_its_time(capsys: pytest.CaptureFixture[str]) -> None:
     labels: dict[str, str | int] = {"test": "all_reduce", "size": 8, "engine": "gloo"}
     output = shown(
         capsys,

@@ -51,7 +51,7 @@ def test_median_and_mean_are_those_of_python(values: list[float]) -> None:
     assert (statistics["min"], statistics["max"]) == (min(values), max(values))
 
 
-def test_a_percentile_that_too_few_samples_can_tell_is_not_told() -> None:
+def test_a_percentile_that_has_too_few_samples_is_left_out() -> None:
     assert set(distribution([1.0] * 50)) == {"min", "mean", "p50", "p90", "max"}
     assert "p99" in distribution([1.0] * 100)
     assert "p99.9" not in distribution([1.0] * 999)
@@ -120,7 +120,7 @@ def test_of_two_nodes_the_slow_rail_is_named_and_not_a_node() -> None:
     assert find_outliers(samples[:2], higher_is_better=True) == []
 
 
-def test_noise_is_no_outlier() -> None:
+def test_noise_is_not_an_outlier() -> None:
     """Values all over the place lag behind each other; none stands out."""
     values = [10, 14, 8.2, 12, 15.5, 9, 11, 13, 7.9, 14.5, 10.5, 9.5]
     samples = [
@@ -241,7 +241,7 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("round_trip", 12.0, Verdict.FAIL),
     ],
 )
-def test_worse_than_before_is_told_in_the_direction_that_is_bad(name: str, now: float, verdict: Verdict) -> None:
+def test_worse_than_before_is_reported_in_the_direction_that_is_bad(name: str, now: float, verdict: Verdict) -> None:
     kept = baseline.BaselineEntry(middle=10.0, spread=0.0, count=1, unit="")
     assert baseline.compare([measured(now, name)], kept)[0] is verdict
 

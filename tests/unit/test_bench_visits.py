@@ -65,7 +65,7 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
     assert by_bound["low"] < 1 < by_bound["high"]
 
 
-def test_one_repeat_of_an_arm_is_no_answer() -> None:
+def test_one_repeat_of_an_arm_is_not_an_answer() -> None:
     lone = contest(apart="5 minutes")
     lone.add(lone.a, 1, 1.0)
     (finding,) = answer(lone)
@@ -73,7 +73,7 @@ def test_one_repeat_of_an_arm_is_no_answer() -> None:
     assert finding.verdict == "unknown"
 
 
-def test_ways_that_differ_are_told() -> None:
+def test_ways_that_differ_are_reported() -> None:
     run = first_visit(1.0, 2.0)
     records = (run / "records.jsonl").read_text().splitlines()
     event = json.loads(records[-1])
@@ -109,7 +109,7 @@ def test_a_rail_may_become_point_to_point() -> None:
     assert cluster_mismatch(cluster(direct), cluster()) == ""
 
 
-def test_what_is_no_first_visit_is_refused() -> None:
+def test_what_is_not_a_first_visit_is_refused() -> None:
     with pytest.raises(UsageError, match="is not the first visit of an experiment"):
         read_first_visit(plain_run(verb="check"), cluster())
     event = first_visit_event("x", QUESTION, [contest()])
@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path, text: str, why: str) -
         experiments.load(str(tmp_path / "e.yaml"))
 
 
-def test_a_wrong_entry_is_not_said_to_be_missing_as_well(tmp_path: Path) -> None:
+def test_a_wrong_entry_is_not_called_missing_as_well(tmp_path: Path) -> None:
     text = "a: {name: a}\nb: {name: b}\ncomparisons: [{measure: bandwith, a: {test: iperf3}, b: {test: iperf3}}]\n"
     (tmp_path / "e.yaml").write_text(text)
     with pytest.raises(SuiteError) as told:
@@ -143,7 +143,7 @@ def test_a_wrong_entry_is_not_said_to_be_missing_as_well(tmp_path: Path) -> None
     assert "at least one" not in told.value.message
 
 
-def test_the_time_between_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_between_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_000_000.0)
     ages = [time_since(1_000_000.0 - seconds) for seconds in (30, 300, 10_000, 400_000)]
     assert ages == ["30 seconds", "5 minutes", "3 hours", "5 days"]

@@ -107,7 +107,7 @@ def test_a_temporary_change_is_there_in_its_block_and_files_are_restored_as_they
     assert old.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_change_that_fails_half_way_is_undone_and_an_undo_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_change_that_fails_half_way_is_undone_and_an_undo_that_fails_is_reported(tmp_path: Path) -> None:
     made = tmp_path / "made"
 
     async def work(fleet: Fleet) -> None:

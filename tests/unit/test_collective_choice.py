@@ -56,7 +56,7 @@ def test_what_is_asked_for_is_refused_and_never_replaced() -> None:
     assert candidates("mpi", [replace(node, rdma="", no_rdma="none") for node in NODES]) == (["mpi"], "")
 
 
-def test_the_faster_is_taken_and_the_other_told() -> None:
+def test_the_faster_is_taken_and_the_other_reported() -> None:
     fast = decide("auto", NODES, {"mpi": timings(0.002), "gloo": timings(0.005)}, "")
     assert (fast.engine, fast.falls_back) == ("mpi", False)
     assert fast.reason.startswith("mpi over RDMA (rxe0:1): 1.05 MB in 2.00 ms, 524 MB/s; gloo over TCP (rail0) works")
@@ -65,7 +65,7 @@ def test_the_faster_is_taken_and_the_other_told() -> None:
     assert "mpi over RDMA (rxe0:1) works and takes 500 ms where gloo takes 100 ms" in slow.reason
 
 
-def test_a_reason_is_told_for_what_was_left_out() -> None:
+def test_a_reason_is_reported_for_what_was_left_out() -> None:
     choice = decide("auto", NODES, {"gloo": timings(0.1)}, "mpi does not work: node1: no device")
     assert choice.reason.endswith("; because mpi does not work: node1: no device")
     assert choice.falls_back

@@ -140,7 +140,7 @@ def test_torchs_own_client_can_do_nothing(served: Served, tmp_path: Path) -> Non
     assert store.get("a") == b"1"
 
 
-def test_who_only_looks_whether_somebody_listens_is_no_intruder(served: Served) -> None:
+def test_who_only_looks_whether_somebody_listens_is_not_an_intruder(served: Served) -> None:
     for sent in (b"", MAGIC[:5], MAGIC + b"r" * 32):
         with served.plain() as stranger:
             stranger.sendall(sent)

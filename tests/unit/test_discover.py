@@ -135,7 +135,7 @@ def test_hosts_count_by_their_numbers() -> None:
     }
 
 
-def test_rdma_without_an_address_is_told() -> None:
+def test_rdma_without_an_address_is_reported() -> None:
     assert list(notices([machine(1, bare_rdma=("mlx5_3",))])) == [
         "192.0.2.1: RDMA device mlx5_3 has no IPv4 address on its interface and was left out"
     ]

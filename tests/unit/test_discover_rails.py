@@ -46,7 +46,7 @@ def lab(count: int = 3) -> list[Observation]:
     return [machine(n, port(OFFICE, n, speed_gbps=1.0), port(FAST, n, speed_gbps=10.0)) for n in range(1, count + 1)]
 
 
-def test_the_network_that_carries_ssh_is_no_rail_where_machines_share_another() -> None:
+def test_the_network_that_carries_ssh_is_not_a_rail_where_machines_share_another() -> None:
     cluster = build("lab", lab())
     assert subnets(cluster) == ["10.1.0.0/24"]
     assert (cluster.policy.host_mtu, cluster.rails["rail0"].mtu, cluster.rails["rail0"].speed) == (9000, None, 10.0)
@@ -60,7 +60,7 @@ def test_a_single_home_network_is_the_rail() -> None:
     assert list(notices(desktops)) == []
 
 
-def test_what_only_one_machine_has_is_no_other_network() -> None:
+def test_what_only_one_machine_has_is_not_an_other_network() -> None:
     odd = machine(1, port(OFFICE, 1), port(FAST, 1))
     assert subnets(build("home", [odd, machine(2, port(OFFICE, 2))])) == ["192.168.1.0/24"]
 

@@ -25,7 +25,7 @@ def read(*, ok: bool) -> Event:
 CHANGE = Change(subject="nodes.n1.host", action="set", before="a", after="b")
 
 
-def test_a_change_is_no_failure_by_itself() -> None:
+def test_a_change_is_not_a_failure_by_itself() -> None:
     assert conclude(tally_of(CHANGE)) == Conclusion(0)
 
 

@@ -165,7 +165,7 @@ def test_a_record_comes_back_from_its_line(record: Record) -> None:
 
 @given(st.one_of(st.binary(), st.text().map(str.encode), st.sampled_from([b"{}", b"[]", b'{"kind":"later"}'])))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_line_that_is_no_record_is_refused_in_one_way(line: bytes) -> None:
+def test_a_line_that_is_not_a_record_is_refused_in_one_way(line: bytes) -> None:
     with pytest.raises(ValueError, match="validation error"):
         read_record(line)
 

@@ -179,7 +179,7 @@ def test_training_that_is_cut_short_is_summed_up(capsys: pytest.CaptureFixture[s
     assert out == "trained 7 of 200 steps: loss 3.250 → 3.250, 1,000 tokens/s in the median"
 
 
-def test_what_ranks_do_between_steps_is_told_once() -> None:
+def test_what_ranks_do_between_steps_is_reported_once() -> None:
     phases = Phases(2)
 
     def heard(rank: int, phase: str) -> list[str]:

@@ -37,7 +37,7 @@ def test_rates_as_people_write_them(text: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "10", "-1G", "0M", "1e9", "401G", "10GB", "١G"])
-def test_what_is_no_rate_is_refused(text: str) -> None:
+def test_what_is_not_a_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a rate"):
         parse_rate(text)
 
@@ -52,7 +52,7 @@ def test_units_raise_only_our_own_error(text: str) -> None:
 
 
 @given(st.integers(1, 400_000).map(lambda number: number * 1e6))
-def test_a_rate_is_told_as_it_is_read(rate: float) -> None:
+def test_a_rate_is_reported_as_it_is_read(rate: float) -> None:
     assert parse_rate(describe(Fault("slow", "rail0", rate)).split()[1]) == pytest.approx(rate, rel=1e-5)
 
 
@@ -74,7 +74,7 @@ def test_names_that_cannot_be(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"spec": {}}', '{"spec": 1, "number": 1, "id": "x", "faults": []}'])
-def test_a_broken_record_is_told_with_its_file(text: str) -> None:
+def test_a_broken_record_is_reported_with_its_file(text: str) -> None:
     path = folder.labs_folder() / "broken"
     path.mkdir(parents=True)
     (path / "lab.json").write_text(text)

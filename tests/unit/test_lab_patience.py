@@ -132,7 +132,7 @@ def test_a_guest_that_is_slow_and_goes_on_is_waited_for(
     assert clock.now == 3000.0
 
 
-def test_a_guest_that_is_stuck_is_told_with_its_last_words(
+def test_a_guest_that_is_stuck_is_reported_with_its_last_words(
     lab: Lab, processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "PATIENCE", {"tcg": (0.3, 60.0)})
@@ -154,7 +154,7 @@ def test_a_guest_that_is_stuck_is_told_with_its_last_words(
     ],
     ids=["said why", "out of memory", "no room for memory", "panic"],
 )
-def test_a_guest_that_is_dead_is_told_with_the_cause_at_once(
+def test_a_guest_that_is_dead_is_reported_with_the_cause_at_once(
     lab: Lab, processes: list[subprocess.Popen[bytes]], script: str, message: str, hint: str
 ) -> None:
     error = fault_of(started(lab, processes, script))

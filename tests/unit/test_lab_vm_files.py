@@ -233,7 +233,7 @@ def test_numbers_in_use_are_read_from_the_kernels_table() -> None:
         ("", ""),
     ],
 )
-def test_the_line_that_says_most_is_told(tmp_path: Path, log: str, words: str) -> None:
+def test_the_line_that_says_most_is_reported(tmp_path: Path, log: str, words: str) -> None:
     (tmp_path / "log").write_text(log)
     assert words in complaint(tmp_path / "log")
 

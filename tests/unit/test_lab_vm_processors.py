@@ -230,7 +230,7 @@ def test_programs_keep_the_bits_that_a_copy_loses(tmp_path: Path) -> None:
         ([], "the machine printed nothing"),
     ],
 )
-def test_a_failed_set_up_is_told_in_the_words_of_the_machine(lines: list[str], words: str) -> None:
+def test_a_failed_set_up_is_reported_in_the_words_of_the_machine(lines: list[str], words: str) -> None:
     assert words in foreign.complaint(lines)
 
 

@@ -156,7 +156,7 @@ async def test_answers_are_found_between_events(tmp_path: Path) -> None:
         ([], 0.2, "did not answer set_link within 0.2 s"),
     ],
 )
-async def test_what_is_no_answer_is_told(
+async def test_what_is_not_an_answer_is_reported(
     tmp_path: Path, message: list[dict[str, object] | bytes], seconds: float, words: str
 ) -> None:
     async with fake_qemu(tmp_path / "qmp.sock", lambda _: message), qmp.connected(tmp_path / "qmp.sock") as monitor:
@@ -164,7 +164,7 @@ async def test_what_is_no_answer_is_told(
             await monitor.execute("set_link", seconds=seconds)
 
 
-async def test_a_qemu_that_ends_is_told(tmp_path: Path) -> None:
+async def test_a_qemu_that_ends_is_reported(tmp_path: Path) -> None:
     async with fake_qemu(tmp_path / "qmp.sock", lambda _: []), qmp.connected(tmp_path / "qmp.sock") as monitor:
         with pytest.raises(HostFault, match="QEMU ended"):
             await monitor.execute("quit")
@@ -189,7 +189,7 @@ async def test_a_socket_may_come_late_and_its_path_may_be_long(tmp_path: Path, m
         answered.set()
 
 
-async def test_nobody_there_is_told(tmp_path: Path) -> None:
+async def test_nobody_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(HostFault, match="cannot be reached"):
         async with qmp.connected(tmp_path / "qmp.sock", seconds=0.1):
             pass

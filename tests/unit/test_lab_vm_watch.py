@@ -22,7 +22,7 @@ async def stages_of(work: asyncio.Task[str], log: Path) -> list[str]:
         return [stage async for stage in stages]
 
 
-async def test_each_stage_is_told_once(tmp_path: Path) -> None:
+async def test_each_stage_is_reported_once(tmp_path: Path) -> None:
     log, seen = tmp_path / "log", asyncio.Event()
 
     async def work() -> str:

@@ -81,7 +81,7 @@ def test_a_job_and_its_secret_are_for_nobody_else(agent: Agent, folder: Path) ->
     assert SECRET.encode() not in Path(f"/proc/{rank}/environ").read_bytes()
 
 
-def test_a_rank_that_is_stopped_while_it_starts_is_told_of(agent: Agent) -> None:
+def test_a_rank_that_is_stopped_while_it_starts_is_reported(agent: Agent) -> None:
     agent.start_rank(4)
     agent.hear("message")
     (rank,) = children(agent.process.pid)

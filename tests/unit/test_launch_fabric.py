@@ -175,7 +175,7 @@ def test_no_rdma_in_the_file() -> None:
     }
 
 
-def test_a_gpu_node_without_rdma_is_told_so() -> None:
+def test_a_gpu_node_without_rdma_has_the_reason() -> None:
     wanted = cluster(rdma=False).model_dump(mode="json", exclude_none=True)
     wanted["nodes"]["a"]["gpus"] = [{"name": "NVIDIA L4"}]
     fabric = fabric_of(Cluster.model_validate(wanted), {"a": node("a", ""), "b": node("b", "")})

@@ -26,7 +26,7 @@ def test_a_rank_that_loads_libraries_may_be_silent_for_longer(clock: list[float]
     assert watch.stall() == ("node1", f"rank 0 was silent for {ranks.RANK_SECONDS:g} s")
 
 
-def test_a_refusal_is_kept_as_it_was_said_first(clock: list[float]) -> None:
+def test_a_refusal_is_kept_as_first_given(clock: list[float]) -> None:
     watch = RankWatch({0: "node1", 1: "node2"})
     watch.note(0, {"kind": "error", "sentence": "a failure", "peer": False})
     assert watch.refusal is None

@@ -48,7 +48,7 @@ def by_hand(folder: Path) -> dict[tuple[str, int], dict[int, float]]:
     return found
 
 
-def test_every_step_is_what_the_records_told() -> None:
+def test_every_step_is_what_the_records_say() -> None:
     folder = training_run()
     told, figures = by_hand(folder), file_of(folder)
     assert [row["step"] for row in figures["steps"]] == list(range(1, 301))

@@ -72,7 +72,7 @@ def test_a_bar_takes_what_the_words_leave_of_80_columns(activity: Activity) -> N
         assert (len(drawn) < width, drawn.count("#") + drawn.count("-")) == (True, bar)
 
 
-def test_a_step_is_told_with_its_usual_time_and_goes_on_in_detail(activity: Activity, clock: Clock) -> None:
+def test_a_step_is_reported_with_its_usual_time_and_shows_details(activity: Activity, clock: Clock) -> None:
     activity.take(progress("installing Debian", subject="image", usual=90.0))
     clock.now = 65.0
     activity.take(progress("installing Debian", subject="image", usual=90.0, detail="downloading packages"))

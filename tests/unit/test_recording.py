@@ -134,7 +134,7 @@ async def test_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [(), (b'{"key": "ip_l',)])
-async def test_an_empty_index_is_no_recording_of_that_device(tmp_path: Path, lines: tuple[bytes, ...]) -> None:
+async def test_an_empty_index_is_not_a_recording_of_that_device(tmp_path: Path, lines: tuple[bytes, ...]) -> None:
     with pytest.raises(Unreachable, match="a is not in the recording"):
         await replay(recording(tmp_path, *lines, end=b""))
 

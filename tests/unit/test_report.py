@@ -157,7 +157,7 @@ def test_a_torn_last_line_and_a_damaged_one() -> None:
     assert "4 lines of records.jsonl cannot be read" in said(build(read(folder)))
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a run"):
         read(tmp_path)
 
@@ -370,7 +370,7 @@ def test_a_run_that_stopped_early_says_how_far_it_came() -> None:
     assert "model.layers" in said(page)
 
 
-def test_steps_without_a_loss_are_told() -> None:
+def test_steps_without_a_loss_are_reported() -> None:
     records = [measured("step_seconds", step, 1.0) for step in (1, 2, 3)]
     page = page_of(*records, measured("loss", 1, 3.0))
     assert "2 steps told no loss" in said(page)
@@ -422,7 +422,7 @@ def test_many_ranks_are_a_table_of_some() -> None:
     assert "36 more ranks are not in the table" in said(build(run))
 
 
-def test_how_the_batch_is_shared_is_told() -> None:
+def test_how_the_batch_is_shared_is_reported() -> None:
     event = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
     page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *event]))))
     assert "Since step 8: a takes 12 of 16, b 4." in page

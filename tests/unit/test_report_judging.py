@@ -103,7 +103,7 @@ def test_factors(before: float, after: float, times: float | None) -> None:
     assert factor(before, after) == times
 
 
-def test_what_both_runs_do_from_step_to_step_is_no_noise() -> None:
+def test_what_both_runs_do_from_step_to_step_is_not_noise() -> None:
     falling = [10 / at for at in range(1, 41)]
     lower = [0.8 * value for value in falling]
     assert judge(blocks(falling), blocks(lower)).outcome == "unclear"

@@ -144,7 +144,7 @@ async def test_what_timed_out_twice_fails_and_on_a_busy_node_is_unknown() -> Non
 
 
 @pytest.mark.parametrize(("cleared", "verdict"), [(True, "unknown"), (False, "fail")])
-async def test_what_there_is_no_time_to_test_again(
+async def test_what_there_is_not_a_time_to_test_again(
     monkeypatch: pytest.MonkeyPatch, cleared: bool, verdict: str
 ) -> None:
     """Where a second test proved a first one wrong, the others may be wrong, too; where none did, they stand."""

@@ -71,7 +71,7 @@ class TestRecorded:
         _, body = next(iter(dumped(RECORDED[:2])))
         assert connection(body[: netlink.SOCKET.size]) is None
 
-    def test_an_error_is_told_in_words(self) -> None:
+    def test_an_error_is_reported_in_words(self) -> None:
         refused = netlink.HEADER.pack(20, netlink.NLMSG_ERROR, 0, 1, 0) + struct.pack("=i", -2)
         with pytest.raises(Unreadable, match="No such file or directory"):
             understood([refused])
@@ -233,7 +233,7 @@ class TestWatch:
         assert os.getpid() in siblings()
         assert os.getppid() not in siblings()
 
-    def test_a_process_that_ended_has_no_sockets_and_one_that_hides_them_is_no_guess(self, tmp_path: Path) -> None:
+    def test_a_process_that_ended_has_no_sockets_and_one_that_hides_them_is_not_a_guess(self, tmp_path: Path) -> None:
         assert sockets_of([7], tmp_path) == frozenset()
         (tmp_path / "8").mkdir()
         (tmp_path / "8/fd").write_text("no folder")

@@ -85,7 +85,7 @@ def test_the_users_tokenizer(texts: Path, tmp_path: Path) -> None:
         prepare(small, tmp_path / "cache")
 
 
-def test_text_that_is_no_use(tmp_path: Path) -> None:
+def test_text_that_is_useless(tmp_path: Path) -> None:
     empty, binary, short = tmp_path / "empty", tmp_path / "binary", tmp_path / "short.txt"
     empty.mkdir()
     binary.mkdir()

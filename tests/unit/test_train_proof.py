@@ -248,7 +248,7 @@ class TestWords:
         node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(32 * GB), away={})
         assert judged(node).observed.startswith("gradients went partly over TCP: 31.0 GB on a")
 
-    def test_management_traffic_is_no_sign_of_another_way(self) -> None:
+    def test_management_traffic_is_not_a_sign_of_another_way(self) -> None:
         """Another interface sent as much, but not for the ranks."""
         node = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(40 * GB)})
         assert node.road == "elsewhere"
@@ -266,7 +266,7 @@ class TestWords:
         assert finding.observed.endswith("on a at the same time, and the kernel is too old")
         assert "a: TCP is not counted by connection: the kernel is too old" in finding.evidence
 
-    def test_over_an_interface_that_is_no_rail(self) -> None:
+    def test_over_an_interface_that_is_not_a_rail(self) -> None:
         away = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(32 * GB)})
         assert judged(away).observed.endswith("because mpi used eth9 of a, which is on no rail")
 

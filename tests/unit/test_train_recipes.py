@@ -42,7 +42,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("text", "message"), TEXTS, ids=[told for _, told in TEXTS])
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(text)
     with pytest.raises(RecipeError) as caught:
@@ -51,7 +51,7 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, message: st
 
 
 @pytest.mark.parametrize(("setting", "message"), SETTINGS)
-def test_a_mistaken_setting_is_told(setting: str, message: str) -> None:
+def test_a_mistaken_setting_is_reported(setting: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
         recipes.load("tiny", [setting])
     assert caught.value.message.startswith(message)
@@ -114,7 +114,7 @@ def test_a_job_comes_back_from_json(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"recipe": {}, "run": "r", "rnak": 1}', "{"])
-def test_what_is_no_job_is_refused(text: str) -> None:
+def test_what_is_not_a_job_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         TrainSpec.from_json(text)
 

@@ -63,7 +63,7 @@ def test_a_small_gain_changes_nothing() -> None:
     assert set(balanced([1.0, 1.15], 200)) == {(8, 8)}
 
 
-def test_a_rank_that_told_nothing_is_waited_for() -> None:
+def test_a_rank_that_reported_nothing_is_waited_for() -> None:
     assert set(balanced([1.0, 0.0], 200)) == {(8, 8)}
 
 
@@ -107,7 +107,7 @@ def test_words() -> None:
     assert even.endswith("n7 2, 2 more 4 together: measured about equally fast")
 
 
-def test_what_is_told_becomes_records() -> None:
+def test_messages_become_records() -> None:
     message = {"kind": "shares", "step": 8, "sentence": "a takes 12", "counts": [12, 4], "cost": "b costs more"}
     shares, notice = records_of("node1", 0, message)
     assert (shares.kind, shares.message) == ("event", "a takes 12")  # type: ignore[union-attr]

@@ -156,7 +156,7 @@ HEADERS: list[object] = ["text", None, 7, 1.5, True, [], b"[" * 3000, b"NaN", {"
         tensor_file(entry(shape=[1], offsets=[10**30, 10**30 + 4]), b"1234"),
     ],
 )
-def test_what_is_no_tensor_file_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_what_is_not_a_tensor_file_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(CheckpointDamaged, match="cannot be read"):
         read_tensors(tmp_path / "file")
