@@ -22,7 +22,7 @@ import pytest
 from railbed import clusterfile
 from tests.support.cli import RAILBED, Result, environment, railbed
 
-UP_SECONDS = 840.0
+UP_SECONDS = 1200.0
 
 
 @dataclass(frozen=True)
