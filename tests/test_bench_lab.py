@@ -93,8 +93,9 @@ def test_collectives_run_in_one_job_and_say_so(lab: RunningLab) -> None:
     assert [finding["observed"] for finding in again.findings] == ["a recording cannot run a job over all nodes"]
 
 
-def test_an_engine_that_is_not_there_is_a_finding(lab: RunningLab) -> None:
-    result = bench(lab, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
+def test_an_engine_that_is_not_there_is_a_finding(lab: RunningLab, tmp_path: Path) -> None:
+    two = lab.seen_from(tmp_path, nodes=2, workdir=tmp_path)
+    result = bench(two, "test: all_reduce, sizes: [8], engine: pigeons", "test: ping, samples: 5, pattern: pair")
     (failed,) = [
         finding for finding in result.findings if (finding["check"], finding["verdict"]) == ("bench_measured", "fail")
     ]

@@ -160,6 +160,7 @@ def test_a_cut_node_is_found(healed: RunningLab) -> None:
     assert healed.failing("link_up") == {("link_up", "node2/rail0"), ("link_up", "node2/rail1")}
 
 
+@pytest.mark.soak
 def test_loss_loses_packets(healed: RunningLab) -> None:
     assert healed.fault("lose", "rail0", "100").code == 0
     ping = "ping -c 2 -i 0.2 -W 2"

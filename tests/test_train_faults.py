@@ -52,7 +52,7 @@ def lab(site: RunningLab) -> Iterator[RunningLab]:
 
 
 def test_one_fault_of_each_kind_changes_nothing(lab: RunningLab) -> None:
-    faults_change_nothing(lab, KINDS, steps=170, seed=1)
+    faults_change_nothing(lab, KINDS, steps=150, seed=1)
 
 
 @pytest.mark.soak

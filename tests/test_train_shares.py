@@ -39,9 +39,9 @@ def whole(starter: Starter) -> list[Rank]:
 
 @pytest.fixture(scope="module")
 def equal(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> list[float]:
-    """Return the losses of the same training with equal shares, one rank as slow as in the tests."""
+    """Return the losses of the same training with equal shares."""
     starter = Starter(tmp_path_factory.mktemp("equal"), tokens)
-    ranks = starter.run(2, EQUAL, names=NAMES, slow=[1], checkpoints="")
+    ranks = starter.run(2, EQUAL, names=NAMES, checkpoints="")
     starter.close()
     assert {counts(ranks, step) for step in range(1, 21)} == {(12, 12)}
     assert not ranks[0].said("shares")
