@@ -197,7 +197,7 @@ def test_what_was_measured_until_it_was_ended_is_shown(two: Servers, tmp_path: P
         measured = f"{len(trials) - 1} of {total}"
         assert "µs rtt" in out
         assert f"interrupted: {measured} measured" in out
-        assert f"kept in runs/{run['id']}: " in err
+        assert f"saved in runs/{run['id']}: " in err
         assert f"{measured} trials measured" in err
         assert f"railbed report {run['id']} shows it; start again: {again}\n" in err
     else:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from railbed.launch.files.guard import hold
-from railbed.model.record import Event
 from railbed.store import OpenRun, open_run
 from tests.support.cli import RAILBED, Result, environment, railbed
+from tests.support.events import event
 from tests.support.strangers import as_stranger, open_folder
 
 CLUSTER = """
@@ -62,7 +62,7 @@ class Site:
         return run.folder.name
 
     def begin(self, run: OpenRun, job: str) -> None:
-        run.append(Event(name="training", subject=job, data={"run": job, "recipe": {}}))
+        run.append(event(name="training", subject=job, data={"run": job, "recipe": {}}))
         self.put(f"runs/{job}/here")
 
     def clean(self, *options: str) -> Result:
@@ -157,7 +157,7 @@ def test_the_newest_are_kept_with_what_they_need(site: Site) -> None:
 def test_one_run_is_removed_by_name_and_a_resumed_one_keeps_its_files(site: Site) -> None:
     first, second = site.train("job1"), site.train("job2")
     with open_run("train", cluster_name="here", cluster_text=site.cluster) as run:
-        run.append(Event(name="training", subject="job1", data={"run": "job1", "recipe": {}}))
+        run.append(event(name="training", subject="job1", data={"run": "job1", "recipe": {}}))
         run.finish("interrupted", 130)
     assert site.clean("--yes", first).code == 0
     assert (site.runs(), site.left()) == ([second, run.folder.name], ["runs/job1", "runs/job2"])

@@ -49,7 +49,7 @@ def test_version(tmp_path: Path) -> None:
         (["check", "--timeout", "never"], ["--timeout"]),
         (["check", "-c", "missing.yaml"], ["missing.yaml", "railbed discover"]),
         (["check", "-c", "."], ["."]),
-        (["check", "--replay", "missing"], ["missing", "is no folder"]),
+        (["check", "--replay", "missing"], ["missing", "is not a folder"]),
         (["check", "--replay", "."], ["does not hold a recording"]),
         (["parse", "ip_link"], ["give a probe and a file"]),
         (["parse", "ip_lnik", "x"], ["did you mean ip_link?"]),
@@ -226,7 +226,7 @@ def test_output_that_goes_nowhere(tmp_path: Path, redirection: str, code: int, m
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, check=False)
     first, *left = done.stderr.decode().splitlines(keepends=True) or [""]
     assert (done.returncode, first) == (code, message)
-    assert not left or "kept in runs/" in left[0]
+    assert not left or "saved in runs/" in left[0]
 
 
 def test_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_ctrl_c_and_kill_end_everything_and_say_so(three: Servers, tmp_path: Pat
     assert run["status"] == "interrupted"
     said, kept, again = err.decode().splitlines()
     assert said == "railbed: interrupted"
-    assert kept.startswith(f"  kept in runs/{run['id']}: ")
+    assert kept.startswith(f"  saved in runs/{run['id']}: ")
     assert again == "  start again: railbed check"
     deadline = time.monotonic() + 15
     while running(tmp_path / "slow-python") and time.monotonic() < deadline:

@@ -15,8 +15,8 @@ from railbed.errors import DataError, UsageError
 from railbed.lab.host import HostFault
 from railbed.lab.vm import cache
 from railbed.launch.protocol import encode
+from railbed.model.events import Notice
 from railbed.model.output import Output
-from railbed.model.record import Event
 from railbed.store import list_runs, open_run
 from railbed.train import recipes
 from railbed.train.data.prepare import prepare
@@ -52,10 +52,10 @@ def test_a_run_is_not_begun(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILBED_RUNS", str(disk / "runs"))
     with open_run("check", cluster_name="lab", cluster_text="") as run:
-        run.append(Event(name="read", message="before"))
+        run.append(Notice(message="before"))
         fill(disk)
         with pytest.raises(UsageError, match=r"the disk is full$"):
-            run.append(Event(name="read", message="x" * 100_000))
+            run.append(Notice(message="x" * 100_000))
     (summary,) = list_runs()
     assert summary.status == "died"
 

@@ -19,7 +19,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def compare(name: str, text: str, update: bool) -> None:
-    text = re.sub(r"in \d+\.\d s, kept as\s+\S+", "in N s, kept as RUN", text)
+    text = re.sub(r"in \d+\.\d s, saved in\s+\S+", "in N s, saved in RUN", text)
     text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
     if update:
         (GOLDEN / name).write_text(text)

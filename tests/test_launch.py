@@ -23,6 +23,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
+from tests.support.events import event
 from tests.support.labs import RunningLab
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
@@ -82,7 +83,7 @@ class Counting:
 
     def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
         self.reached[rank] = max(self.reached.get(rank, 0), message["step"])
-        return [Event(name="step", subject=node, data={"rank": rank, "step": message["step"]})]
+        return [event(name="checkpoint", subject=node, data={"rank": rank, "step": message["step"]})]
 
     @property
     def may_regroup(self) -> bool:
@@ -130,11 +131,11 @@ def ranks_left(lab: RunningLab) -> str:
 
 
 def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
-    events = run(lab, Counting(10))
-    assert named(events, "done")
-    assert {event.subject for event in named(events, "step")} == {"node1", "node2", "node3"}
-    assert {event.data["rank"] for event in named(events, "step")} == set(range(6))
-    assert any("rank 5 of 6 begins at 0" in event.message for event in named(events, "log"))
+    told = run(lab, Counting(10))
+    assert named(told, "done")
+    assert {event.subject for event in named(told, "checkpoint")} == {"node1", "node2", "node3"}
+    assert {event.data["rank"] for event in named(told, "checkpoint")} == set(range(6))
+    assert any("rank 5 of 6 begins at 0" in event.message for event in named(told, "log"))
     assert ranks_left(lab) == "0"
 
 

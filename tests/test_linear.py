@@ -87,7 +87,8 @@ def readers() -> dict[str, tuple[Callable[[str], object], list[str]]]:
 
         found[f"tool {name}"] = (parse, texts(CASES / "tools" / name))
     found["scrub"] = (lambda text: scrub(text.encode()), SECRETS)
-    found["record"] = (lambda text: read_record(text.encode()), ['{"kind":"event","name":"x","data":{"a":[1,2]}}'])
+    event = '{"kind":"event","name":"reading","data":{"names":["a","b"]}}'
+    found["record"] = (lambda text: read_record(text.encode()), [event])
     found["message"] = (lambda text: decode(text.encode()), ['{"kind":"hello","pid":1}'])
     return found
 

@@ -74,7 +74,7 @@ def test_a_terminal_shows_who_is_waited_for(site: Site) -> None:
         terminal.read(until="0:02")
         assert len(terminal.said) > seconds, "it moves while nothing else does"
         site.let_go()
-        terminal.read(until="kept as")
+        terminal.read(until="saved in")
 
 
 def test_a_pipe_gets_a_line_now_and_then(site: Site) -> None:
@@ -122,7 +122,7 @@ def test_ctrl_c_says_what_is_left(site: Site, times: int) -> None:
     run = site.run()
     assert run["status"] == "interrupted"
     assert "railbed: interrupted\r\n" in output
-    assert f"kept in runs/{run['id']}: " in output
+    assert f"saved in runs/{run['id']}: " in output
     assert "start again: railbed check torch_equal -c cluster.yaml\r\n" in output
     assert run["next"] == "railbed check torch_equal -c cluster.yaml"
 

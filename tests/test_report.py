@@ -70,8 +70,8 @@ def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     for given in ("nothing", "20200101-000000-check", "../../etc", ""):
         said_once(railbed(tmp_path, "report", given), 2, "no run")
     said_once(railbed(tmp_path, "report", "."), 2, ". is not a run")
-    said_once(railbed(tmp_path, "report", run, "-o", "/dev/null"), 2, "/dev/null: it is no file")
-    said_once(railbed(tmp_path, "report", run, "-o", "."), 2, "it is no file")
+    said_once(railbed(tmp_path, "report", run, "-o", "/dev/null"), 2, "/dev/null: it is not a file")
+    said_once(railbed(tmp_path, "report", run, "-o", "."), 2, "it is not a file")
     said_once(railbed(tmp_path, "report", run, "-o", "no/such/folder/x.html"), 2, "No such file or directory")
     said_once(railbed(tmp_path, "report", run, "-o", "loop"), 2, "cannot write the page to loop")
     said_once(railbed(tmp_path, "report", run, "-o", "/proc/x.html"), 2, "cannot write the page to /proc/x.html")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-from railbed.report.reading.measurements import groups
+from railbed.model.record import Finding, Measurement, Record, Verdict
+from railbed.present.bench import groups
 from railbed.report.reading.run import read
 from tests.support.browser import chromium
 from tests.support.cli import railbed
+from tests.support.events import event
 from tests.support.runs import plain_run
 
 SHOTS = os.environ.get("RAILBED_SHOTS")
@@ -27,7 +28,7 @@ def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def bench_run() -> Path:
     """Write a run of four nodes: bandwidths with a slow node, latencies, a collective over sizes, an answer."""
-    records: list[Record] = [Event(name="bench", subject="quick", message="quick", data={"trials": 12})]
+    records: list[Record] = [event(name="bench", subject="quick", message="quick", data={"trials": 12})]
     for source, target in permutations(NODES, 2):
         labels: dict[str, str | int] = {
             "tool": "perftest",

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from railbed.model.record import Event, Measurement, Record, Verdict
+from railbed.model.record import Measurement, Record, Verdict
 from railbed.report import describe, read
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.downsample import MOST
 from railbed.report.formats.markdown import as_markdown
 from railbed.store import record_lines
 from tests.support.cli import railbed
+from tests.support.events import event
 from tests.support.runs import STARTED, finding, plain_run, training_run
 from tests.test_cli import said_once
 
@@ -124,7 +125,7 @@ def test_markdown_tables_are_whole_and_plots_are_tables_or_named() -> None:
 def test_what_a_device_says_is_neither_markup_nor_a_formula() -> None:
     hostile: list[Record] = [
         finding(Verdict.FAIL, observed=HOSTILE, subject=HOSTILE),
-        Event(name="notice", message=HOSTILE),
+        event(name="notice", message=HOSTILE),
         bandwidth(1.0, **{"from": HOSTILE, "to": '=HYPERLINK("x")', "rail": "-1,\n2"}),
     ]
     run = plain_run(hostile, verb="bench")
@@ -139,5 +140,5 @@ def test_a_run_without_records_has_every_format() -> None:
     run = plain_run(status="running")
     (run / "records.jsonl").unlink()
     assert as_csv(run).decode().strip() == "name,value,unit,source,time"
-    assert "died without a word" in as_markdown(describe(read(run)))
+    assert "died without a message" in as_markdown(describe(read(run)))
     assert json.loads(as_json(describe(read(run))))["tone"] == "bad"

@@ -14,9 +14,10 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.stream import SafeStream
 from railbed.model.output import Output
 from railbed.model.printable import clean, escaped, printable
-from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.transport.record import Recorder
 from tests.support.cli import RAILBED, environment, railbed
+from tests.support.events import event
 from tests.support.runs import plain_run
 from tests.support.sshd import running_servers
 from tests.support.terminal import Terminal
@@ -147,7 +148,7 @@ def test_a_run_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     records: list[Record] = [
         Finding(check=HOSTILE, subject=HOSTILE, verdict=Verdict.FAIL, expected=HOSTILE, observed=HOSTILE, why=HOSTILE),
         Measurement(name=HOSTILE, value=1.0, unit=HOSTILE, labels={HOSTILE: HOSTILE}),
-        Event(name="notice", subject=HOSTILE, message=HOSTILE, data={HOSTILE: HOSTILE}),
+        event(name="notice", subject=HOSTILE, message=HOSTILE, data={HOSTILE: HOSTILE}),
     ]
     one, other = (plain_run(records, verb="bench") for _ in range(2))
     about = json.loads((one / "run.json").read_text())

@@ -98,7 +98,7 @@ def test_a_model_too_big_for_the_memory_is_refused_before_the_launch(folder: Pat
     done = railbed(folder, "train", "small.yaml", "--set", "model.width=65536", "--set", "model.layers=96")
     assert done.code == 2
     sentence, hint, kept, again = done.err.splitlines()
-    assert kept.startswith("  kept in runs/")
+    assert kept.startswith("  saved in runs/")
     assert again.startswith("  start again: railbed train small.yaml --set model.width=65536")
     assert sentence.startswith("railbed: the model is too big for here: its 2 ranks need about ")
     assert "GB are free (4,947,906,002,944 parameters: " in sentence

@@ -179,7 +179,7 @@ def test_a_run_that_was_killed_is_reported_and_how_to_go_on(folder: Path) -> Non
     seen = viewer.end()
     for result in (seen, call(folder, "train", "--attach", run)):
         assert result.code == 3
-        assert f"railbed: {run} was not ended: its process was killed" in result.err
+        assert f"railbed: {run} did not end by itself: its process was killed" in result.err
         assert f"`railbed train --resume {run}`" in result.err
     eventually(lambda: not processes(folder))
     result = call(folder, "train", "--stop", run, "--json")
@@ -272,7 +272,7 @@ def test_the_view_ends_with_the_run_and_its_exit_code(folder: Path) -> None:
         assert result.code == 0
         assert result.out.startswith("trained 5 of 5 steps: loss ")
     assert (folder / "runs" / run / "output.txt").read_text() == ""
-    assert f"{run} was done: there was nothing to stop" in call(folder, "train", "--stop", run).out
+    assert f"{run} was already done: there was nothing to stop" in call(folder, "train", "--stop", run).out
 
 
 def test_a_run_that_fails_later_is_reported_by_the_view(folder: Path) -> None:
@@ -322,7 +322,7 @@ def test_ctrl_c_after_a_checkpoint_says_how_to_continue(folder: Path) -> None:
         output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
     assert re.search(r"trained \d+ of 100000 steps: loss \d", output), output
-    assert re.search(rf"kept in runs/{run.name}: \d+ records, \d+ of 100000 steps, checkpoint of step \d+", output), (
+    assert re.search(rf"saved in runs/{run.name}: \d+ records, \d+ of 100000 steps, checkpoint of step \d+", output), (
         output
     )
     assert f"continue: railbed train --resume {run.name}" in output

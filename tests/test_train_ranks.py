@@ -142,7 +142,7 @@ def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str
     killed[0].read(until=lambda message: message["kind"] == "checkpoint")
     for process in killed:
         process.kill()
-    assert not killed[0].said("done")
+    assert not killed[0].said("rank_done")
     last = survey(starter.folder / "node0").good[0].step
     assert 10 <= last < 60
     resumed = starter.run(ranks, wanted, resume=ResumeSource(step=last, rank=0))
@@ -234,4 +234,4 @@ def test_traffic_sends_what_it_should(starter: Starter) -> None:
     load = recipe(steps=5, traffic={"gradient_bytes": 10_000_000, "steps_per_second": 20.0})
     ranks = starter.run(2, load, checkpoints="")
     assert [message["bytes_reduced"] for message in ranks[1].said("progress")] == [10_000_000] * 5
-    assert ranks[0].said("done")[0]["seconds"] >= 0.2
+    assert ranks[0].said("rank_done")[0]["seconds"] >= 0.2

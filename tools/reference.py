@@ -1,4 +1,4 @@
-"""Generate the reference: commands, checks, probes, the cluster file and its JSON Schema.
+"""Generate the reference: commands, checks, probes, records, the cluster file and its JSON Schema.
 
 `python -m tools.reference` writes the pages; a test compares them with what would be written.
 """
@@ -17,6 +17,7 @@ from railbed.cli.main import make_app
 from railbed.probes.interpret import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
 from tools.recipe_reference import recipe_page
+from tools.record_reference import records_page
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 WIDTH = 100
@@ -38,6 +39,7 @@ def pages() -> Mapping[str, str]:
         "commands.md": GENERATED + commands_page(),
         "checks.md": GENERATED + checks_page(),
         "probes.md": GENERATED + probes_page(),
+        "records.md": GENERATED + records_page(),
         "cluster-file.md": GENERATED + cluster_file_page(),
         "cluster.schema.json": cluster_schema(),
         "recipes.md": GENERATED + recipe_page(),

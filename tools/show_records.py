@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.bench import BenchScreen
-from railbed.cli.screens.lab import show_up, tell
+from railbed.cli.screens.lab import run_lab_verb, show_up
 from railbed.cli.screens.text import TextScreen
 from railbed.lab.model import Spec
 from railbed.model.record import Event, Record
@@ -26,10 +26,10 @@ def main() -> None:
     elif name == "bench":
         _show(BenchScreen(verbose=False), records, Path(RUN.format(name)))
     else:
-        events = tell(_each(records), as_json=False)
+        events = run_lab_verb(_each(records), as_json=False)
         if name == "lab_up":
             nodes = sum(isinstance(record, Event) and record.name == "lab_node_up" for record in records)
-            show_up(Spec(name="lab", kind="netns", nodes=nodes), events[1:])
+            show_up(Spec(name="lab", kind="netns", nodes=nodes), events)
 
 
 def _show(screen: Screen, records: list[Record], run: Path) -> None:

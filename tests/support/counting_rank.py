@@ -40,4 +40,4 @@ while STEP[0] < JOB["to"]:
     time.sleep(JOB["pace"])
     STEP[0] += 1
     say(kind="progress", step=STEP[0])
-say(kind="done", step=STEP[0])
+say(kind="rank_done", step=STEP[0])

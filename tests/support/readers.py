@@ -352,5 +352,5 @@ MESSAGES: tuple[dict[str, object], ...] = (
     },
     {"kind": "shares", "sentence": "a does more", "cost": "1 %"},
     {"kind": "resumed", "step": 1},
-    {"kind": "done", "step": 9},
+    {"kind": "rank_done", "step": 9},
 )

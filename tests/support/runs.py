@@ -22,6 +22,7 @@ from railbed.train.network.ledger import Ledger
 from railbed.train.progress.downtime import Downtime
 from railbed.train.progress.idle import IdleTimes
 from railbed.train.progress.records import records_of
+from tests.support.events import event
 
 STARTED = 1_790_000_000.0
 NODES = ("node1", "node2")
@@ -168,7 +169,7 @@ class _Training:
             yield record
 
     def event(self, name: str, subject: str, message: str, **data: object) -> Event:
-        return Event(name=name, subject=subject, message=message, data=data, time=self.clock.now)
+        return event(name=name, subject=subject, message=message, data=data, time=self.clock.now)
 
 
 def smooth_loss(step: int) -> float:

@@ -12,6 +12,7 @@ from railbed.cli.main import run
 from railbed.lab import folder
 from railbed.lab.model import Lab, Spec
 from railbed.model.record import Event, Finding, Verdict
+from tests.support.events import event
 
 
 @pytest.fixture(autouse=True)
@@ -56,14 +57,14 @@ def test_records_are_kept_and_shown_with_it() -> None:
     finding = Finding(
         check="x", subject="a", verdict=Verdict.FAIL, expected="", observed="", why="", remedy="`railbed check` helps"
     )
-    event = Event(name="notice", message="`railbed discover --write` adds it")
+    notice = event(name="notice", message="`railbed discover --write` adds it")
     assert advised(finding) is finding
     use_cluster_file(Path("lab.yaml"))
-    changed, notice = advised(finding), advised(event)
+    changed, shown = advised(finding), advised(notice)
     assert isinstance(changed, Finding)
-    assert isinstance(notice, Event)
+    assert isinstance(shown, Event)
     assert changed.remedy == "`railbed check -c lab.yaml` helps"
-    assert notice.message == "`railbed discover --write -c lab.yaml` adds it"
+    assert shown.message == "`railbed discover --write -c lab.yaml` adds it"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railbed.cli.console import SafeConsole
-from railbed.cli.screens.text import TextScreen, group_of, grouped
+from railbed.cli.screens.text import TextScreen
 from railbed.model.record import Finding, Verdict
-from railbed.present.nodes import OwnWords, blocks, name_of
+from railbed.present.findings import group_of, grouped
+from railbed.present.nodes import NodeNames, blocks, name_range
 from tests.unit.test_pairs import cluster_of
 
 
@@ -36,12 +37,12 @@ from tests.unit.test_pairs import cluster_of
     ],
 )
 def test_names(names: list[str], text: str) -> None:
-    assert name_of(names) == text
+    assert name_range(names) == text
 
 
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_a_name_stands_for_every_node_once(numbers: set[int]) -> None:
-    text, _, others = name_of([f"n{number}" for number in numbers]).partition(" and ")
+    text, _, others = name_range([f"n{number}" for number in numbers]).partition(" and ")
     counted = int(others.split()[0]) if others else 0
     for part in text.split(", "):
         first, _, last = part.partition("–")
@@ -57,7 +58,7 @@ def finding(
 
 def names_of(findings: list[Finding], *, verbose: bool = False, nodes: int = 4) -> list[str]:
     named = [(group_of(group[0]), group) for group in grouped(findings)]
-    return [name_of(block.names) for block in blocks(named, OwnWords(cluster_of([[0]] * nodes)), verbose=verbose)]
+    return [name_range(block.names) for block in blocks(named, NodeNames(cluster_of([[0]] * nodes)), verbose=verbose)]
 
 
 def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> None:
@@ -71,7 +72,7 @@ def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> 
         for i in range(4)
     ]
     named = [(group_of(group[0]), group) for group in grouped(failing)]
-    (block,) = blocks(named, OwnWords(cluster_of([[0]] * 4)), verbose=False)
+    (block,) = blocks(named, NodeNames(cluster_of([[0]] * 4)), verbose=False)
     assert block.names == ("n0", "n1", "n2", "n3")
     assert block.findings[0].observed == "NODE has no address"
     assert block.findings[0].remedy == "ip addr add ADDRESS/16 dev eth0"
@@ -80,7 +81,7 @@ def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> 
 def test_a_node_alone_keeps_its_words() -> None:
     alone = finding("n0/eth0", Verdict.FAIL, "n0 has no address")
     named = [("n0", [alone])]
-    assert blocks(named, OwnWords(cluster_of([[0]] * 2)), verbose=False)[0].findings == [alone]
+    assert blocks(named, NodeNames(cluster_of([[0]] * 2)), verbose=False)[0].findings == [alone]
 
 
 def test_unlike_nodes_keep_blocks_of_their_own() -> None:

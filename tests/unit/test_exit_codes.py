@@ -5,6 +5,7 @@ from __future__ import annotations
 from railbed.cli.tally import Conclusion, Tally, conclude, conclude_check
 from railbed.cli.verbs.discover import _conclude as conclude_discover
 from railbed.model.record import Change, Event, Finding, Record, Verdict
+from tests.support.events import event
 
 
 def tally_of(*records: Record) -> Tally:
@@ -19,7 +20,7 @@ def finding(verdict: Verdict, *, essential: bool = False) -> Finding:
 
 
 def read(*, ok: bool) -> Event:
-    return Event(name="device_read", subject="n1", data={"ok": ok})
+    return event(name="device_read", subject="n1", data={"ok": ok})
 
 
 CHANGE = Change(subject="nodes.n1.host", action="set", before="a", after="b")

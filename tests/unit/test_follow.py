@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic_core import to_json
 
 from railbed.errors import UsageError
-from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
-from railbed.store import OpenRun, Process, ask_to_end, follow, open_run, read_record, read_run_in
+from railbed.model.events import Notice, Resuming
+from railbed.model.record import Change, Finding, Measurement, Record, Verdict
+from railbed.store import OpenRun, Process, ask_to_end, follow, open_run, read_record, read_run_in, to_line
 from railbed.store.process import this_process
 
 SECONDS = 20
@@ -37,22 +37,22 @@ def run() -> Iterator[OpenRun]:
         yield run
 
 
-async def names(folder: Path, arrived: asyncio.Queue[str] | None = None) -> list[str]:
-    """Return the names of a run's events, once it has ended; tell each as it comes."""
-    names_read = []
+async def names(folder: Path, told: asyncio.Queue[str] | None = None) -> list[str]:
+    """Return the messages of a run's events, once it has ended; tell each as it comes."""
+    found = []
     async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as lines:
         async for line in lines:
-            name = json.loads(line)["name"]
-            names_read.append(name)
-            if arrived:
-                arrived.put_nowait(name)
-    return names_read
+            name = json.loads(line)["message"]
+            found.append(name)
+            if told:
+                told.put_nowait(name)
+    return found
 
 
 async def test_a_run_that_ended_is_read_to_its_end() -> None:
     with open_run("train", cluster_name="lab", cluster_text="") as run:
-        run.append(Event(name="a"))
-        run.append(Event(name="b"))
+        run.append(Notice(message="a"))
+        run.append(Notice(message="b"))
         run.finish("done", 0)
     assert await names(run.folder) == ["a", "b"]
 
@@ -60,13 +60,13 @@ async def test_a_run_that_ended_is_read_to_its_end() -> None:
 async def test_what_is_written_meanwhile_comes_and_then_the_end() -> None:
     told: asyncio.Queue[str] = asyncio.Queue()
     with open_run("train", cluster_name="lab", cluster_text="") as run:
-        run.append(Event(name="a"))
+        run.append(Notice(message="a"))
         following = asyncio.create_task(names(run.folder, told))
         async with asyncio.timeout(SECONDS):
             assert await told.get() == "a"
-            run.append(Event(name="b"))
+            run.append(Notice(message="b"))
             assert await told.get() == "b"
-        run.append(Event(name="c"))
+        run.append(Notice(message="c"))
         run.finish("done", 0)
         assert not following.done()
     assert await following == ["a", "b", "c"]
@@ -76,11 +76,11 @@ async def test_a_line_that_is_not_whole_yet_is_waited_for(run: OpenRun) -> None:
     told: asyncio.Queue[str] = asyncio.Queue()
     following = asyncio.create_task(names(run.folder, told))
     with (run.folder / "records.jsonl").open("ab", buffering=0) as file:
-        for part in (b'{"na', b'me":', b'"whole"}'):
+        for part in (b'{"mess', b'age":', b'"whole"}'):
             file.write(part)
             await asyncio.sleep(0.3)
             assert told.empty()
-        file.write(b'\n{"name":"next"}\n')
+        file.write(b'\n{"message":"next"}\n')
         async with asyncio.timeout(SECONDS):
             assert [await told.get(), await told.get()] == ["whole", "next"]
     following.cancel()
@@ -88,16 +88,16 @@ async def test_a_line_that_is_not_whole_yet_is_waited_for(run: OpenRun) -> None:
 
 async def test_a_line_that_was_never_finished_is_passed_over() -> None:
     with open_run("train", cluster_name="lab", cluster_text="") as run:
-        run.append(Event(name="a"))
+        run.append(Notice(message="a"))
         with (run.folder / "records.jsonl").open("ab") as file:
-            file.write(b'{"name":"to')
+            file.write(b'{"message":"to')
     assert await names(run.folder) == ["a"]
 
 
 async def test_two_follow_at_once(run: OpenRun) -> None:
     queues: list[asyncio.Queue[str]] = [asyncio.Queue(), asyncio.Queue()]
     tasks = [asyncio.create_task(names(run.folder, queue)) for queue in queues]
-    run.append(Event(name="a"))
+    run.append(Notice(message="a"))
     async with asyncio.timeout(SECONDS):
         assert [await queue.get() for queue in queues] == ["a", "a"]
     for task in tasks:
@@ -108,9 +108,9 @@ async def test_a_run_that_is_killed_ends_what_follows_it(tmp_path: Path) -> None
     code = (
         "import sys\n"
         "from railbed.store import open_run\n"
-        "from railbed.model.record import Event\n"
+        "from railbed.model.events import ReadingStarted\n"
         "with open_run('train', cluster_name='lab', cluster_text='') as run:\n"
-        "    run.append(Event(name='reading'))\n"
+        "    run.append(ReadingStarted(message='reading'))\n"
         "    print(run.folder, flush=True)\n"
         "    sys.stdin.read()\n"
     )
@@ -146,7 +146,8 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_died(run: OpenRun, monkey
 
 
 RECORDS: st.SearchStrategy[Record] = st.one_of(
-    st.builds(Event, name=st.text(), message=st.text(), data=st.dictionaries(st.text(), st.integers())),
+    st.builds(Resuming, subject=st.text(), message=st.text(), step=st.integers(), nodes=st.lists(st.text())),
+    st.builds(Notice, message=st.text()),
     st.builds(Measurement, name=st.text(), value=st.floats(allow_nan=False, allow_infinity=False), unit=st.text()),
     st.builds(Change, subject=st.text(), action=st.just("add")),
     st.builds(
@@ -160,7 +161,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
 @given(RECORDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_record_comes_back_from_its_line(record: Record) -> None:
-    assert read_record(to_json(record) + b"\n") == record
+    assert read_record(to_line(record) + b"\n") == record
 
 
 @given(st.one_of(st.binary(), st.text().map(str.encode), st.sampled_from([b"{}", b"[]", b'{"kind":"later"}'])))
@@ -203,3 +204,9 @@ def test_this_process_is_named() -> None:
     named = this_process()
     assert named is not None
     assert named.pid == os.getpid()
+
+
+@pytest.mark.parametrize("name", ["of_a_later_railbed", "resuming"])
+def test_an_event_that_is_not_listed_or_lacks_its_data_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"no event '{name}'|validation error"):
+        read_record(json.dumps({"kind": "event", "name": name, "data": {"step": "many"}}).encode())

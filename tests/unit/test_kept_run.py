@@ -20,9 +20,10 @@ from railbed.fleet import Fleet
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.store import find_run, list_runs, open_run, read_records, read_run
 from railbed.train.progress.phases import Phases
+from tests.support.events import event
 
-STEPS = Event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": None}})
-TRAFFIC = Event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": {"gradient_bytes": 4_000_000}}})
+STEPS = event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": None}})
+TRAFFIC = event(name="training", data={"run": "a", "recipe": {"steps": 200, "traffic": {"gradient_bytes": 4_000_000}}})
 OPTIONS = Options(json=False, record=None, replay=None, timeout=10.0)
 
 
@@ -42,11 +43,11 @@ def step(number: int, **values: float) -> list[Record]:
 
 def trial(done: int, total: int) -> Event:
     data = {"number": done + 1, "seconds": 1.0, "done": done, "total": total, "left": 1.0, "expected": 1.0}
-    return Event(name="trial", subject="n1 > n2", message="iperf3", data=data)
+    return event(name="trial", subject="n1 > n2", message="iperf3", data=data)
 
 
 def checkpoint(number: int) -> Event:
-    return Event(name="checkpoint", subject="n1", data={"step": number})
+    return event(name="checkpoint", subject="n1", data={"step": number})
 
 
 def notes(monkeypatch: pytest.MonkeyPatch, words: list[str], *records: Record) -> list[str]:
@@ -64,7 +65,7 @@ def test_training_is_continued_from_its_checkpoint(monkeypatch: pytest.MonkeyPat
     words = ["train", "tiny", "--cluster=my lab.yaml"]
     records = (STEPS, *step(120, step_seconds=0.1), checkpoint(50), checkpoint(100))
     assert notes(monkeypatch, words, *records) == [
-        "kept in runs/RUN: 4 records, 120 of 200 steps, checkpoint of step 100",
+        "saved in runs/RUN: 4 records, 120 of 200 steps, checkpoint of step 100",
         "continue: railbed train --resume RUN",
     ]
     (run,) = list_runs()
@@ -80,7 +81,7 @@ def test_training_without_a_checkpoint_is_started_again(monkeypatch: pytest.Monk
 
 def test_a_bench_points_to_its_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notes(monkeypatch, ["bench", "rdma", "-c", "lab.yaml"], trial(38, 120)) == [
-        "kept in runs/RUN: 1 record, 38 of 120 trials measured",
+        "saved in runs/RUN: 1 record, 38 of 120 trials measured",
         "railbed report RUN shows it; start again: railbed bench rdma -c lab.yaml",
     ]
 
@@ -93,7 +94,7 @@ class Silent(Screen):
         self.asked: list[str] = []
 
     def show(self, record: Record) -> None:
-        self.asked.append(record.kind)
+        self.asked.append(type(record).__name__)
 
     def finish(self, run: Path) -> None:
         self.asked.append(f"finish {run}")
@@ -125,10 +126,10 @@ def test_a_verb_that_is_cut_short_is_judged_shown_and_named(
         perform("bench", built_in_local(), OPTIONS, work, screen=screen, closing=judged)
     (run,) = list_runs()
     assert read_run(run.id).status == status
-    assert screen.asked == ["event", "finding", "cut short"]
-    assert "late" in [record.get("check") for record in read_records(run.id)]
+    assert screen.asked == ["TrialStarted", "Finding", "cut short"]
+    assert "late" in [one.get("check") for one in read_records(run.id)]
     first, second = caught.value.__notes__
-    assert first.startswith(f"kept in runs/{run.id}: ")
+    assert first.startswith(f"saved in runs/{run.id}: ")
     assert "0 of 2 trials measured" in first
     assert second.startswith(f"railbed report {run.id} shows it; start again: ")
 
@@ -165,13 +166,13 @@ def test_a_load_for_the_network_is_summed_up(capsys: pytest.CaptureFixture[str],
         for number in (1, 2)
         for record in step(number, step_seconds=0.01, allreduce_exposed_seconds=0.004, bytes_sent=4e6)
     ]
-    path = Event(name="gradient_path", message="gradients went over RDMA", data={"verdict": "ok", "short": "RDMA"})
+    path = event(name="gradient_path", message="gradients went over RDMA", data={"verdict": "ok", "short": "RDMA"})
     out = shown(capsys, TRAFFIC, *steps, path, ended=ended)
     assert out.startswith(
         "reduced 2 of 200 gradients of 4.00 MB: 400 MB/s while reducing, 4.00 ms a step spent waiting for the network, "
         "8.00 MB sent by rank 0, RDMA gradients went over RDMA"
     )
-    assert ("kept as runs/1" in out) is ended
+    assert ("saved in runs/1" in out) is ended
 
 
 def test_training_that_is_cut_short_is_summed_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from railbed.lab.vm import cache, foreign, kind, processor, recipe, rootfs
 from railbed.lab.vm.image import image_folder
 from railbed.lab.vm.qemu.hardware import Hardware, Machine, command
 from railbed.lab.vm.qemu.state import hardware_of, state_folder
-from railbed.model.record import Event
+from tests.support.events import event
 
 ARM, X86 = recipe.ARCHITECTURES["aarch64"], recipe.ARCHITECTURES["x86_64"]
 NOTE_UNPACKED = recipe.HERE / "note-unpacked.sh"
@@ -181,8 +181,8 @@ def test_namespaces_cannot_emulate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_status_names_the_processor_where_it_was_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     data = {"kind": "vm", "arch": "x86_64", "nodes": 2, "rails": 1, "cluster": "c", "states": {}, "faults": []}
-    show_status([Event(name="lab", subject="a", message="up", data=data)])
-    show_status([Event(name="lab", subject="b", message="up", data={**data, "arch": None})])
+    show_status([event(name="lab", subject="a", message="up", data=data)])
+    show_status([event(name="lab", subject="b", message="up", data={**data, "arch": None})])
     lines = capsys.readouterr().out.splitlines()
     assert [lines[0], lines[2]] == ["a  vm x86_64, 2 nodes, 1 rail, up", "b  vm, 2 nodes, 1 rail, up"]
 

@@ -25,7 +25,8 @@ from railbed.launch.placement import Placement
 from railbed.launch.rank import describe
 from railbed.launch.ranks import RankWatch
 from railbed.launch.supervise import Refused
-from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.model.record import Finding, Record, Verdict
+from tests.support.events import event
 
 PLACEMENT = Placement(node="a", address="127.0.0.1", ranks=1, python=sys.executable)
 
@@ -78,7 +79,7 @@ def test_a_refusal_in_the_workers_of_bench_reaches_the_user_with_its_hint(
         async def run(self) -> AsyncIterator[Record]:
             if watch.refusal:
                 raise Refused(watch.refusal[0], hint=watch.refusal[1])
-            yield Event(name="done")
+            yield event(name="done")
 
     monkeypatch.setattr(collective_run, "Supervisor", Refusing)
     (finding,) = asyncio.run(records_of(CollectiveJob("bench-1", "nccl", (), 0), [PLACEMENT]))

@@ -16,6 +16,7 @@ from railbed.report import describe, read
 from railbed.report.formats.html import as_html
 from railbed.report.reading.metrics import OF_STEP, as_json, metrics
 from railbed.store.tensorboard import TensorBoardLogs
+from tests.support.events import event
 from tests.support.runs import ESTIMATES, RECIPE, STARTED, plain_run, training_run
 
 
@@ -31,7 +32,7 @@ def measured(name: str, step: int, value: float, rank: int = 0) -> Measurement:
 
 
 def generation(number: int) -> Event:
-    return Event(name="generation", data={"generation": number, "nodes": ["a", "b"]}, time=STARTED)
+    return event(name="generation", data={"generation": number, "nodes": ["a", "b"]}, time=STARTED)
 
 
 def file_of(folder: Path) -> Any:
@@ -91,7 +92,7 @@ def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() ->
     records += [measured("step_seconds", step, 1.0, rank) for step in range(1, 21) for rank in (0, 1)]
     records += [measured("loss", step, 9.0 - step / 10) for step in range(1, 21)]
     records += [measured("validation_loss", 20, 7.0)]
-    records += [Event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
+    records += [event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
     records += [measured("step_seconds", step, 2.0) for step in (11, 12)]
     records += [measured("loss", step, 5.0) for step in (11, 12)]
     folder = plain_run(records, status="interrupted", code=130)
@@ -107,7 +108,7 @@ def test_a_validation_made_up_for_after_a_restart_throws_no_step_away() -> None:
     """Ranks that go on from step 10 validate that state first; its own step stays that of the generation before."""
     records: list[Record] = [generation(1)]
     records += [measured("loss", step, 9.0) for step in range(1, 11)]
-    records += [Event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
+    records += [event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]
     records += [measured("validation_loss", 10, 7.0), *(measured("loss", step, 5.0) for step in (11, 12))]
     folder = plain_run(records)
     figures = file_of(folder)
@@ -131,7 +132,7 @@ def test_what_was_not_measured_is_null() -> None:
 
 
 def test_a_run_that_never_trained_has_figures_too() -> None:
-    folder = plain_run([Event(name="error", message="too big")], status="failed", code=2)
+    folder = plain_run([event(name="error", message="too big")], status="failed", code=2)
     text = as_json(metrics(read(folder))).decode()
     figures = json.loads(text)
     assert (figures["status"], figures["exit"], figures["steps"], figures["useful_seconds"]) == ("failed", 2, [], 0)

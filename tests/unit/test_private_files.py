@@ -14,10 +14,11 @@ from railbed.cli.background import detach as detached
 from railbed.cli.perform import _keep_cluster
 from railbed.errors import UsageError
 from railbed.model.output import Output
-from railbed.model.record import Event, Measurement
+from railbed.model.record import Measurement
 from railbed.store import open_run
 from railbed.store.tensorboard import TensorBoardLogs
 from railbed.transport.record import Recorder
+from tests.support.events import event
 from tests.support.strangers import as_stranger, open_folder
 
 
@@ -42,7 +43,7 @@ def test_a_run_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
     with open_run("train", cluster_name="lab", cluster_text="nodes: {}") as run:
         logs = TensorBoardLogs(run.folder)
-        for record in (Event(name="generation"), Measurement(name="loss", value=1.0, unit="nat", labels={"step": 1})):
+        for record in (event(name="generation"), Measurement(name="loss", value=1.0, unit="nat", labels={"step": 1})):
             run.append(record)
             logs.take(record)
         logs.close()

@@ -19,6 +19,7 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import PLAIN_SECONDS, ProgressLine, fitted, working
 from railbed.model.progress import progress
 from railbed.model.record import Event, Measurement
+from tests.support.events import event
 
 HANG = 20.0
 
@@ -44,12 +45,12 @@ def activity(clock: Clock) -> Activity:
 
 
 def read(device: str) -> Event:
-    return Event(name="device_read", subject=device, data={"ok": True})
+    return event(name="device_read", subject=device, data={"ok": True})
 
 
 def test_who_has_not_answered_is_named(activity: Activity, clock: Clock) -> None:
     names = [f"node{number}" for number in range(1, 9)]
-    activity.take(Event(name="reading", data={"devices": 8, "names": names}))
+    activity.take(event(name="reading", data={"devices": 8, "names": names}))
     assert activity.line() == "reading  0/8  0:00"
     for number in (1, 2, 4):
         activity.take(read(f"node{number}"))
@@ -83,13 +84,13 @@ def test_a_step_is_reported_with_its_usual_time_and_shows_details(activity: Acti
 
 def test_any_event_about_what_is_waited_for_takes_it_off(activity: Activity) -> None:
     activity.take(progress("starting", waiting=["node1", "node2"]))
-    activity.take(Event(name="lab_node_booted", subject="node1"))
+    activity.take(event(name="lab_node_booted", subject="node1"))
     assert activity.line() == "starting  0:00  waiting for node2"
 
 
 def test_a_trial_that_takes_longer_corrects_the_estimate_of_the_others(activity: Activity, clock: Clock) -> None:
     data = {"number": 3, "seconds": 2.0, "done": 2, "total": 10, "expected": 8.0, "left": 60.0}
-    activity.take(Event(name="trial", subject="node1 > node2", message="ib_write_bw", data=data))
+    activity.take(event(name="trial", subject="node1 > node2", message="ib_write_bw", data=data))
     clock.now = 5.0
     assert activity.line() == "measuring  2/10  0:05, about 0:55 left  ib_write_bw node1 > node2"
     clock.now = 30.0
@@ -97,7 +98,7 @@ def test_a_trial_that_takes_longer_corrects_the_estimate_of_the_others(activity:
 
 
 def test_steps_of_training_tell_what_is_left(activity: Activity, clock: Clock) -> None:
-    activity.take(Event(name="training", data={"recipe": {"steps": 100}}))
+    activity.take(event(name="training", data={"recipe": {"steps": 100}}))
     for step in (1, 2):
         labels: dict[str, str | int] = {"rank": 0, "step": step}
         activity.take(Measurement(name="step_seconds", value=2.0, unit="s", labels=labels))

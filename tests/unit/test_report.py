@@ -15,6 +15,7 @@ import pytest
 from railbed.errors import UsageError
 from railbed.model.printable import clean
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.present.wording import JOIN, counted, listed, percent, plural, seconds, size
 from railbed.report import describe, read
 from railbed.report.blocks import Entries, Facts, Figure, Table, Text
 from railbed.report.catalogue import all_sections
@@ -23,7 +24,7 @@ from railbed.report.formats.html import _policy, as_html
 from railbed.report.reading.history import restarts
 from railbed.report.reading.run import RunData
 from railbed.report.sections import findings, loss, method, nodes, ranks, sample, setup, speed, time
-from railbed.report.words import JOIN, counted, listed, percent, plural, seconds, size
+from tests.support.events import event
 from tests.support.runs import STARTED, finding, plain_run, training_run
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e$c1"
@@ -59,7 +60,7 @@ def measured(name: str, step: int, value: float, rank: int = 0, node: str = "a")
 
 
 def started(number: int, at: float, *names: str) -> Event:
-    return Event(name="generation", data={"generation": number, "nodes": list(names)}, time=STARTED + at)
+    return event(name="generation", data={"generation": number, "nodes": list(names)}, time=STARTED + at)
 
 
 def said(page: Page) -> str:
@@ -102,7 +103,7 @@ def test_a_training_run_has_every_section() -> None:
     for words in (
         "rank 1 was ended by SIGKILL",
         "the state of step 150",
-        "23 steps again",
+        "to repeat 23 steps",
         "Soft-RoCE",
         "tiny",
         "of 3.81 GB of gradients crossed RoCE on both nodes",
@@ -132,12 +133,12 @@ def test_a_run_that_died_before_its_first_record() -> None:
     folder = plain_run(status="running")
     (folder / "records.jsonl").unlink()
     (folder / "cluster.yaml").unlink()
-    assert build(read(folder)).verdict.startswith("Training died without a word")
+    assert build(read(folder)).verdict.startswith("Training died without a message")
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("failed", "failed"), ("interrupted", "was interrupted"), ("died", "died without a word")],
+    [("failed", "failed"), ("interrupted", "was interrupted"), ("died", "died without a message")],
 )
 def test_the_verdict_says_how_it_ended(status: str, words: str) -> None:
     folder = plain_run(verb="check", status=status)  # type: ignore[arg-type]
@@ -146,15 +147,15 @@ def test_the_verdict_says_how_it_ended(status: str, words: str) -> None:
 
 def test_a_torn_last_line_and_a_damaged_one() -> None:
     folder = plain_run([measured("loss", 1, 2.0)])
-    cluster = build(read(folder))
+    intact = build(read(folder))
     with (folder / "records.jsonl").open("ab") as file:
         file.write(b'{"kind": "measurement", "na')
-    assert build(read(folder)).verdict == cluster.verdict
-    assert read(folder).damaged == 0
+    assert build(read(folder)).verdict == intact.verdict
+    assert read(folder).unreadable == 0
     with (folder / "records.jsonl").open("ab") as file:
         file.write(b'glued on\n\xff\n[]\n{"kind": "finding"}\n{"kind": "of a later railbed"}\n')
-    assert read(folder).damaged == 4
-    assert "4 lines of records.jsonl cannot be read" in said(build(read(folder)))
+    assert read(folder).unreadable == 5
+    assert "5 unreadable records in records.jsonl" in said(build(read(folder)))
 
 
 def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
@@ -173,25 +174,24 @@ def hostile_records() -> Iterator[Record]:
         remedy=HOSTILE,
     )
     yield finding(Verdict.OK, subject=HOSTILE, observed=HOSTILE)
-    yield Event(
-        name="estimate", data={"nodes": {HOSTILE: {"device": HOSTILE, "estimated_rank_bytes": HOSTILE}, "a": 1}}
-    )
-    yield Event(name="training", subject=HOSTILE, data={"recipe": {HOSTILE: {HOSTILE: HOSTILE}}})
-    yield Event(name="notice", subject=HOSTILE, message=HOSTILE)
+    room = {"ranks": 1, "estimated_rank_bytes": 1, "needed_bytes": 1, "available_bytes": 1}
+    yield event(name="estimate", data={"nodes": {HOSTILE: {"device": HOSTILE, **room}}})
+    yield event(name="training", subject=HOSTILE, data={"recipe": {HOSTILE: {HOSTILE: HOSTILE}}})
+    yield event(name="notice", subject=HOSTILE, message=HOSTILE)
     yield started(1, 1.0, HOSTILE, "b")
     for rank, node in enumerate((HOSTILE, "b")):
         data = {"device_name": HOSTILE, "peak_flops": 1e12, "peak_source": HOSTILE, "transport": HOSTILE, "rank": rank}
-        yield Event(name="chosen", subject=f"{node}/rank{rank}", data={**data, "torch_version": HOSTILE})
+        yield event(name="chosen", subject=f"{node}/rank{rank}", data={**data, "torch_version": HOSTILE})
         for name in ("loss", "tokens_per_second", "mfu", "step_seconds", "forward_seconds", "bytes_sent", HOSTILE):
             yield measured(name, 1, 1.5, rank, node)
-    rail = {"rail": HOSTILE, "netdev": HOSTILE, "rdma_port": HOSTILE, "rdma_bytes": HOSTILE, "tcp_bytes": [1, None]}
-    words = {"verdict": HOSTILE, "short": HOSTILE, "transport": HOSTILE, "remedy": HOSTILE}
-    nodes = [{"node": HOSTILE, "gradient_bytes": HOSTILE, "rails": [rail, HOSTILE]}, HOSTILE]
-    yield Event(name="gradient_path", message=HOSTILE, data={**words, "nodes": nodes})
-    yield Event(name="checkpoint", subject=HOSTILE, message=HOSTILE)
-    yield Event(name="restart", subject=HOSTILE, message=HOSTILE)
+    rail = {"rail": HOSTILE, "netdev": HOSTILE, "rdma_port": HOSTILE, "rdma_bytes": [1, 2], "tcp_bytes": [1, None]}
+    words = {"verdict": "fail", "short": HOSTILE, "transport": HOSTILE, "remedy": HOSTILE}
+    nodes = [{"node": HOSTILE, "gradient_bytes": 5, "rails": [rail]}]
+    yield event(name="gradient_path", message=HOSTILE, data={**words, "nodes": nodes})
+    yield event(name="checkpoint", subject=HOSTILE, message=HOSTILE, data={"step": 1})
+    yield event(name="restart", subject=HOSTILE, message=HOSTILE)
     yield started(2, 2.0, HOSTILE)
-    yield Event(name="sample", data={"text": HOSTILE})
+    yield event(name="sample", data={"text": HOSTILE})
     yield Measurement(name=HOSTILE, value=1.0, unit=HOSTILE)
 
 
@@ -224,7 +224,7 @@ def test_the_policy_allows_our_scripts_only_and_no_network() -> None:
 
 
 def test_what_is_quoted_as_code_is_code_and_still_escaped() -> None:
-    html = page_of(Event(name="notice", message="say `<b>` or a lone ` tick")).html
+    html = page_of(event(name="notice", message="say `<b>` or a lone ` tick")).html
     assert "say <code>&lt;b&gt;</code> or a lone ` tick" in html
 
 
@@ -265,9 +265,9 @@ def test_steps_that_were_done_again_count_once() -> None:
     records: list[Record] = [started(1, 0.0, "a", "b")]
     records += [measured("loss", step, 9.0) for step in range(1, 11)]
     records += [measured("step_seconds", step, 4.0, rank, "ab"[rank]) for step in range(1, 11) for rank in (0, 1)]
-    records.append(Event(name="restart", subject="b", message="b: gone", time=STARTED + 20))
+    records.append(event(name="restart", subject="b", message="b: gone", time=STARTED + 20))
     records.append(started(2, 25.0, "a"))
-    records.append(Event(name="resumed", data={"step": 5}, time=STARTED + 30))
+    records.append(event(name="resumed", data={"step": 5}, time=STARTED + 30))
     records += [measured("loss", step, 1.0) for step in range(6, 21)]
     records += [measured("step_seconds", step, 2.0) for step in range(6, 21)]
     run = read(plain_run(records))
@@ -288,11 +288,11 @@ def test_a_restart_costs_all_the_time_without_progress_and_has_the_reason_that_w
     cut = "a does not reach it over the rail: no answer"
     records = [
         started(1, 0.0, "a", "b"),
-        Event(name="node_cut", subject="a", message="of an earlier time", time=STARTED + 1),
-        Event(name="restart", subject="", message="no step for 4.5 s", time=STARTED + 20),
-        Event(name="node_cut", subject="b", message=cut, time=STARTED + 24),
+        event(name="node_cut", subject="a", message="of an earlier time", time=STARTED + 1),
+        event(name="restart", subject="", message="no step for 4.5 s", time=STARTED + 20),
+        event(name="node_cut", subject="b", message=cut, time=STARTED + 24),
         started(2, 25.0, "a"),
-        Event(name="caught_up", data={**caught_up, "steps_again": 6, "restarts": 1}, time=STARTED + 60),
+        event(name="caught_up", data={**caught_up, "steps_again": 6, "restarts": 1}, time=STARTED + 60),
     ]
     run = read(plain_run(records))
     (restart,) = restarts(run)
@@ -300,7 +300,7 @@ def test_a_restart_costs_all_the_time_without_progress_and_has_the_reason_that_w
     text = said(build(run))
     assert f"{cut} (first noticed as: no step for 4.5 s)" in text
     assert (
-        "35.0 s were lost: 4.50 s until it was noticed, 11.3 s until the next step and 19.2 s for 6 steps again" in text
+        "35.0 s were lost: 4.50 s until it was noticed, 11.3 s until the next step and 19.2 s to repeat 6 steps" in text
     )
     assert "it restarted once and lost 35.0 s by it" in build(run).verdict
 
@@ -308,19 +308,19 @@ def test_a_restart_costs_all_the_time_without_progress_and_has_the_reason_that_w
 def test_restarts_that_were_made_good_together_count_once() -> None:
     records = [
         started(1, 0.0, "a"),
-        Event(name="restart", subject="a", message="a: gone", time=STARTED + 20),
+        event(name="restart", subject="a", message="a: gone", time=STARTED + 20),
         started(2, 25.0, "a"),
-        Event(name="restart", subject="a", message="a: gone again", time=STARTED + 30),
+        event(name="restart", subject="a", message="a: gone again", time=STARTED + 30),
         started(3, 35.0, "a"),
-        Event(name="caught_up", data={"lost_seconds": 30.0, "restarts": 2}, time=STARTED + 50),
+        event(name="caught_up", data={"lost_seconds": 30.0, "restarts": 2}, time=STARTED + 50),
     ]
     run = read(plain_run(records))
-    assert [event.seconds for event in restarts(run)] == [None, 30.0]
+    assert [restart.seconds for restart in restarts(run)] == [None, 30.0]
     assert "it restarted twice and lost 30.0 s by it" in build(run).verdict
 
 
 def test_a_restart_that_nothing_came_after() -> None:
-    run = read(plain_run([started(1, 0.0, "a"), Event(name="restart", subject="a", message="a: gone")]))
+    run = read(plain_run([started(1, 0.0, "a"), event(name="restart", subject="a", message="a: gone")]))
     assert "Nothing went on after this." in said(build(run))
 
 
@@ -364,8 +364,8 @@ def test_the_verdict_on_the_loss(values: list[float], words: str, tone: str) -> 
 
 
 def test_a_run_that_stopped_early_says_how_far_it_came() -> None:
-    event = Event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
-    page = page_of(event, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
+    told = event(name="training", data={"run": "x", "recipe": {"steps": 1000, "model": {"layers": 4}}})
+    page = page_of(told, *(measured("loss", step, 9.0 - step) for step in (1, 2, 3)))
     assert "the loss fell from 8.000 to 6.000 in 3 of 1,000 steps" in page.verdict
     assert "model.layers" in said(page)
 
@@ -410,7 +410,7 @@ def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
 
 def test_peaks_of_many_ranks_are_one_range() -> None:
     chosen = [
-        Event(name="chosen", data={"peak_flops": flops, "peak_source": "measured"}) for flops in (3e10, 4e10, 3e10)
+        event(name="chosen", data={"peak_flops": flops, "peak_source": "measured"}) for flops in (3e10, 4e10, 3e10)
     ]
     facts = next(block for block in speed.show(read(plain_run([*chosen, measured("mfu", 1, 0.4)]))) or ())
     assert isinstance(facts, Facts)
@@ -423,7 +423,7 @@ def test_many_ranks_are_a_table_of_some() -> None:
 
 
 def test_how_the_batch_is_shared_is_reported() -> None:
-    event = [Event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
+    event = [event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
     page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *event]))))
     assert "Since step 8: a takes 12 of 16, b 4." in page
     assert "a takes 1." not in page
@@ -442,14 +442,14 @@ def test_sections_with_nothing_to_say_are_left_out() -> None:
     assert setup.show(run)
 
 
-@pytest.mark.parametrize("data", [{}, {"text": ""}, {"text": 5}, {"tokens": "x"}])
+@pytest.mark.parametrize("data", [{}, {"text": ""}, {"tokens": []}])
 def test_a_sample_without_text(data: dict[str, object]) -> None:
-    assert sample.show(read(plain_run([Event(name="sample", data=data)]))) is None
+    assert sample.show(read(plain_run([event(name="sample", data=data)]))) is None
 
 
 def test_tokens_that_nobody_decoded() -> None:
-    page = page_of(Event(name="sample", data={"tokens": [1, 2], "step": 5}))
-    assert "The model made 2 tokens after step 5" in said(page)
+    page = page_of(event(name="sample", data={"tokens": [1, 2], "step": 5}))
+    assert "The model generated 2 tokens after step 5" in said(page)
 
 
 @pytest.mark.parametrize(
@@ -488,9 +488,9 @@ def test_names_in_the_order_in_which_people_count() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "message", "worded"),
     [
-        ([Verdict.OK], "1 finding is well", "All well"),
-        ([Verdict.OK] * 2, "2 findings are well", "All well"),
-        ([Verdict.OK, *[Verdict.SKIPPED] * 2], "1 finding is well, 2 skipped", "All well"),
+        ([Verdict.OK], "1 finding passed", "All well"),
+        ([Verdict.OK] * 2, "2 findings passed", "All well"),
+        ([Verdict.OK, *[Verdict.SKIPPED] * 2], "1 finding passed, 2 skipped", "All well"),
         ([Verdict.SKIPPED], "nothing was judged, 1 finding skipped", "Worth a look"),
     ],
 )

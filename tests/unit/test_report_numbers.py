@@ -9,11 +9,12 @@ from statistics import median
 import pytest
 
 from railbed.cli.screens.train_summary import TrainSummary
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
 from railbed.report.blocks import Facts, Figure, Table, Value
 from railbed.report.document import Document, all_blocks
 from railbed.report.reading.metrics import metrics
+from tests.support.events import event
 from tests.support.runs import plain_run
 
 UNITS = {"tokens_per_second": "token/s", "mfu": "1", "loss": "1"}
@@ -44,11 +45,11 @@ def step_records(step: int, pace: float) -> Iterator[Record]:
 
 def story() -> Iterator[Record]:
     """Tell of a generation that was slow and lost half of its steps, and one that was fast."""
-    yield Event(name="generation", data={"generation": 1, "nodes": ["node1", "node2"]})
+    yield event(name="generation", data={"generation": 1, "nodes": ["node1", "node2"]})
     for step in range(1, 13):
         yield from step_records(step, 0.9)
-    yield Event(name="restart", subject="node2", message="lost")
-    yield Event(name="generation", data={"generation": 2, "nodes": ["node1", "node2"]})
+    yield event(name="restart", subject="node2", message="lost")
+    yield event(name="generation", data={"generation": 2, "nodes": ["node1", "node2"]})
     for step in range(6, 20):
         yield from step_records(step, 0.2)
 

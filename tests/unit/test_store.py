@@ -14,9 +14,11 @@ import pytest
 
 from railbed.cli.verbs.runs.command import runs_command
 from railbed.errors import UsageError
-from railbed.model.record import Event, Finding, Verdict
+from railbed.model import events
+from railbed.model.record import Finding, Verdict
 from railbed.report.reading import run as report_data
 from railbed.store import OpenRun, find_run, followed, list_runs, open_run, read_records, read_run, write_atomically
+from tests.support.events import event
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,7 @@ def finding(verdict: Verdict) -> Finding:
 
 def test_records_come_back_as_they_went_in() -> None:
     with open_run("check", cluster_name="lab", cluster_text="name: lab\n") as run:
-        run.append(Event(name="reading"))
+        run.append(event(name="reading"))
         run.append(finding(Verdict.FAIL))
         assert read_run(run.folder.name).status == "running"
         run.finish("done", 1)
@@ -68,16 +70,16 @@ def test_a_damaged_line_is_passed_over(runs_here: Path, line: bytes) -> None:
     with (runs_here / run.folder.name / "records.jsonl").open("ab") as file:
         file.write(line + b"\n")
     assert len(list(read_records(run.folder.name))) == 1
-    assert report_data.read(run.folder).damaged == 1
+    assert report_data.read(run.folder).unreadable == 1
 
 
 def test_a_run_that_was_killed_has_died_and_keeps_its_records(runs_here: Path) -> None:
     code = (
         "import os, signal\n"
         "from railbed.store import open_run\n"
-        "from railbed.model.record import Event\n"
+        "from railbed.model.events import ReadingStarted\n"
         "with open_run('check', cluster_name='lab', cluster_text='') as run:\n"
-        "    run.append(Event(name='reading'))\n"
+        "    run.append(ReadingStarted())\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RAILBED_RUNS": str(runs_here)}, check=False)
@@ -111,10 +113,10 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
 
 def test_records_are_kept_without_secrets() -> None:
     with open_run("check", cluster_name="lab", cluster_text="") as run:
-        run.append(Event(name="read", message='said password: "hunter2 x"', data={"token": "hunter2", "n": 5}))
+        run.append(events.CountersRead(message='said password: "hunter2 x"', rdma={"token": "hunter2", "n": 5}))
         run.finish("done", 0)
     (record,) = read_records(run.folder.name)
-    assert record["data"] == {"token": "<removed>", "n": 5}
+    assert record["data"]["rdma"] == {"token": "<removed>", "n": 5}
     assert b"hunter2" not in (run.folder / "records.jsonl").read_bytes()
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Measurement, Record
 from railbed.store.tensorboard import TensorBoardLogs
+from tests.support.events import event
 
 
 def measured(name: str, step: int, value: float, rank: int = 0) -> Measurement:
@@ -35,11 +36,11 @@ def curves(run: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_a_tag_is_a_measure_and_has_the_times_of_the_records(tmp_path: Path) -> None:
-    records: list[Record] = [Event(name="generation")]
+    records: list[Record] = [event(name="generation")]
     for step in (1, 2):
         records += [measured("loss", step, 4.0 / step), measured("mfu", step, 0.5)]
         records += [measured("bytes_sent", step, 1000.0 * step, rank) for rank in (0, 1)]
-    records += [Event(name="checkpoint"), Measurement(name="loss", value=1.0, unit="nat")]
+    records += [event(name="checkpoint", data={"step": 2}), Measurement(name="loss", value=1.0, unit="nat")]
     assert written(tmp_path, records).problem == ""
     assert curves(tmp_path) == {
         "loss": [(1, 4.0), (2, 2.0)],
@@ -53,10 +54,10 @@ def test_a_tag_is_a_measure_and_has_the_times_of_the_records(tmp_path: Path) -> 
 
 def test_what_a_restart_threw_away_leaves_the_curves(tmp_path: Path) -> None:
     """Also of a rank that did not come back, and within the same second."""
-    records: list[Record] = [Event(name="generation")]
+    records: list[Record] = [event(name="generation")]
     records += [measured("loss", step, 9.0) for step in range(1, 11)]
     records += [measured("idle_seconds", step, 0.5, rank=1) for step in range(1, 11)]
-    records += [Event(name="restart"), Event(name="generation")]
+    records += [event(name="restart"), event(name="generation")]
     records += [measured("loss", step, 1.0) for step in range(6, 9)]
     written(tmp_path, records)
     assert len(list((tmp_path / "tensorboard").iterdir())) == 2
@@ -74,7 +75,7 @@ def test_points_can_be_seen_while_the_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_run_without_steps_leaves_no_folder(tmp_path: Path) -> None:
-    written(tmp_path, [Event(name="generation"), Event(name="error")])
+    written(tmp_path, [event(name="generation"), event(name="error")])
     assert not (tmp_path / "tensorboard").exists()
 
 

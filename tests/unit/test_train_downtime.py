@@ -7,6 +7,7 @@ import pytest
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.train.progress.downtime import Downtime
 from railbed.train.progress.outcome import Ending
+from tests.support.events import event
 
 
 class Story:
@@ -23,7 +24,7 @@ class Story:
             self.told.append(known)
 
     def begin(self) -> None:
-        self.see(Event(name="generation"))
+        self.see(event(name="generation"))
 
     def steps(self, first: int, last: int, seconds: float = 2.0) -> None:
         for step in range(first, last + 1):
@@ -33,7 +34,7 @@ class Story:
 
     def fail(self, unnoticed: float, stopped: float) -> None:
         self.now += unnoticed
-        self.see(Event(name="restart"))
+        self.see(event(name="restart"))
         self.now += stopped / 2
         self.begin()
         self.now += stopped / 2
@@ -104,31 +105,31 @@ def failed(check: str, subject: str, observed: str) -> Finding:
 
 
 def generation(*nodes: str) -> Event:
-    return Event(name="generation", data={"nodes": list(nodes)})
+    return event(name="generation", data={"nodes": list(nodes)})
 
 
 def test_a_run_that_ends_well_has_nothing_to_explain() -> None:
-    lost = Event(name="node_lost", subject="node2", message="no word for 4 s")
+    lost = event(name="node_lost", subject="node2", message="no word for 4 s")
     assert finished(generation("node1", "node2")) is None
     assert finished(generation("node1", "node2"), lost, generation("node1"), generation("node1", "node2")) is None
 
 
 def test_a_node_that_is_missing_in_the_end_is_named_with_step_and_reason() -> None:
     step = Measurement(name="step_seconds", value=1.0, unit="s", labels={"rank": 0, "step": 41})
-    lost = Event(name="node_lost", subject="node2", message="no word for 4 s")
-    message = finished(generation("node1", "node2"), step, lost, generation("node1"))
-    assert message is not None
-    assert message.message == "trained to the end, but node2 was lost at step 41 (no word for 4 s)"
-    assert message.data["lost"] == {"node2": {"step": 41, "why": "no word for 4 s"}}
+    lost = event(name="node_lost", subject="node2", message="no word for 4 s")
+    told = finished(generation("node1", "node2"), step, lost, generation("node1"))
+    assert told is not None
+    assert told.message == "trained to the end, but node2 was lost at step 41 (no word for 4 s)"
+    assert told.data["lost"] == {"node2": {"step": 41, "why": "no word for 4 s"}}
 
 
 def test_a_node_that_was_never_there_an_intruder_and_a_failed_finding_are_named() -> None:
     unreachable = failed("reachable", "node2", "no route")
     proof = failed("gradients_over_rdma", "cluster", "went over TCP")
-    intrusion = Event(name="intrusion", subject="node1", message="…", data={"address": "10.0.0.9"})
-    message = finished(unreachable, generation("node1"), intrusion, intrusion, proof)
-    assert message is not None
-    assert message.message == (
+    intrusion = event(name="intrusion", subject="node1", message="…", data={"address": "10.0.0.9"})
+    told = finished(unreachable, generation("node1"), intrusion, intrusion, proof)
+    assert told is not None
+    assert told.message == (
         "trained to the end, but node2 did not take part; gradients_over_rdma failed for cluster: went over TCP; "
         "somebody at 10.0.0.9 tried to get at its ranks"
     )

@@ -8,7 +8,8 @@ import pytest
 
 from railbed.cli.screens.train import TrainScreen
 from railbed.cli.tally import Conclusion, Tally, conclude
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Measurement, Record
+from tests.support.events import event
 
 
 def step(number: int) -> list[Record]:
@@ -19,16 +20,16 @@ def step(number: int) -> list[Record]:
 
 def shown(*records: Record) -> TrainScreen:
     screen = TrainScreen(verbose=False)
-    for record in (Event(name="training", data={"recipe": {"steps": 2}}), *step(1), *records, *step(2)):
+    for record in (event(name="training", data={"recipe": {"steps": 2}}), *step(1), *records, *step(2)):
         screen.show(record)
     screen.finish(Path("runs/20260101-120000-train"))
     return screen
 
 
 def test_the_last_line_explains_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
-    ending = Event(name="ending", message="trained to the end, but node3 was lost at step 1 (no word for 4 s)")
-    restart = Event(name="restart", subject="node3", message="node3: no word for 4 s")
-    caught_up = Event(name="caught_up", message="the restart cost 35.0 s: …", data={"lost_seconds": 35.0})
+    ending = event(name="ending", message="trained to the end, but node3 was lost at step 1 (no word for 4 s)")
+    restart = event(name="restart", subject="node3", message="node3: no word for 4 s")
+    caught_up = event(name="caught_up", message="the restart cost 35.0 s: …", data={"lost_seconds": 35.0})
     shown(restart, caught_up, ending)
     out, err = capsys.readouterr()
     lines = out.splitlines()
@@ -43,11 +44,11 @@ def test_a_run_that_ends_well_says_nothing_of_its_exit_code(capsys: pytest.Captu
 
 
 def test_an_intrusion_is_shown_and_never_ends_with_0(capsys: pytest.CaptureFixture[str]) -> None:
-    intrusion = Event(name="intrusion", subject="node1", message="a connection from 10.0.0.9 was turned away")
+    intrusion = event(name="intrusion", subject="node1", message="a connection from 10.0.0.9 was turned away")
     shown(intrusion)
     assert "node1: a connection from 10.0.0.9 was turned away" in capsys.readouterr().err
-    for event in (intrusion, Event(name="ending", message="trained to the end, but …")):
+    for record in (intrusion, event(name="ending", message="trained to the end, but …")):
         tally = Tally()
         assert conclude(tally) == Conclusion(0)
-        tally.count(event)
-        assert conclude(tally) == Conclusion(1, event.message)
+        tally.count(record)
+        assert conclude(tally) == Conclusion(1, record.message)

@@ -16,6 +16,7 @@ from railbed.bench.measure.trials import Progress, run_trials
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
 from railbed.fleet import Fleet
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record
@@ -92,6 +93,7 @@ async def _measure(fleet: Fleet, schedule: BenchSchedule, progress: Progress) ->
 
 def _announcement(request: BenchRequest, schedule: BenchSchedule) -> Event:
     trials = len(schedule.trials) + len(schedule.collectives)
-    data = {"suite": request.name, "trials": trials, "seconds": round(schedule.seconds, 1)}
     message = f"{request.name}: {trials} {'trial' if trials == 1 else 'trials'}, about {schedule.seconds:.0f} s"
-    return Event(name="bench", subject=request.name, message=message, data=data)
+    return events.BenchPlanned(
+        subject=request.name, message=message, suite=request.name, trials=trials, seconds=round(schedule.seconds, 1)
+    )

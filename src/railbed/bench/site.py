@@ -11,6 +11,7 @@ from railbed.bench.judge.limits import PathLimit
 from railbed.bench.tool import End
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
+from railbed.model import events
 from railbed.model.cabling import far_end
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
@@ -82,12 +83,12 @@ class BenchSite:
 async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
     """Read the facts that measuring needs into `facts`, by node."""
     names = [target.name for target in surveyed(fleet, PROBES)]
-    yield Event(name="reading", message=f"reading {len(names)} nodes", data={"devices": len(names), "names": names})
+    yield events.ReadingStarted(message=f"reading {len(names)} nodes", devices=len(names), names=names)
     async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
         async for answer in answers:
             facts[answer.device] = answer
             message = answer.failure.reason if answer.failure else f"{len(answer.readings)} probes"
-            yield Event(name="device_read", subject=answer.device, message=message, data={"ok": answer.failure is None})
+            yield events.DeviceRead(subject=answer.device, message=message, ok=answer.failure is None)
 
 
 def site_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> BenchSite:

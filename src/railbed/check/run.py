@@ -11,6 +11,7 @@ from railbed.check.rule import Check
 from railbed.check.rules import reachable
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey, surveyed
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.progress import progress
@@ -32,7 +33,7 @@ async def check(
     devices: dict[str, DeviceFacts] = {}
     targets = surveyed(fleet, probes.values())
     names = [target.name for target in targets]
-    yield Event(name="reading", message=f"reading {_count(targets)}", data={"devices": len(names), "names": names})
+    yield events.ReadingStarted(message=f"reading {_count(targets)}", devices=len(names), names=names)
     async with aclosing(survey(fleet, cluster, probes.values(), every_pair=every_pair)) as answers:
         async for facts in answers:
             is_new = facts.device not in devices
@@ -60,4 +61,4 @@ def _count(targets: Sequence[Target]) -> str:
 def device_read(facts: DeviceFacts) -> Event:
     """Return the event that a device was read, or why not."""
     message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
-    return Event(name="device_read", subject=facts.device, message=message, data={"ok": facts.failure is None})
+    return events.DeviceRead(subject=facts.device, message=message, ok=facts.failure is None)

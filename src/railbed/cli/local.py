@@ -9,7 +9,7 @@ from railbed.cli.site import LOCAL_NAME, built_in_local
 from railbed.discover.run import discover
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
-from railbed.model.record import Event
+from railbed.model.events import ClusterBuilt
 from railbed.transport.base import targets_of
 from railbed.transport.local import connect_local
 
@@ -26,6 +26,6 @@ async def _discovered(timeout: float) -> Cluster | None:
         aclosing(discover(machine, fleet, name=LOCAL_NAME, existing=machine)) as records,
     ):
         async for record in records:
-            if isinstance(record, Event) and record.name == "cluster":
-                return Cluster.model_validate(record.data)
+            if isinstance(record, ClusterBuilt):
+                return Cluster.model_validate(record.cluster)
     return None

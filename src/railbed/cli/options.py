@@ -20,20 +20,20 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Records as JSON lines on standard output, and nothing else there.")
 ]
 RecordOption = Annotated[
-    Path | None, typer.Option("--record", metavar="DIR", help="Keep every answer of every device in this folder, too.")
+    Path | None, typer.Option("--record", metavar="DIR", help="Also save every answer of every device in this folder.")
 ]
 ReplayOption = Annotated[
     Path | None,
-    typer.Option("--replay", metavar="DIR", help="Ask a recording, or the folder of a run, in place of the devices."),
+    typer.Option("--replay", metavar="DIR", help="Read a recording, or the folder of a run, instead of the devices."),
 ]
 TimeoutOption = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=1.0, help="The longest that one device may take.")
+    float, typer.Option("--timeout", metavar="SECONDS", min=1.0, help="How long one device may take at most.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a verb was asked with."""
+    """Options of a verb."""
 
     json: bool
     record: Path | None

@@ -20,7 +20,7 @@ def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
         sys.stdout.buffer.flush()
         return
     if path.exists() and not path.is_file():
-        raise UsageError(f"cannot write the page to {path}: it is no file", hint=hint)
+        raise UsageError(f"cannot write the page to {path}: it is not a file", hint=hint)
     try:
         # A link stays one: the file it leads to is replaced.
         write_atomically(followed(path), content)

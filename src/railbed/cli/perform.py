@@ -18,9 +18,10 @@ from railbed.cli.tally import Decide, Tally, conclude
 from railbed.cli.unfinished import KeptRun
 from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.private import for_us_alone
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 from railbed.store import OpenRun, Status, open_run
 from railbed.transport.base import Connector, targets_of
 from railbed.transport.connect import live_connector
@@ -54,25 +55,25 @@ def perform(
     with open_run(verb, cluster_name=cluster.name, cluster_text=text) as run, ExitStack() as stack, screen:
         also = [stack.enter_context(beside(run.folder))] if beside else []
         screen.begin(run.folder)
-        kept = KeptRun(run)
+        unfinished = KeptRun(run)
         tally = Tally()
-        takers = [run.append, kept.take, *also, screen.show, tally.count]
+        takers = [run.append, unfinished.take, *also, screen.show, tally.count]
         try:
             run_until_ended(_loop(cluster, options, work, run, takers), screen.line.end)
         except KeyboardInterrupt:
             _cut_short(run, "interrupted", INTERRUPTED, screen, takers, closing)
-            raise Interrupted(*kept.notes()) from None
+            raise Interrupted(*unfinished.notes()) from None
         except BrokenPipeError:
             run.finish("interrupted", PIPE)
             raise
         except RailbedError as error:
-            run.append(Event(name="error", message=error.message))
+            run.append(events.ErrorReported(message=error.message))
             _cut_short(run, "failed", exit_code(error), screen, takers, closing)
-            _annotate(error, kept.notes())
+            _annotate(error, unfinished.notes())
             raise
         except BaseException as error:
             run.finish("failed", BUG)
-            _annotate(error, kept.notes())
+            _annotate(error, unfinished.notes())
             raise
         conclusion = decide(tally)
         run.finish("done", conclusion.code)

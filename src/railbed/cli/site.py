@@ -34,7 +34,7 @@ def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
 def recording_folder(replay: Path) -> Path:
     """Return the folder of a recording; a run's folder stands for the outputs it kept."""
     if not replay.is_dir():
-        raise UsageError(f"{replay} is no folder", hint="give the folder of a recording or of a run")
+        raise UsageError(f"{replay} is not a folder", hint="give the folder of a recording or of a run")
     return replay / "raw" if (replay / "raw").is_dir() else replay
 
 

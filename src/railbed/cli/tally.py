@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from railbed.cli.exits import DEVICE, FOUND, OK
-from railbed.model.record import Change, Event, Finding, Measurement, Record, Verdict
+from railbed.model import events
+from railbed.model.record import Change, Finding, Measurement, Record, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,13 @@ class Tally:
                 self._count_finding(record)
             case Change():
                 self.changes += 1
-            case Event(name="intrusion" | "ending", message=message):
+            case events.Intrusion(message=message) | events.FellShort(message=message):
                 self.mishap = message
             case Measurement():
                 self.measured += 1
-            case Event(name="device_read", data=data):
+            case events.DeviceRead(ok=ok):
                 self.devices += 1
-                self.answered += bool(data.get("ok"))
+                self.answered += ok
             case _:
                 pass
 

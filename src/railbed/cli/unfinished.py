@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from railbed.cli.background.runs import to_report, to_resume
-from railbed.model.record import Event, Measurement, Record
+from railbed.model import events
+from railbed.model.record import Measurement, Record
 from railbed.store import OpenRun, RunSummary, record_lines
 
 CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
@@ -30,11 +30,11 @@ class KeptRun:
         match record:
             case Measurement(name="step_seconds", labels={"step": int(step)}):
                 self._step = max(self._step, step)
-            case Event(name="training", data={"recipe": Mapping() as recipe}):
-                self._steps = int(recipe.get("steps") or 0)
-            case Event(name="checkpoint" | "resumed", data={"step": int(step)}):
+            case events.TrainingStarted():
+                self._steps = record.steps
+            case events.CheckpointSaved(step=step) | events.Resumed(step=step):
                 self._checkpoint = max(self._checkpoint or 0, step)
-            case Event(name="trial", data={"done": int(done), "total": int(total)}):
+            case events.TrialStarted(done=int(done), total=int(total)):
                 self._trials = done, total
 
     def notes(self) -> list[str]:
@@ -46,7 +46,7 @@ class KeptRun:
         if self._steps:
             saved = "no checkpoint yet" if self._checkpoint is None else f"checkpoint of step {self._checkpoint}"
             what.append(f"{self._step} of {self._steps} steps, {saved}")
-        return [f"kept in {self._run.folder}: {', '.join(what)}", _what_next(run, saved=self._checkpoint is not None)]
+        return [f"saved in {self._run.folder}: {', '.join(what)}", _what_next(run, saved=self._checkpoint is not None)]
 
 
 def next_command(run: RunSummary, folder: Path) -> str:

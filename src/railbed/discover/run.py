@@ -9,6 +9,7 @@ from railbed import clusterfile
 from railbed.discover.build import build, notices
 from railbed.discover.observation import PROBES, Observation, observe
 from railbed.fleet import Fleet, survey, surveyed
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure
 from railbed.model.record import Event, Record
@@ -30,16 +31,14 @@ async def discover(
     observed: dict[str, Observation] = {}
     hosts = {target.name: target.host or target.name for target in surveyed(fleet, PROBES)}
     names = list(hosts.values())
-    yield Event(name="reading", message=f"reading {len(names)} machines", data={"devices": len(names), "names": names})
+    yield events.ReadingStarted(message=f"reading {len(names)} machines", devices=len(names), names=names)
     async with aclosing(survey(fleet, machines, PROBES)) as answers:
         async for facts in answers:
             if facts.device in observed:
                 continue
             yield _device_read(hosts[facts.device], facts)
             if facts.failure:
-                yield Event(
-                    name="notice", subject=facts.device, message=_failure_notice(hosts[facts.device], facts.failure)
-                )
+                yield events.Notice(subject=facts.device, message=_failure_notice(hosts[facts.device], facts.failure))
             elif facts.device in machines.nodes:
                 node = machines.nodes[facts.device]
                 observed[facts.device] = observe(node.host, node.login, facts, common_login=machines.login)
@@ -47,17 +46,17 @@ async def discover(
     if not observations:
         return
     for notice in notices(observations, existing):
-        yield Event(name="notice", message=notice)
+        yield events.Notice(message=notice)
     cluster = build(name, observations, existing=existing, switches=switches)
     before = before or existing
     for change in clusterfile.difference(before, cluster) if before else ():
         yield change
-    yield Event(name="cluster", subject=name, data=cluster.model_dump(mode="json", exclude_defaults=True))
+    yield events.ClusterBuilt(subject=name, cluster=cluster.model_dump(mode="json", exclude_defaults=True))
 
 
 def _device_read(host: str, facts: DeviceFacts) -> Event:
     message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
-    return Event(name="device_read", subject=host, message=message, data={"ok": facts.failure is None})
+    return events.DeviceRead(subject=host, message=message, ok=facts.failure is None)
 
 
 def _failure_notice(host: str, failure: DeviceFailure) -> str:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from railbed.lab import folder
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab
+from railbed.model import events
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 
@@ -15,7 +16,7 @@ async def down(name: str | None) -> AsyncGenerator[Record, None]:
     """Take down one lab; without a name, the only lab."""
     cleared = set()
     async for event in clear_broken():
-        if event.name == "notice":
+        if isinstance(event, events.Notice):
             cleared.add(event.subject)
         yield event
     if name in cleared or (name is None and cleared and not folder.load_labs()):
@@ -24,19 +25,19 @@ async def down(name: str | None) -> AsyncGenerator[Record, None]:
     yield progress("ending the nodes", subject=lab.spec.name)
     with folder.locked(lab) as now:
         await take_down(now)
-    yield Event(name="lab_down", subject=lab.spec.name, message="down, and removed completely")
+    yield events.LabDown(subject=lab.spec.name, message="down, and removed completely")
 
 
 async def clear_broken() -> AsyncGenerator[Event, None]:
     """Take down labs whose `up` died: they are neither up nor locked."""
     for name in folder.remove_empty():
-        yield Event(name="notice", subject=name, message=f"removed the remains of lab {name!r}")
+        yield events.Notice(subject=name, message=f"removed the remains of lab {name!r}")
     for lab in folder.load_labs():
         if lab.state == "starting" and not folder.is_busy(lab):
             yield progress("removing its remains", subject=lab.spec.name)
             with folder.locked(lab) as now:
                 await take_down(now)
-            yield Event(name="notice", subject=lab.spec.name, message=f"removed the remains of lab {lab.spec.name!r}")
+            yield events.Notice(subject=lab.spec.name, message=f"removed the remains of lab {lab.spec.name!r}")
 
 
 async def take_down(lab: Lab) -> None:

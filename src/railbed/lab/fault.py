@@ -9,7 +9,8 @@ from railbed.errors import DeviceError, UsageError
 from railbed.lab import folder
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Fault, FaultName, Lab
-from railbed.model.record import Event, Record
+from railbed.model import events
+from railbed.model.record import Record
 
 ON_NODES: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "mtu", "slow"})
 ON_RAILS: frozenset[FaultName] = frozenset({"cut", "slow", "lose", "mark"})
@@ -23,7 +24,7 @@ async def inflict(name: str | None, fault: Fault) -> AsyncGenerator[Record, None
         _check(lab, fault)
         others = tuple(other for other in lab.faults if (other.fault, other.target) != (fault.fault, fault.target))
         await _settle(lab, replace(lab, faults=(*others, fault)), {fault.target})
-    yield Event(name="lab_fault", subject=fault.target, message=describe(fault), data={"fault": fault.fault})
+    yield events.LabFaultSet(subject=fault.target, message=describe(fault), fault=fault.fault)
 
 
 async def heal(name: str | None, target: str | None) -> AsyncGenerator[Record, None]:
@@ -35,9 +36,9 @@ async def heal(name: str | None, target: str | None) -> AsyncGenerator[Record, N
         remaining = tuple(fault for fault in lab.faults if fault not in healed)
         await _settle(lab, replace(lab, faults=remaining), {fault.target for fault in healed})
     for fault in healed:
-        yield Event(name="lab_healed", subject=fault.target, message=f"{describe(fault)}: undone")
+        yield events.LabHealed(subject=fault.target, message=f"{describe(fault)}: undone")
     if not healed:
-        yield Event(name="notice", subject=target or "", message="there are no faults to heal")
+        yield events.Notice(subject=target or "", message="there are no faults to heal")
 
 
 def describe(fault: Fault) -> str:

@@ -9,22 +9,27 @@ from railbed.lab import folder
 from railbed.lab.fault import describe
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab
-from railbed.model.record import Event, Record
+from railbed.model import events
+from railbed.model.record import Record
 
 
 async def status() -> AsyncGenerator[Record, None]:
     """Yield an event per lab, with its nodes and the faults in force."""
     for lab in folder.load_labs():
-        yield Event(
-            name="lab",
-            subject=lab.spec.name,
+        spec = lab.spec
+        yield events.LabStatus(
+            subject=spec.name,
             message=_state(lab),
-            data={
-                **{key: value for key, value in asdict(lab.spec).items() if key != "name"},
-                "cluster": str(lab.cluster_file),
-                "states": dict(await KINDS[lab.spec.kind].states(lab)),
-                "faults": [{**asdict(fault), "text": describe(fault)} for fault in lab.faults],
-            },
+            kind=spec.kind,
+            nodes=spec.nodes,
+            rails=spec.rails,
+            rate=spec.rate,
+            delay=spec.delay,
+            memory=spec.memory,
+            arch=spec.arch,
+            cluster=str(lab.cluster_file),
+            states=dict(await KINDS[spec.kind].states(lab)),
+            faults=[events.LabFault(**asdict(fault), text=describe(fault)) for fault in lab.faults],
         )
 
 

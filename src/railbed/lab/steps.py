@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from railbed.lab.folder import cache_folder
+from railbed.model.events import LabImage
 from railbed.model.progress import progress
 from railbed.model.record import Event
 from railbed.store import write_atomically
@@ -36,8 +37,7 @@ class Steps:
     def end(self, message: str) -> Event:
         """End the step, and remember how long it took."""
         seconds = self.remember()
-        data = {"seconds": seconds}
-        return Event(name="lab_image", subject=self._subject, message=f"{message}, {seconds:.1f} s", data=data)
+        return LabImage(subject=self._subject, message=f"{message}, {seconds:.1f} s", seconds=seconds)
 
     def remember(self) -> float:
         """Remember how long the step took, and return it."""

@@ -19,6 +19,7 @@ from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab, Spec, rail_subnet
 from railbed.lab.patience import Patience, Signs
+from railbed.model import events
 from railbed.model.cluster import Cluster, Login, Rail, Training
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
@@ -41,15 +42,15 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
     async for event in clear_broken():
         yield event
     async with _new_lab(spec) as lab:
-        async with aclosing(kind.build(lab)) as events:
-            async for event in events:
+        async with aclosing(kind.build(lab)) as steps:
+            async for event in steps:
                 yield event
         cluster = describe(lab)
         lab.cluster_file.write_text(clusterfile.dumps(cluster), encoding="utf-8")
         async with aclosing(_until_all_answer(cluster, kind.signs(lab))) as answers:
             async for event in answers:
                 yield event
-        yield Event(name="lab_up", subject=spec.name, data={"cluster": str(lab.cluster_file), "nodes": spec.nodes})
+        yield events.LabUp(subject=spec.name, cluster=str(lab.cluster_file), nodes=spec.nodes)
         # Last of all: an interruption before this leaves no lab.
         folder.save(replace(lab, state="up"))
 
@@ -98,7 +99,7 @@ async def _until_all_answer(cluster: Cluster, signs: Signs) -> AsyncGenerator[Ev
                 async for answer in fleet.run(dict.fromkeys(missing, ())):
                     if answer.failure is None:
                         del missing[answer.device]
-                        yield Event(name="lab_node_up", subject=answer.device, message="answers")
+                        yield events.LabNodeUp(subject=answer.device, message="answers")
                     else:
                         missing[answer.device] = answer.failure.reason
             if missing and (why := patience.at_end()):

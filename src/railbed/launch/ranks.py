@@ -107,7 +107,7 @@ class RankWatch:
                 if rank.step >= 0:
                     rank.pace = max(now - rank.last_step, 0.7 * rank.pace)
                 rank.step, rank.last_step = step, now
-            case {"kind": "done"}:
+            case {"kind": "rank_done"}:
                 rank.is_done = True
             case {"kind": "intrusion"}:
                 self.intrusions += 1

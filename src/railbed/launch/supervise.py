@@ -36,6 +36,7 @@ from railbed.launch.placement import Placement
 from railbed.launch.protocol import Message
 from railbed.launch.reachability import Reachability
 from railbed.launch.roster import Roster
+from railbed.model import events
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 
@@ -114,7 +115,7 @@ class Supervisor:
         deadline = time.monotonic() + seconds
         if len(self._roster.usable) < self._minimum and seconds:
             missing = self._minimum - len(self._roster.usable)
-            yield Event(name="notice", message=f"waiting up to {seconds:g} s for {missing} more nodes")
+            yield events.Notice(message=f"waiting up to {seconds:g} s for {missing} more nodes")
             yield progress(f"waiting for {missing} more nodes")
         while len(self._roster.usable) < self._minimum:
             if time.monotonic() >= deadline:
@@ -138,11 +139,11 @@ class Supervisor:
             self._links[node].send({"do": "start", "generation": number, "ranks": ranks})
         self._roster.take_in(placements)
         names, count = [placement.node for placement in placements], len(self._generation.ranks.nodes)
-        return Event(
-            name="generation",
+        return events.GenerationStarted(
             subject=f"generation {number}",
             message=f"{count} {'rank' if count == 1 else 'ranks'} on {', '.join(names)}",
-            data={"generation": number, "nodes": names},
+            generation=number,
+            nodes=names,
         )
 
     async def _watch(self) -> AsyncGenerator[Record, None]:
@@ -166,7 +167,7 @@ class Supervisor:
                 self._failed_starts = 0
                 self._roster.forgive(generation.nodes)
             if generation.ranks.is_done:
-                yield Event(name="done", message="every rank is done", data={"generation": generation.number})
+                yield events.GenerationDone(message="every rank is done", generation=generation.number)
                 return
             failure = generation.failure(received, unreached)
             if failure:
@@ -178,7 +179,7 @@ class Supervisor:
                 return
 
     def _restart(self, node: str, message: str) -> Event:
-        return Event(name="restart", subject=node, message=message, data={"generation": self._generation.number})
+        return events.GenerationFailed(subject=node, message=message, generation=self._generation.number)
 
     def _test_rail(self) -> None:
         """Test whether nodes that were cut off are reached again.
@@ -201,7 +202,7 @@ class Supervisor:
             case NodeMessage(node, {"kind": "up"}):
                 self._roster.mark_up(node)
                 self._links[node].send({"do": "listen", "address": self._roster[node].placement.address})
-                return [Event(name="node_up", subject=node, message="its agent answers")]
+                return [events.NodeUp(subject=node, message="its agent answers")]
             case NodeMessage(node, {"kind": "lost", "why": str(why)}):
                 return self._note_lost(node, why)
             case NodeMessage(node, {"kind": "listening"} as message):
@@ -224,7 +225,7 @@ class Supervisor:
                 self._generation.ranks.note(rank, message)
                 return self._job.receive(node, rank, message)
             case NodeMessage(node, {"kind": "log", "rank": int(rank), "text": str(text)}):
-                return [Event(name="log", subject=f"{node}/rank{rank}", message=text)]
+                return [events.LogLine(subject=f"{node}/rank{rank}", message=text)]
         return []
 
     def _note_lost(self, node: str, why: str) -> list[Record]:
@@ -234,7 +235,7 @@ class Supervisor:
         if not was_up and not self._roster[node].failures:
             self._roster.blame(node, why)
         is_news = was_up or not self._generation.number
-        return [Event(name="node_lost", subject=node, message=why)] if is_news else []
+        return [events.NodeLost(subject=node, message=why)] if is_news else []
 
     def _note_listening(self, node: str, message: Message) -> list[Record]:
         """Note that ranks can be started on a node, or that the others would not reach them there."""
@@ -244,7 +245,7 @@ class Supervisor:
         why = f"{self._roster[node].placement.address} cannot be used: {message.get('why')}"
         self._roster.mark_lost(node)
         self._roster.blame(node, why)
-        return [Event(name="node_lost", subject=node, message=why)]
+        return [events.NodeLost(subject=node, message=why)]
 
     async def _regroup(self) -> AsyncGenerator[Record, None]:
         """End what is left of a generation, and find out which nodes the next one can have."""
@@ -256,7 +257,7 @@ class Supervisor:
         self._blame({node: why for node, why in self._roster.cut.items() if node not in known})
         for node, why in self._roster.excluded.items():
             if node not in excluded:
-                yield Event(name="node_out", subject=node, message=f"is excluded from now on: {why}")
+                yield events.NodeOut(subject=node, message=f"is excluded from now on: {why}")
         async for record in self._await_enough(RETURN_SECONDS):
             yield record
 
@@ -319,4 +320,4 @@ class Supervisor:
         self._roster.judge_reachability(answers)
         for node, why in self._roster.cut.items():
             if node not in before:
-                yield Event(name="node_cut", subject=node, message=why)
+                yield events.NodeCut(subject=node, message=why)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from railbed.model.record import Event
-
-PROGRESS = "progress"
+from railbed.model.events import Progress
 
 
 def progress(
@@ -19,19 +17,19 @@ def progress(
     usual: float | None = None,
     left: float | None = None,
     waiting: Collection[str] = (),
-) -> Event:
+) -> Progress:
     """Return the event that a new activity begins, or where it has the same message, that it has come further.
 
     `usual` is the number of seconds this activity usually takes, `left` the estimate for the verb as a whole.
     `waiting` names what has not answered yet: each later event with such a subject takes it off the list.
     """
-    known: dict[str, object] = {
-        "done": done,
-        "total": total,
-        "usual": usual,
-        "left": left,
-        "waiting": list(waiting) or None,
-    }
-    known["detail"] = detail or None
-    data = {name: value for name, value in known.items() if value is not None}
-    return Event(name=PROGRESS, subject=subject, message=message, data=data)
+    return Progress(
+        subject=subject,
+        message=message,
+        detail=detail or None,
+        done=done,
+        total=total,
+        usual=usual,
+        left=left,
+        waiting=list(waiting) or None,
+    )

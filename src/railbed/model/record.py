@@ -1,12 +1,15 @@
-"""Records: all that a verb can say. Each is flat as JSON and names its kind; names and fields, once shipped, stay."""
+"""Records: everything that a verb emits. As JSON a record names its kind; names and fields, once shipped, stay.
+
+`events.py` beside this lists every event, `measures.py` every measurement.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from railbed.model.fix import Fix
 
@@ -80,14 +83,34 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something worth keeping that is neither a judgement nor a number: progress, a device read, a file to write."""
+    """Something that happened: neither a judgement nor a number. `events.py` has a class for each kind of event."""
 
-    name: str
+    name: ClassVar[str]
     subject: str = ""
     message: str = ""
-    data: Mapping[str, object] = field(default_factory=dict)
     time: float = field(default_factory=time.time)
-    kind: Literal["event"] = "event"
 
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Return the fields that only this kind of event has; what is None is left out."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _OF_EVERY_EVENT}
+        return {name: _plain(value) for name, value in values.items() if value is not None}
+
+    @classmethod
+    def fields_from(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields for data that was read."""
+        return {name: value for name, value in data.items() if name not in _OF_EVERY_EVENT}
+
+
+_OF_EVERY_EVENT = frozenset({"subject", "message", "time"})
 
 Record = Finding | Measurement | Change | Event
+
+
+def _plain(value: object) -> object:
+    """Return dataclasses inside a value as dictionaries."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9, "p99.99": 99.99}
@@ -30,11 +30,11 @@ def distribution(samples: Sequence[float]) -> Mapping[str, float]:
     return {"min": ordered[0], "mean": math.fsum(ordered) / len(ordered), **percentiles, "max": ordered[-1]}
 
 
-def median(values: Sequence[float]) -> float:
-    """Return the middle value; of two middle ones their mean."""
+def median(values: Iterable[float]) -> float:
+    """Return the middle value, the mean of two middle values, or NaN for no values."""
     ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
+    return sum(middle) / len(middle) if middle else math.nan
 
 
 def spread(values: Sequence[float]) -> float:

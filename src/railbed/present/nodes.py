@@ -1,4 +1,4 @@
-"""Nodes of which the same is to be said: one block for all of them, under a name such as `node1–node4, node7`."""
+"""Nodes with the same findings share one block, under a name such as `node1–node4, node7`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railbed.model.record import Finding, Verdict
 
 PARTS_SHOWN = 4
 NODE, ADDRESS = "NODE", "ADDRESS"
-"""Stand for the own name and addresses of each node in what is said of several."""
+"""Stand for the name and the addresses of each node in a text about several."""
 NUMBERED = re.compile(r"(.*?)(\d{1,9})", re.DOTALL | re.ASCII)
 
 Key = tuple[tuple[str, ...], ...]
@@ -20,14 +20,14 @@ Key = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Nodes (or rails) and their findings; those of several are worded for all of them."""
+    """Nodes (or rails) and their common findings."""
 
     names: tuple[str, ...]
     findings: list[Finding]
 
 
-class OwnWords:
-    """Knows the names and addresses of each node, which may differ in findings that are otherwise the same."""
+class NodeNames:
+    """Node names and addresses to mask when comparing findings."""
 
     def __init__(self, cluster: Cluster | None) -> None:
         self._patterns: dict[str, re.Pattern[str]] = {}
@@ -36,37 +36,37 @@ class OwnWords:
             words = "|".join(re.escape(word) for word in (name, *addresses))
             self._patterns[name] = re.compile(rf"(?<![\w.:-])(?:{words})(?![\w-]|[.:]\w)")
 
-    def worded_for_all(self, finding: Finding, node: str) -> Finding:
-        """Return a finding of a node without the words that are its own."""
+    def generalise(self, finding: Finding, node: str) -> Finding:
+        """Return a finding with the node's name and addresses masked."""
         pattern = self._patterns.get(node)
         if pattern is None:
             return finding
 
-        def without(text: str) -> str:
+        def masked(text: str) -> str:
             return pattern.sub(lambda match: NODE if match.group() == node else ADDRESS, text)
 
         return replace(
             finding,
-            expected=without(finding.expected),
-            observed=without(finding.observed),
-            remedy=without(finding.remedy),
+            expected=masked(finding.expected),
+            observed=masked(finding.observed),
+            remedy=masked(finding.remedy),
         )
 
 
-def blocks(groups: Iterable[tuple[str, list[Finding]]], own: OwnWords, *, verbose: bool) -> list[Block]:
-    """Put together what reads the same, in the order of the first of each; `verbose` shows what is well, too."""
+def blocks(groups: Iterable[tuple[str, list[Finding]]], names: NodeNames, *, verbose: bool) -> list[Block]:
+    """Merge nodes with the same findings, in the order of the first of each; `verbose` compares passing checks, too."""
     together: dict[Key, list[tuple[str, list[Finding], list[Finding]]]] = {}
     for name, findings in groups:
-        for_all = [own.worded_for_all(finding, name) for finding in findings]
+        for_all = [names.generalise(finding, name) for finding in findings]
         together.setdefault(_key(name, for_all, verbose=verbose), []).append((name, findings, for_all))
     return [
-        Block(tuple(name for name, _, _ in alike), alike[0][1] if len(alike) == 1 else alike[0][2])
-        for alike in together.values()
+        Block(tuple(name for name, _, _ in members), members[0][1] if len(members) == 1 else members[0][2])
+        for members in together.values()
     ]
 
 
 def _key(name: str, findings: Iterable[Finding], *, verbose: bool) -> Key:
-    """Return what is shown of a node, as far as it can be told from others."""
+    """Return what distinguishes a node from others on the screen."""
     return tuple(sorted(_shown(name, finding, verbose=verbose) for finding in findings))
 
 
@@ -79,8 +79,8 @@ def _shown(name: str, finding: Finding, *, verbose: bool) -> tuple[str, ...]:
     return finding.check, finding.verdict, port, finding.observed, finding.expected, finding.remedy
 
 
-def name_of(names: Sequence[str]) -> str:
-    """Return `node1–node4, node7`; what is left of a long list is counted."""
+def name_range(names: Sequence[str]) -> str:
+    """Return `node1–node4, node7`; the rest of a long list is counted."""
     parts = [part for run in _runs(sorted(names, key=_natural)) for part in _parts(run)]
     if len(parts) <= PARTS_SHOWN + 1:
         return ", ".join(word for word, _ in parts)
@@ -89,7 +89,7 @@ def name_of(names: Sequence[str]) -> str:
 
 
 def _runs(names: Sequence[str]) -> list[list[str]]:
-    """Return names that follow on each other together: same word before the number, and the next number."""
+    """Return consecutive names together: the same prefix and the next number."""
     runs = [[name] for name in names[:1]]
     for before, name in pairwise(names):
         if _follows(before, name):
@@ -100,7 +100,7 @@ def _runs(names: Sequence[str]) -> list[list[str]]:
 
 
 def _parts(run: Sequence[str]) -> list[tuple[str, int]]:
-    """Return a run in words, each with how many names it stands for: two names are no range."""
+    """Return the parts of a run and how many names each stands for; two names are not a range."""
     return [(f"{run[0]}–{run[-1]}", len(run))] if len(run) > 2 else [(name, 1) for name in run]
 
 

@@ -12,5 +12,5 @@ from railbed.report.section import Section
 @cache
 def all_sections() -> tuple[Section, ...]:
     """Return every section, in the order of the page."""
-    found = catalog.collect(sections, Section, "SECTION").values()
-    return tuple(sorted(found, key=lambda section: (section.order, section.name)))
+    plugins = catalog.collect(sections, Section, "SECTION").values()
+    return tuple(sorted(plugins, key=lambda section: (section.order, section.name)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from railbed.present.wording import JOIN, moment
 from railbed.report.blocks import Block, Figure, Fold, Tone
 from railbed.report.catalogue import all_sections
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline
-from railbed.report.words import JOIN, moment
 
 TONES: tuple[Tone, ...] = ("bad", "notice", "good", "quiet")
 TONE_WORDS = {"bad": "Not well", "notice": "Worth a look", "good": "All well", "quiet": ""}
@@ -54,9 +54,9 @@ class Document:
 
 def describe(run: RunData) -> Document:
     """Say what there is to say of a run."""
-    told = [headline for section in all_sections() if (headline := section.headline(run))]
+    headlines = [headline for section in all_sections() if (headline := section.headline(run))]
     parts = [Part(section.name, section.title, blocks) for section in all_sections() if (blocks := section.show(run))]
-    verdict = _verdict(told)
+    verdict = _verdict(headlines)
     return Document(
         title=run.summary.id,
         over=f"railbed {run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}",
@@ -74,9 +74,12 @@ def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
             yield from all_blocks(block.blocks)
 
 
-def _verdict(told: Sequence[Headline]) -> Headline:
+def _verdict(headlines: Sequence[Headline]) -> Headline:
     """Return one sentence from all clauses; its tone is the worst of theirs."""
-    tone = min((one.tone for one in told), key=TONES.index)
-    first, *others = (told[0].text, *(one.text for one in sorted(told[1:], key=lambda one: one.tone != "bad")))
+    tone = min((headline.tone for headline in headlines), key=TONES.index)
+    first, *others = (
+        headlines[0].text,
+        *(headline.text for headline in sorted(headlines[1:], key=lambda headline: headline.tone != "bad")),
+    )
     sentence = f"{first}: {'; '.join(others)}." if others else f"{first}."
     return Headline(sentence[0].upper() + sentence[1:], tone)

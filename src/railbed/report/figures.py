@@ -55,11 +55,11 @@ def plain(value: float) -> float | None:
 
 def height_axis(values: Iterable[float | None], unit: str) -> dict[str, Any]:
     """Return an axis for values: from zero, or by powers of ten where they differ so much that small ones vanish."""
-    told = [value for value in values if value is not None]
-    if not told or min(told) <= 0 or max(told) <= LINEAR_SPAN * min(told):
+    known = [value for value in values if value is not None]
+    if not known or min(known) <= 0 or max(known) <= LINEAR_SPAN * min(known):
         return {"ticksuffix": f" {unit}", "rangemode": "tozero"}
-    ticks = [digit * 10.0**power for power in range(*_powers(told)) for digit in (1, 2, 5)]
-    ticks = [tick for tick in ticks if min(told) / 2 <= tick <= max(told) * 2]
+    ticks = [digit * 10.0**power for power in range(*_powers(known)) for digit in (1, 2, 5)]
+    ticks = [tick for tick in ticks if min(known) / 2 <= tick <= max(known) * 2]
     tens = ticks if len(ticks) <= MOST_TICKS else [tick for tick in ticks if round(log10(tick), 6).is_integer()]
     marks = {"tickmode": "array", "tickvals": tens, "ticktext": [f"{tick:,.12g} {label(unit)}" for tick in tens]}
     return {"type": "log", **marks}
@@ -142,7 +142,7 @@ def bars(
         trace["error_y"] = {
             "type": "data",
             "symmetric": False,
-            "array": [plain(one / unit) for one in reach],
+            "array": [plain(distance / unit) for distance in reach],
             "arrayminus": [0] * len(reach),
             "color": "$ink",
             "thickness": 1,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from railbed.model.amount import number
+from railbed.present.wording import percent, seconds, size, with_unit
 from railbed.report.blocks import Value
-from railbed.report.words import percent, seconds, size, with_unit
 
 
 def measured(value: float, unit: str) -> Value:

@@ -2,7 +2,7 @@
 
 from railbed.store.follow import follow
 from railbed.store.process import Process, ask_to_end
-from railbed.store.records import read_record
+from railbed.store.records import read_record, to_line
 from railbed.store.run import (
     OpenRun,
     RunSummary,
@@ -42,5 +42,6 @@ __all__ = [
     "record_lines",
     "remove_run",
     "runs_folder",
+    "to_line",
     "write_atomically",
 ]

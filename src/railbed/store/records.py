@@ -1,18 +1,46 @@
-"""Reads a record from its line."""
+"""A record as its line, and back."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
+from pydantic_core import to_json
 
+from railbed.model import events
 from railbed.model.record import Change, Event, Finding, Measurement, Record
 
-_RECORD: TypeAdapter[Record] = TypeAdapter(
-    Annotated[Finding | Measurement | Change | Event, Field(discriminator="kind")]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EventLine:
+    """An event as its line has it."""
+
+    kind: Literal["event"]
+    name: str
+    subject: str = ""
+    message: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    time: float = 0.0
+
+
+_LINE: TypeAdapter[Finding | Measurement | Change | _EventLine] = TypeAdapter(
+    Annotated[Finding | Measurement | Change | _EventLine, Field(discriminator="kind")]
 )
 
 
 def read_record(line: bytes) -> Record:
-    """Return the record that a line holds; raise ValueError where it is damaged, or of a kind not known here."""
-    return _RECORD.validate_json(line)
+    """Return the record that a line holds; raise ValueError where it is damaged or not listed in this version."""
+    record = _LINE.validate_json(line)
+    if not isinstance(record, _EventLine):
+        return record
+    return events.parse(record.name, subject=record.subject, message=record.message, data=record.data, time=record.time)
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record as one line of JSON, without the line break."""
+    if not isinstance(record, Event):
+        return to_json(record)
+    head = {"name": record.name, "subject": record.subject, "message": record.message}
+    return to_json({**head, "data": record.data, "time": record.time, "kind": "event"})

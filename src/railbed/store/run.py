@@ -30,6 +30,7 @@ from railbed.model.private import for_us_alone
 from railbed.model.record import Finding, Record
 from railbed.model.scrub import scrub
 from railbed.store.process import Process, this_process
+from railbed.store.records import to_line
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
@@ -86,7 +87,7 @@ class OpenRun:
         """Store one record."""
         if isinstance(record, Finding):
             self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
-        line = scrub(to_json(record)) + b"\n"
+        line = scrub(to_line(record)) + b"\n"
         with _explain_failure(self.folder.parent):
             # One call writes everything, unless the disk fills up: then the next call raises.
             while line:

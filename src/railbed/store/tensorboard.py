@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from railbed.errors import os_reason
+from railbed.model.events import GenerationStarted
 from railbed.model.private import for_us_alone
-from railbed.model.record import OF_STATE, Event, Measurement, Record
+from railbed.model.record import OF_STATE, Measurement, Record
 
 FOLDER = "tensorboard"
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
@@ -45,7 +46,7 @@ class TensorBoardLogs:
             return
         try:
             match record:
-                case Event(name="generation"):
+                case GenerationStarted():
                     self._end_file()
                     self._generation += 1
                 case Measurement(labels={"step": int(step)}):

@@ -15,8 +15,9 @@ from railbed.fleet import Fleet
 from railbed.launch.files.client import file_client
 from railbed.launch.files.ship import module_command, own_code, ship
 from railbed.launch.protocol import decode
+from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 from railbed.parsing.shell import quote_path
 from railbed.store.atomic_folder import AtomicFolder
 from railbed.train.state.checkpoints import MANIFEST, sealed
@@ -46,10 +47,10 @@ class Source:
 
 async def export(cluster: Cluster, fleet: Fleet, run: str, folder: AtomicFolder) -> AsyncGenerator[Record, None]:
     """Fetch the newest weights of a run into a new folder; `run` is the name that the nodes know it by."""
-    yield Event(name="progress", message="looking for the weights", data={"waiting": list(cluster.nodes)})
+    yield events.Progress(message="looking for the weights", waiting=list(cluster.nodes))
     sources, silent = await _sources(cluster, fleet, run)
     for node, error in silent.items():
-        yield Event(name="node_lost", subject=node, message=error.message)
+        yield events.NodeLost(subject=node, message=error.message)
     problems = []
     for source in sources:
         try:
@@ -58,7 +59,7 @@ async def export(cluster: Cluster, fleet: Fleet, run: str, folder: AtomicFolder)
                     yield record
         except (CheckpointDamaged, DeviceError) as error:
             problems.append(f"{source.node}: {error.message}")
-            yield Event(name="notice", subject=source.node, message=error.message)
+            yield events.Notice(subject=source.node, message=error.message)
             continue
         return
     raise _nothing(cluster, run, silent, problems)
@@ -120,7 +121,7 @@ async def _fetch(
 ) -> AsyncGenerator[Record, None]:
     if not source.written:
         message = f"making the weights of step {source.step} from the checkpoint"
-        yield Event(name="progress", subject=source.node, message=message)
+        yield events.Progress(subject=source.node, message=message)
     async with _ready(cluster, fleet, run, source) as below:
         place = f"runs/{run}/{source.node}/{below}"
         async with aclosing(_receive(cluster, fleet, source, place, folder)) as records:
@@ -129,17 +130,14 @@ async def _fetch(
     whole = sealed(folder.partial)
     folder.finish()
     how = "as written at its end" if source.written else "from its newest checkpoint"
-    yield Event(
-        name="weights",
+    yield events.WeightsFetched(
         subject=run,
         message=f"weights of step {whole.step}, {how}, from {source.node}: {folder.path}",
-        data={
-            "folder": str(folder.path),
-            "node": source.node,
-            "step": whole.step,
-            "bytes": whole.size,
-            "finished": source.written,
-        },
+        folder=str(folder.path),
+        node=source.node,
+        step=whole.step,
+        bytes=whole.size,
+        finished=source.written,
     )
 
 
@@ -159,11 +157,10 @@ async def _receive(
                     received += len(piece)
                     if time.monotonic() - reported > TELL_SECONDS:
                         reported = time.monotonic()
-                        yield Event(
-                            name="progress",
+                        yield events.Progress(
                             subject=source.node,
                             message="fetching the weights",
-                            data={"detail": f"{received / 1e6:,.1f} MB of {message['name']}"},
+                            detail=f"{received / 1e6:,.1f} MB of {message['name']}",
                         )
 
 

@@ -17,10 +17,11 @@ from railbed.launch.job import RankStart
 from railbed.launch.placement import Deployment, Placement, rank_address, ranks_by_default, rendezvous_port
 from railbed.launch.protocol import Message
 from railbed.launch.supervise import GaveUp, Refused, Supervisor
+from railbed.model import events
 from railbed.model.amount import size
 from railbed.model.cluster import Cluster, Node
 from railbed.model.progress import progress
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 from railbed.train.capacity.disk import disk_notices
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.progress.downtime import Downtime
@@ -109,7 +110,7 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     yield progress(f"putting code and text on the nodes ({size(deployment.size)} each, where it is not there yet)")
     shipped = await deployment.ship(fleet)
     for node, error in shipped.failed.items():
-        yield Event(name="node_lost", subject=node, message=error.message)
+        yield events.NodeLost(subject=node, message=error.message)
     _require_enough(shipped, request)
     for notice in disk_notices(request.recipe, request.tokens, shipped.free, world=sum(ranks.values())):
         yield notice

@@ -10,7 +10,8 @@ from railbed.bench.measure.results import MEASURED, WHY
 from railbed.launch.job import RankStart, rank_specs, rank_starts
 from railbed.launch.placement import Placement
 from railbed.launch.protocol import Message
-from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.model import events
+from railbed.model.record import Finding, Measurement, Record, Verdict
 
 FUNCTION = "railbed.bench.collective.worker.loop:run"
 ONE_JOB = "bench_one_job"
@@ -70,7 +71,7 @@ class CollectiveJob:
             case {"kind": "skipped", "operation": str(name), "sentence": str(sentence)} if rank == 0:
                 return [not_measured("cluster", Verdict.SKIPPED, name, sentence)]
             case {"kind": "intrusion", "sentence": str(sentence)}:
-                return [Event(name="intrusion", subject=node, message=sentence, data={"address": message["address"]})]
+                return [events.Intrusion(subject=node, message=sentence, address=message["address"])]
             case {"kind": "error", "sentence": str(sentence)}:
                 hint, missing = str(message.get("hint") or ""), bool(message.get("missing"))
                 self.errors[rank] = RankError(sentence=f"{node}: {sentence}", hint=hint, missing=missing)

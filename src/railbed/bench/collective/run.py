@@ -18,6 +18,7 @@ from railbed.launch.fabric import NodeFabric, fabric_of, without_rdma
 from railbed.launch.placement import Deployment, Placement, rank_address, ranks_by_default, rendezvous_port
 from railbed.launch.supervise import Refused, Supervisor
 from railbed.model.cluster import Cluster, Node
+from railbed.model.events import GenerationDone, GenerationFailed, GenerationStarted, NodeUp, TrialStarted
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 from railbed.parsing.shell import quote_path
@@ -72,8 +73,7 @@ def _ranks_on(node: Node) -> int:
 def _begun(step: Step, pace: Pace) -> Event:
     """Return the event that an operation is measured; the first of a job includes the start of its ranks."""
     seconds = collective_seconds(step)
-    data = {"seconds": seconds, **pace.begin(step.test, seconds)}
-    return Event(name="trial", subject="all nodes", message=step.test, data=data)
+    return pace.begin(TrialStarted(subject="all nodes", message=step.test, seconds=seconds), seconds)
 
 
 async def _run_job(
@@ -109,10 +109,10 @@ async def _supervise(fleet: Fleet, job: CollectiveJob, placements: Sequence[Plac
     try:
         async with aclosing(supervisor.run()) as records:
             async for record in records:
-                if isinstance(record, Event) and record.name == "restart":
+                if isinstance(record, GenerationFailed):
                     yield _failed(job, record)
                     return
-                if not (isinstance(record, Event) and record.name in ("done", "generation", "node_up")):
+                if not isinstance(record, GenerationDone | GenerationStarted | NodeUp):
                     yield record
     except Refused as refusal:
         yield not_measured("cluster", Verdict.FAIL, COLLECTIVES, refusal.message, refusal.hint)

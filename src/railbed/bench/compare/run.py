@@ -23,6 +23,7 @@ from railbed.bench.suite import Step, Suite
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.fleet.change import NotUndone, temporarily
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record
@@ -107,8 +108,13 @@ def _sides(contests: Sequence[Contest]) -> Iterator[Side]:
 def _announcement(name: str, experiment: Experiment, contests: Sequence[Contest]) -> Event:
     sides = list(_sides(contests))
     seconds = experiment.repeats * sum(trial.seconds for side in sides for trial in side.trials)
-    data = {"suite": name, "trials": experiment.repeats * len(sides), "seconds": round(seconds, 1)}
-    return Event(name="bench", subject=name, message=f"{name}: about {seconds:.0f} s", data=data)
+    return events.BenchPlanned(
+        subject=name,
+        message=f"{name}: about {seconds:.0f} s",
+        suite=name,
+        trials=experiment.repeats * len(sides),
+        seconds=round(seconds, 1),
+    )
 
 
 def _expected_trials(experiment: Experiment, contests: Sequence[Contest]) -> Iterator[tuple[str, float]]:
@@ -179,7 +185,7 @@ async def _in_turns(
                     raise
                 progress.left_changed = error
             except DeviceError as error:
-                yield Event(name="notice", subject=side.arm.name, message=error.message)
+                yield events.Notice(subject=side.arm.name, message=error.message)
             value = arm_value(trials, progress.measured[start:], contest.comparison.measure)
             if value is not None:
                 yield contest.add(side, repeat, value)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -15,11 +14,11 @@ from railbed.bench.compare.arms import ARM_VALUE, Contest
 from railbed.bench.compare.experiment import Experiment
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.model.record import Event, Measurement
+from railbed.model.events import FirstVisitDone
+from railbed.model.record import Measurement
 from railbed.store import read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
-FIRST_VISIT = "first_visit"
 """The last event of a first visit: the experiment, and who sent to whom."""
 RUNS = "`railbed bench --experiment NAME` makes a first visit"
 
@@ -51,14 +50,15 @@ class FirstVisit:
         return f"the first visit measured {_listing(then)}; now it would be {_listing(now)}"
 
 
-def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Contest]) -> Event:
+def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Contest]) -> FirstVisitDone:
     """Return what the second visit needs."""
     message = f"measured {experiment.a.name}; now {experiment.between}, then measure {experiment.b.name}"
-    data = {
-        "experiment": experiment.model_dump(mode="json", exclude_none=True),
-        "ways": [contest.a.paths for contest in contests],
-    }
-    return Event(name=FIRST_VISIT, subject=name, message=message, data=data)
+    return FirstVisitDone(
+        subject=name,
+        message=message,
+        experiment=experiment.model_dump(mode="json", exclude_none=True),
+        ways=[contest.a.paths for contest in contests],
+    )
 
 
 def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
@@ -69,10 +69,9 @@ def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
         raise UsageError(f"{folder.name} is not the first visit of an experiment", hint=RUNS)
     if summary.status != "done" or summary.ended is None:
         raise UsageError(f"the first visit {folder.name} did not complete: it {summary.status}", hint=RUNS)
-    data: dict[str, Any] = dict(event.data)
     try:
-        experiment = Experiment.model_validate(data["experiment"])
-    except (KeyError, ValidationError) as error:
+        experiment = Experiment.model_validate(event.experiment)
+    except ValidationError as error:
         raise UsageError(
             f"{folder.name} was made by another version of railbed and cannot be continued", hint=RUNS
         ) from error
@@ -88,21 +87,21 @@ def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
         experiment=experiment,
         cluster=then,
         ended=summary.ended,
-        paths=data.get("ways", []),
+        paths=event.ways,
         values=values,
     )
 
 
-def _records(folder: Path) -> tuple[Event | None, list[Measurement]]:
+def _records(folder: Path) -> tuple[FirstVisitDone | None, list[Measurement]]:
     """Return the last event of a first visit, and the values of its arm."""
-    visit: Event | None = None
+    visit: FirstVisitDone | None = None
     values: list[Measurement] = []
     for line in record_lines(folder):
         try:
             record = read_record(line)
         except ValueError:
             continue
-        if isinstance(record, Event) and record.name == FIRST_VISIT:
+        if isinstance(record, FirstVisitDone):
             visit = record
         elif isinstance(record, Measurement) and record.name == ARM_VALUE:
             values.append(record)

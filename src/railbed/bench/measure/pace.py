@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from railbed.model.events import TrialStarted
 
 
 @dataclass(slots=True)
@@ -33,20 +35,22 @@ class Pace:
         """Add trials to come: the name of the test, and the seconds scheduled for it."""
         self._to_come += trials
 
-    def begin(self, test: str, scheduled: float) -> dict[str, object]:
-        """Begin a trial, which ends the previous one; return the counts and times to show for it."""
+    def begin(self, trial: TrialStarted, scheduled: float) -> TrialStarted:
+        """Begin a trial, which ends the previous one; return its event with the counts and times to show."""
         self.end()
+        test = trial.message
         if (test, scheduled) in self._to_come:
             self._to_come.remove((test, scheduled))
         self._current = (test, scheduled, self._clock())
         expected = self._expected(test, scheduled)
-        return {
-            "done": self._done,
-            "total": self._done + 1 + len(self._to_come),
-            "elapsed": round(self._clock() - self._began, 1),
-            "expected": round(expected, 1),
-            "left": round(expected + sum(self._expected(*trial) for trial in self._to_come), 1),
-        }
+        return replace(
+            trial,
+            done=self._done,
+            total=self._done + 1 + len(self._to_come),
+            elapsed=round(self._clock() - self._began, 1),
+            expected=round(expected, 1),
+            left=round(expected + sum(self._expected(*later) for later in self._to_come), 1),
+        )
 
     def end(self) -> None:
         """End the current trial, if there is one."""

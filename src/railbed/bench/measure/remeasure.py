@@ -12,6 +12,7 @@ from dataclasses import replace
 from railbed.bench.judge.outliers import Outlier, Sample
 from railbed.bench.judge.verdicts.peers import comparable_paths
 from railbed.bench.measure.schedule import BenchSchedule, Trial
+from railbed.model import events
 from railbed.model.record import Event, Measurement
 
 ENOUGH = 3
@@ -53,4 +54,4 @@ def remeasure_event(doubtful: Sequence[Sample], trials: Sequence[Trial]) -> Even
     lags = "lag" if ", " in paths else "lags"
     seconds = sum(trial.seconds for trial in trials)
     message = f"{paths} {lags} behind the others: measuring again, about {seconds:.0f} s"
-    return Event(name="second_look", subject=paths, message=message, data={"seconds": round(seconds, 1)})
+    return events.SecondLook(subject=paths, message=message, seconds=round(seconds, 1))

@@ -13,7 +13,8 @@ from railbed.bench.measure.schedule import Flow, Trial, free_ports
 from railbed.bench.site import BenchSite
 from railbed.fleet import Fleet
 from railbed.fleet.change import NotUndone
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.events import TrialStarted
+from railbed.model.record import Measurement, Record
 
 STRIKES = 2
 """A node that fails to answer this often in a row is skipped from then on."""
@@ -51,16 +52,13 @@ class Progress:
 async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: Progress) -> AsyncGenerator[Record, None]:
     """Run trials, and yield their measurements or the reasons why there are none."""
     for trial in trials:
-        yield Event(
-            name="trial",
+        started = TrialStarted(
             subject=", ".join(dict.fromkeys(_paths(trial))),
             message=trial.step.test,
-            data={
-                "number": trial.number,
-                "seconds": round(trial.seconds, 2),
-                **progress.pace.begin(trial.step.test, trial.seconds),
-            },
+            number=trial.number,
+            seconds=round(trial.seconds, 2),
         )
+        yield progress.pace.begin(started, trial.seconds)
         for flow, outcome in await _run_trial(fleet, trial, progress):
             if isinstance(outcome, Measured):
                 progress.tests.setdefault(subject_of(trial, flow), []).append(trial.step.test)

@@ -1,4 +1,4 @@
-"""`railbed train --attach`: the view of a run from its records alone, while it goes on or after it."""
+"""`railbed train --attach`: shows a run from its records alone, while it is running or afterwards."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Died(DeviceError):
     """The process of a run was killed, or its machine went down."""
 
 
-def attached(given: str, *, as_json: bool) -> int:
-    """Show a run until it ends, and return its exit code; whoever leaves before lets it go on."""
-    folder, summary = training_run(given)
+def attach_run(name: str, *, as_json: bool) -> int:
+    """Show a run until it ends, and return its exit code; Ctrl-C leaves the run alone."""
+    folder, summary = training_run(name)
     if summary.status == "running":
-        sys.stderr.write(f"{summary.id} goes on; Ctrl-C leaves this view and not the run\n")
+        sys.stderr.write(f"{summary.id} is running; Ctrl-C closes this view and does not stop the run\n")
     try:
         run_until_ended(_view(folder, as_json=as_json))
     except KeyboardInterrupt:
         if summary_of(folder).status == "running":
             again, end = to_attach(summary.id), to_stop(summary.id)
-            sys.stderr.write(f"{summary.id} goes on: `{again}` shows it again, `{end}` ends it\n")
+            sys.stderr.write(f"{summary.id} is still running: `{again}` shows it again, `{end}` stops it\n")
         raise SystemExit(INTERRUPTED) from None
-    return _told_ending(folder, summary_of(folder))
+    return _conclude(folder, summary_of(folder))
 
 
 async def _view(folder: Path, *, as_json: bool) -> None:
@@ -64,17 +64,19 @@ def _record(line: bytes) -> Record | None:
     return None
 
 
-def _told_ending(folder: Path, summary: RunSummary) -> int:
-    """Say how a run ended where that is not what was hoped for, and return its exit code."""
-    resume = f"`{to_resume(summary)}` goes on from its last good checkpoint"
+def _conclude(folder: Path, summary: RunSummary) -> int:
+    """Explain how a run ended unless it succeeded, and return its exit code."""
+    resume = f"`{to_resume(summary)}` continues from its last good checkpoint"
     match summary.status:
         case "died":
-            raise Died(f"{summary.id} was not ended: its process was killed, or its machine went down", hint=resume)
+            raise Died(
+                f"{summary.id} did not end by itself: its process was killed, or its machine went down", hint=resume
+            )
         case "interrupted":
             sys.stderr.write(f"{summary.id} was stopped\n  {resume}\n")
             raise SystemExit(summary.exit)
         case "failed":
             output = folder / OUTPUT
-            where = f"; what it said is in {output}" if output.exists() else ""
+            where = f"; its output is in {output}" if output.exists() else ""
             sys.stderr.write(f"{summary.id} failed{where}\n  {resume}\n")
     return BUG if summary.exit is None else summary.exit

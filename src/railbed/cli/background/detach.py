@@ -1,7 +1,7 @@
-"""`railbed train --detach`: the run goes on in a process of its own, and the terminal gets its prompt back.
+"""`railbed train --detach`: the run continues in its own process, and the terminal gets its prompt back.
 
-The process is forked before anything is read or prepared, and until the run has begun it speaks to the terminal: what
-is wrong with a recipe or a cluster file is told in the same words and ends with the same code as without `--detach`.
+The process is forked before anything is read or prepared, and it writes to the terminal until the run has begun: errors
+in a recipe or a cluster file have the same message and the same exit code as without `--detach`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 import typer
-from pydantic_core import to_json
 
 from railbed.cli.background.runs import OUTPUT, to_attach, to_report, to_stop
 from railbed.cli.exits import INTERRUPTED, OK
 from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
 from railbed.errors import DeviceError, UsageError, os_reason
+from railbed.model.events import Detached
 from railbed.model.private import for_us_alone
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 HEARD_SECONDS, TIMES = 2.0, 5
@@ -34,8 +35,8 @@ class EndedBefore(DeviceError):
     """The process in the background ended before its run had begun."""
 
 
-class Unseen(Screen):
-    """Of a run without a terminal: tells who waits for it that it has begun, and shows nothing; the records say all."""
+class BackgroundScreen(Screen):
+    """Shows nothing: signals the waiting process that the run has begun; the records contain everything."""
 
     def __init__(self, waiting: int, inherited: Sequence[int]) -> None:
         super().__init__(progress=False)
@@ -64,7 +65,7 @@ class Unseen(Screen):
         """Show nothing."""
 
 
-def in_background(*, as_json: bool) -> Screen:
+def detach_process(*, as_json: bool) -> Screen:
     """Return in a process without a terminal, with the screen for it.
 
     The process that was called does not return from here: it waits until the run has begun, tells how to see and how to
@@ -83,7 +84,7 @@ def in_background(*, as_json: bool) -> Screen:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, STDIN)
     os.close(nothing)
-    return Unseen(waiting, _inherited())
+    return BackgroundScreen(waiting, _inherited())
 
 
 def _inherited() -> list[int]:
@@ -106,7 +107,7 @@ def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
         try:
             folder = pipe.read()
             if folder:
-                _tell(Path(os.fsdecode(folder)), process, as_json=as_json)
+                _announce(Path(os.fsdecode(folder)), process, as_json=as_json)
                 raise typer.Exit(OK)
             code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         except KeyboardInterrupt:
@@ -143,23 +144,22 @@ def hand_on(process: int, pipe: BinaryIO) -> bool:
     return heard
 
 
-def _tell(folder: Path, process: int, *, as_json: bool) -> None:
+def _announce(folder: Path, process: int, *, as_json: bool) -> None:
     run = folder.name
     if as_json:
-        data = {"run": run, "folder": str(folder.absolute()), "pid": process}
-        sys.stdout.write(to_json(Event(name="detached", subject=run, data=data)).decode() + "\n")
+        JsonScreen().show(Detached(subject=run, run=run, folder=str(folder.absolute()), pid=process))
         return
-    sys.stdout.write(f"{run} goes on in the background\n")
+    sys.stdout.write(f"{run} continues in the background\n")
     for command, what in (
         (to_attach(run), "shows it"),
-        (to_stop(run), "ends it"),
+        (to_stop(run), "stops it"),
         (to_report(run), "writes a page about it"),
     ):
         sys.stdout.write(f"  {command:<48} {what}\n")
 
 
 def _write_to(path: Path) -> None:
-    """Let all that is still said go to a file."""
+    """Redirect all further output to a file."""
     try:
         descriptor = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from railbed import clusterfile
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
-from railbed.store import RunSummary, find_run, list_runs, read_run_in, record_lines
+from railbed.model.events import TrainingStarted
+from railbed.store import RunSummary, find_run, list_runs, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
-TRAINING = "training"
-"""The event that a training run begins with."""
 NEWEST = "newest"
 OUTPUT = "output.txt"
 """Where a run without a terminal writes what it would have written there."""
@@ -27,8 +24,8 @@ FIT_EVERYTHING = ("as_json",)
 
 def refuse_mixtures(context: typer.Context) -> None:
     """Refuse an option that starts nothing beside one that says how to start: it would be passed over."""
-    given = [option for option in context.command.params if option.name and was_given(context, option.name)]
-    names = {str(option.name): option.opts[0] if option.opts[0].startswith("-") else "RECIPE" for option in given}
+    options = [option for option in context.command.params if option.name and was_given(context, option.name)]
+    names = {str(option.name): option.opts[0] if option.opts[0].startswith("-") else "RECIPE" for option in options}
     alone = next((name for name in names if name in OF_NO_NEW_RUN), None)
     other = next((name for name in names if name not in (alone, *FIT_EVERYTHING)), None)
     if alone and other:
@@ -45,9 +42,9 @@ def was_given(context: typer.Context, name: str) -> bool:
     return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
-def training_run(given: str) -> tuple[Path, RunSummary]:
+def training_run(wanted: str) -> tuple[Path, RunSummary]:
     """Return the folder of a training run and what it says of itself."""
-    name = next((run.id for run in list_runs() if run.verb == "train"), None) if given == NEWEST else given
+    name = next((run.id for run in list_runs() if run.verb == "train"), None) if wanted == NEWEST else wanted
     if name is None:
         raise UsageError("there is no training run in this folder yet", hint="`railbed train` makes one")
     folder = find_run(name)
@@ -57,14 +54,14 @@ def training_run(given: str) -> tuple[Path, RunSummary]:
     return folder, summary
 
 
-def begun(folder: Path) -> dict[str, Any]:
-    """Return what a training run began with: `run`, the name that its nodes know it by, and `recipe`."""
+def begun(folder: Path) -> TrainingStarted:
+    """Return what a training run began with."""
     with suppress(OSError):
         for line in record_lines(folder):
             with suppress(ValueError):
-                match json.loads(line):
-                    case {"name": "training", "data": {"run": str(), "recipe": dict()} as data}:
-                        return dict(data)
+                record = read_record(line)
+                if isinstance(record, TrainingStarted):
+                    return record
     raise UsageError(f"{folder.name} ended before its training began", hint="`railbed runs` lists runs")
 
 

@@ -1,4 +1,4 @@
-"""`railbed train --stop`: ends a run that goes on, wherever its terminal is."""
+"""`railbed train --stop`: ends a run, whichever terminal it was started in."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pydantic_core import to_json
-
 from railbed.cli.background.runs import summary_of, to_resume, training_run
 from railbed.cli.exits import OK
+from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.signals import run_until_ended
 from railbed.errors import DeviceError, UsageError
-from railbed.model.record import Event
+from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written
 
 END_SECONDS = 60.0
@@ -22,32 +21,33 @@ POLL_SECONDS = 0.1
 
 
 class StillGoing(DeviceError):
-    """A run was asked to end and did not."""
+    """A run did not end when it was stopped."""
 
 
-def stopped(given: str, *, as_json: bool) -> int:
+def stop_run(name: str, *, as_json: bool) -> int:
     """End a run with all its ranks on all nodes, and return when that is done."""
-    folder, before = training_run(given)
+    folder, before = training_run(name)
     if before.status == "running":
         _ask(before)
         with working(f"waiting for {before.id} to end its ranks"):
             run_until_ended(_await_end(folder, before))
     after = summary_of(folder)
     if as_json:
-        data = {"was": before.status, "status": after.status, "exit": after.exit}
-        sys.stdout.write(to_json(Event(name="stopped", subject=after.id, data=data)).decode() + "\n")
+        JsonScreen().show(Stopped(subject=after.id, was=before.status, status=after.status, exit=after.exit))
     else:
         sys.stdout.write(f"{_sentence(before, after)}\n")
         if after.status != "done":
-            sys.stdout.write(f"  `{to_resume(after)}` goes on from its last good checkpoint\n")
+            sys.stdout.write(f"  `{to_resume(after)}` continues from its last good checkpoint\n")
     return OK
 
 
 def _ask(run: RunSummary) -> None:
     if run.process is None:
-        raise UsageError(f"{run.id} does not say which process it is", hint="end it in the terminal it was started in")
+        raise UsageError(
+            f"{run.id} has no process number in its run.json", hint="end it in the terminal it was started in"
+        )
     if ask_to_end(run.process):
-        sys.stderr.write(f"{run.id} is asked to end …\n")
+        sys.stderr.write(f"stopping {run.id} …\n")
 
 
 async def _await_end(folder: Path, run: RunSummary) -> None:
@@ -58,7 +58,7 @@ async def _await_end(folder: Path, run: RunSummary) -> None:
     except TimeoutError:
         number = run.process.pid if run.process else "PID"
         raise StillGoing(
-            f"{run.id} was asked to end and has not done so within {END_SECONDS:g} s",
+            f"{run.id} did not end within {END_SECONDS:g} s",
             hint=f"`kill -9 {number}` ends it at once, and its ranks end by themselves within seconds",
         ) from None
 
@@ -67,7 +67,7 @@ def _sentence(before: RunSummary, after: RunSummary) -> str:
     if before.status == "running" and after.status == "interrupted":
         return f"{after.id} was stopped, and every rank of it has ended"
     how = {
-        "done": "was done",
+        "done": "was already done",
         "failed": "had failed",
         "interrupted": "had been stopped",
         "died": "had been killed, and its ranks with it",

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from railbed.model import events
 from railbed.model.printable import printable
 from railbed.model.record import Event, Measurement, Record
 
 STEPS_AVERAGED = 100
 MOST_NAMED = 4
 """More names than these are counted: the line is one line."""
-TRAINING = "training"
 BAR_WIDTHS = range(5, 17)
 """A bar takes what the words leave of the line, and where that is too little there is none."""
 
@@ -76,43 +76,34 @@ class Activity:
                 self._take_event(record)
 
     def _take_event(self, event: Event) -> None:
-        data = event.data
-        match event.name:
-            case "progress":
-                where = f"{event.subject}: " if event.subject else ""
-                self.begin(
-                    f"{where}{event.message}",
-                    detail=str(data.get("detail", "")),
-                    done=_whole(data.get("done")),
-                    total=_whole(data.get("total")),
-                    usual=_number(data.get("usual")),
-                    waiting=_names(data.get("waiting")),
-                )
-                self.expect(_number(data.get("left")))
-            case "reading":
-                names = _names(data.get("names"))
-                self.begin("reading", done=0, total=_whole(data.get("devices")), waiting=names)
-            case "device_read" if self.done is not None:
+        match event:
+            case events.Progress():
+                self._take_progress(event)
+            case events.ReadingStarted():
+                self.begin("reading", done=0, total=event.devices, waiting=event.names)
+            case events.DeviceRead() if self.done is not None:
                 self.done += 1
-            case "trial":
-                self._take_trial(event)
-            case "generation":
+            case events.TrialStarted():
+                self.begin("measuring", detail=f"{event.message} {event.subject}", done=event.done, total=event.total)
+                self.expect(event.left, event.expected)
+            case events.GenerationStarted():
                 self.begin("starting the ranks")
-            case "restart":
+            case events.GenerationFailed():
                 self.begin("ending the ranks to start them anew")
-            case "training":
-                recipe = data.get("recipe")
-                self._steps = _whole(recipe.get("steps")) or 0 if isinstance(recipe, dict) else 0
+            case events.TrainingStarted():
+                self._steps = event.steps
 
-    def _take_trial(self, event: Event) -> None:
-        data = event.data
+    def _take_progress(self, event: events.Progress) -> None:
+        where = f"{event.subject}: " if event.subject else ""
         self.begin(
-            "measuring",
-            detail=f"{event.message} {event.subject}",
-            done=_whole(data.get("done")),
-            total=_whole(data.get("total")),
+            f"{where}{event.message}",
+            detail=event.detail or "",
+            done=event.done,
+            total=event.total,
+            usual=event.usual,
+            waiting=event.waiting or (),
         )
-        self.expect(_number(data.get("left")), _number(data.get("expected")))
+        self.expect(event.left)
 
     def _take_step(self, step: int, seconds: float) -> None:
         self._paces.append(seconds)
@@ -174,15 +165,3 @@ def span(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _names(value: object) -> list[str]:
-    return [str(name) for name in value] if isinstance(value, list | tuple) else []

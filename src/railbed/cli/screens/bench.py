@@ -1,7 +1,8 @@
-"""What the user sees of measuring: a bar with the time left, a table of what came out, then the findings."""
+"""What users see of a bench: a bar with the time left, a table of the results, then the findings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -11,10 +12,12 @@ from railbed.bench.compare.arms import DIFFERENCE
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.text import STYLES, WIDE, TextScreen
+from railbed.model import events
 from railbed.model.amount import number
 from railbed.model.printable import printable
-from railbed.model.record import Event, Finding, Measurement, Record, Verdict
+from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.statistics import median
+from railbed.present.bench import Group, groups, message_size
 
 UNITS = {
     "bandwidth": "{unit}",
@@ -25,11 +28,10 @@ UNITS = {
     "collective_time": "µs",
     "bus_bandwidth": "{unit} busbw",
 }
-"""What is shown, and as what; all else stands in the records."""
+"""The measures that are shown, and their units; the records have the others."""
 LEAST = 0.001
-"""Less is not told on the screen: 8 bytes in 1200 µs are what they are by their time, not as 6.7e-06 GB/s."""
+"""Less is not shown: 8 bytes in 1200 µs are described by their time, not as 6.7e-06 GB/s."""
 NAMES = ("arm", "test", "size", "how", "over")
-Group = tuple[str, ...]
 
 
 class BenchScreen(Screen):
@@ -38,27 +40,27 @@ class BenchScreen(Screen):
     def __init__(self, *, verbose: bool) -> None:
         super().__init__()
         self._verbose = verbose
-        self._findings = TextScreen(verbose=verbose, told_before=frozenset({DIFFERENCE}))
+        self._findings = TextScreen(verbose=verbose, listed_above=frozenset({DIFFERENCE}))
         self._out = SafeConsole(highlight=False)
-        self._values: dict[Group, dict[str, list[float]]] = {}
+        self._measurements: list[Measurement] = []
         self._answers: list[Text] = []
         self._trials: tuple[int, int] | None = None
         """Which trial this is, and of how many."""
 
     def show(self, record: Record) -> None:
-        """Move the progress line; keep what is shown in tables."""
+        """Update the progress line; collect what the table shows."""
         self.line.take(record)
         match record:
-            case Event(name="bench"):
+            case events.BenchPlanned():
                 self.line.say(record.message, "dim")
-            case Event(name="trial", data={"done": int(done), "total": int(total)}):
+            case events.TrialStarted(done=int(done), total=int(total)):
                 self._trials = done, total
-            case Event(name="second_look"):
+            case events.SecondLook():
                 self.line.say(record.message, "yellow")
-            case Event(name="notice" | "node_lost"):
+            case events.Notice() | events.NodeLost():
                 self.line.say(f"{record.subject} {record.message}".strip(), "yellow")
             case Measurement():
-                self._keep(record)
+                self._measurements.append(record)
             case Finding(check=check) if check == DIFFERENCE:
                 self._answers.append(_answer(record))
                 self._findings.show(record)
@@ -68,8 +70,8 @@ class BenchScreen(Screen):
     def finish(self, run: Path) -> None:
         """Show the numbers, then what they mean."""
         self.line.stop()
-        if self._values:
-            self._out.print(self._table())
+        if rows := groups(self._measurements, measures=UNITS):
+            self._out.print(self._table(rows))
             self._out.print()
         for answer in self._answers:
             self._out.print(answer)
@@ -77,30 +79,17 @@ class BenchScreen(Screen):
         self._findings.finish(run)
 
     def cut_short(self, run: Path) -> None:
-        """Show what was measured until then, as at the end, and how much of it there is."""
+        """Show what was measured so far, and how much of the whole that is."""
         self.finish(run)
         if self._trials:
             done, total = self._trials
             self._out.print(Text(f"interrupted: {done} of {total} measured", style="yellow"))
 
-    def _keep(self, one: Measurement) -> None:
-        labels = one.labels
-        if one.name not in UNITS or labels.get("stat") not in (None, "p50"):
-            return
-        many = f" x{labels['streams']}" if int(labels.get("streams", 1)) > 1 else ""
-        on_gpu = " gpu" if labels.get("memory") == "gpu" else ""
-        how = str(labels.get("pattern", "")) + (" both" if labels.get("direction") == "both" else "")
-        over = str(labels.get("rail") or labels.get("engine") or "")
-        unit = UNITS[one.name].format(unit=one.unit)
-        test, arm = f"{labels.get('test', '')}{many}{on_gpu}", str(labels.get("arm", ""))
-        group = (arm, test, _size(labels.get("size")), how, over, unit)
-        way = f"{labels['from']} > {labels['to']}" if "from" in labels else str(labels.get("node", "all"))
-        self._values.setdefault(group, {}).setdefault(way, []).append(one.value)
-
-    def _table(self) -> Table:
-        """Return the numbers in rows; what no row has takes no column."""
-        shown = [at for at in range(len(NAMES)) if any(group[at] for group in self._values)]
-        many = any(len(ways) > 1 for ways in self._values.values())
+    def _table(self, rows: Sequence[Group]) -> Table:
+        """Return the numbers in rows; a column that is empty in every row is left out."""
+        texts = [_texts(group) for group in rows]
+        shown = [at for at in range(len(NAMES)) if any(text[at] for text in texts)]
+        many = any(len(group.ways) > 1 for group in rows)
         gap = 1 if self._out.width < WIDE else 2
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
         for at in shown:
@@ -108,19 +97,28 @@ class BenchScreen(Screen):
         for column in ("ways", "lowest", "middle", "highest") if many else ("middle",):
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
-        for (*names, unit), ways in self._values.items():
-            values = {way: median(repeats) for way, repeats in ways.items()}
-            middle = _short(median(list(values.values())))
-            ends = [str(len(ways)), _short(min(values.values())), middle, _short(max(values.values()))]
-            table.add_row(*(printable(names[at]) for at in shown), *(ends if many else [middle]), unit)
+        for group, text in zip(rows, texts, strict=True):
+            values = group.values
+            middle = _short(median(values))
+            ends = [str(len(values)), _short(min(values)), middle, _short(max(values))]
+            unit = UNITS[group.measure].format(unit=group.unit)
+            table.add_row(*(printable(text[at]) for at in shown), *(ends if many else [middle]), unit)
             if self._verbose and len(values) > 1:
-                for way, value in values.items():
-                    table.add_row(_dim(way), *[""] * (len(shown) + 1), _short(value), "", "")
+                for way, value in zip(group.ways, values, strict=True):
+                    table.add_row(_dim(" > ".join(filter(None, way))), *[""] * (len(shown) + 1), _short(value), "", "")
         return table
 
 
+def _texts(group: Group) -> tuple[str, ...]:
+    """Return the cells of a group's row, in the order of NAMES."""
+    streams = f" x{group.streams}" if group.streams > 1 else ""
+    test = f"{group.test}{streams}{' gpu' if group.on_gpu else ''}"
+    how = f"{group.pattern}{' both' if group.both_ways else ''}"
+    return group.arm, test, message_size(group.size, short=True), how, group.over
+
+
 def _answer(finding: Finding) -> Text:
-    """Return the answer to a question of an experiment, marked where there is none."""
+    """Return the answer to an experiment's question, marked if there is none."""
     mark = "" if finding.verdict is Verdict.OK else f"{finding.verdict.value} "
     subject = (f"{printable(finding.subject)}: ", "bold")
     return Text.assemble((mark, STYLES[finding.verdict]), subject, printable(finding.observed))
@@ -132,12 +130,3 @@ def _dim(way: str) -> Text:
 
 def _short(value: float) -> str:
     return f"<{LEAST:g}" if 0 < value < LEAST else number(value, 3)
-
-
-def _size(size: str | int | None) -> str:
-    if not isinstance(size, int):
-        return ""
-    for unit, word in ((2**30, "G"), (2**20, "M"), (2**10, "K")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit}{word}"
-    return str(size)

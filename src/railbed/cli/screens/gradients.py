@@ -8,30 +8,30 @@ from rich.console import Console
 from rich.text import Text
 
 from railbed.cli.screens.text import STYLES
+from railbed.model.events import GradientPath
 from railbed.model.printable import printable
-from railbed.model.record import Event, Verdict
 
 
 class PathLine:
     """The newest word on it."""
 
-    def __init__(self, say: Callable[[str, str], None]) -> None:
-        self._say = say
-        self._latest: Event | None = None
+    def __init__(self, write: Callable[[str, str], None]) -> None:
+        self._say = write
+        self._latest: GradientPath | None = None
 
-    def take(self, event: Event) -> None:
+    def take(self, event: GradientPath) -> None:
         """Take the newest; one of another verdict is told at once, with what to do."""
-        before = self._latest.data["verdict"] if self._latest else None
+        before = self._latest.verdict if self._latest else None
         self._latest = event
-        if event.data["verdict"] != before:
+        if event.verdict != before:
             self._say(event.message, self._style())
-            if remedy := event.data.get("remedy"):
-                self._say(f"→ {remedy}", "cyan")
+            if event.remedy:
+                self._say(f"→ {event.remedy}", "cyan")
 
     @property
     def short(self) -> str:
         """Return three words to stand beside others."""
-        return f", {self._latest.data['short']}" if self._latest else ""
+        return f", {self._latest.short}" if self._latest else ""
 
     def finish(self, console: Console) -> None:
         """Say it in full."""
@@ -40,4 +40,4 @@ class PathLine:
 
     def _style(self) -> str:
         assert self._latest is not None
-        return STYLES[Verdict(str(self._latest.data["verdict"]))]
+        return STYLES[self._latest.verdict]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pydantic_core import to_json
-
 from railbed.cli.screens.base import Screen
 from railbed.model.record import Record
+from railbed.store import to_line
 
 
 class JsonScreen(Screen):
@@ -20,7 +19,7 @@ class JsonScreen(Screen):
     def show(self, record: Record) -> None:
         """Write one line."""
         self.line.take(record)
-        sys.stdout.write(to_json(record).decode() + "\n")
+        sys.stdout.write(to_line(record).decode() + "\n")
         sys.stdout.flush()
 
     def finish(self, run: Path) -> None:

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 from railbed.cli.hints import cluster_option
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.lab.model import Spec
-from railbed.model.progress import PROGRESS
+from railbed.model import events
 from railbed.model.record import Event, Record
 
-QUIET = ("lab", "lab_up", PROGRESS)
-"""Events that are shown in a form of their own."""
+SHOWN_ELSEWHERE = (events.LabStatus, events.LabUp, events.Progress)
 
 
 class LabScreen(Screen):
     """What happens to a lab, on standard error."""
 
     def show(self, record: Record) -> None:
-        """Move the progress line, or say what happened."""
+        """Update the progress line, or print what happened."""
         self.line.take(record)
-        if isinstance(record, Event) and record.name not in QUIET:
+        if isinstance(record, Event) and not isinstance(record, SHOWN_ELSEWHERE):
             self.line.say(f"{record.subject}: {record.message}")
 
     def finish(self, run: Path) -> None:
-        """A lab is no run."""
+        """Show nothing: a lab is not a run."""
 
 
-def tell(records: AsyncGenerator[Record, None], *, as_json: bool, interrupted: str = "") -> Sequence[Event]:
+def run_lab_verb(records: AsyncGenerator[Record, None], *, as_json: bool, interrupted: str = "") -> Sequence[Event]:
     """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error.
 
     `interrupted` says what is left of it where Ctrl-C ends it.
@@ -42,18 +39,18 @@ def tell(records: AsyncGenerator[Record, None], *, as_json: bool, interrupted: s
     screen: Screen = JsonScreen() if as_json else LabScreen()
     with screen:
         try:
-            return run_until_ended(_tell(records, screen), screen.line.end)
+            return run_until_ended(_show_all(records, screen), screen.line.end)
         except KeyboardInterrupt:
             raise Interrupted(interrupted) from None
 
 
 def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
     """Print how to use a lab; `named` is the option that names it in a command, where that is needed."""
-    ready = next(event for event in records if event.name == "lab_up")
-    cluster, seconds = ready.data["cluster"], ready.time - records[0].time
+    ready = next(event for event in records if isinstance(event, events.LabUp))
+    seconds = ready.time - records[0].time
     sys.stdout.write(
         f"lab {spec.name!r} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
-        f"  look at it    railbed check{cluster_option(str(cluster))}\n"
+        f"  check it      railbed check{cluster_option(ready.cluster)}\n"
         f"  log in        railbed lab shell node1{named}\n"
         f"  break it      railbed lab fault cut node1{named}\n"
         f"  end it        railbed lab down{named}\n"
@@ -62,38 +59,35 @@ def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
 
 def show_status(records: Sequence[Event]) -> None:
     """Print the labs with their nodes and faults."""
-    labs = [event for event in records if event.name == "lab"]
+    labs = [event for event in records if isinstance(event, events.LabStatus)]
     if not labs:
         sys.stderr.write("no labs: `railbed lab up` creates one\n")
-    for event in labs:
-        sys.stdout.write(_lab_text(event.subject, event.message, event.data))
+    for lab in labs:
+        sys.stdout.write(_lab_text(lab))
 
 
-async def _tell(records: AsyncGenerator[Record, None], screen: Screen) -> list[Event]:
-    told = [Event(name="start", time=time.time())]
+async def _show_all(records: AsyncGenerator[Record, None], screen: Screen) -> list[Event]:
+    shown: list[Event] = []
     async with aclosing(records):
         async for record in records:
             assert isinstance(record, Event)
-            told.append(record)
+            shown.append(record)
             screen.show(record)
-    return told
+    return shown
 
 
-def _lab_text(name: str, state: str, data: Mapping[str, Any]) -> str:
+def _lab_text(lab: events.LabStatus) -> str:
+    kind = f"{lab.kind} {lab.arch}" if lab.arch else lab.kind
     lines = [
-        f"{name}  {_kind(data)}, {_counted(data['nodes'], 'node')}, {_counted(data['rails'], 'rail')}, {state}",
-        f"  cluster file  {data['cluster']}",
+        f"{lab.subject}  {kind}, {_counted(lab.nodes, 'node')}, {_counted(lab.rails, 'rail')}, {lab.message}",
+        f"  cluster file  {lab.cluster}",
     ]
     groups: dict[str, list[str]] = {}
-    for node, how in data["states"].items():
-        groups.setdefault(how, []).append(node)
-    lines += [f"  {how:<12}  {' '.join(nodes)}" for how, nodes in groups.items()]
-    lines += [f"  fault         {fault['target']}: {fault['text']}" for fault in data["faults"]]
+    for node, state in lab.states.items():
+        groups.setdefault(state, []).append(node)
+    lines += [f"  {state:<12}  {' '.join(nodes)}" for state, nodes in groups.items()]
+    lines += [f"  fault         {fault.target}: {fault.text}" for fault in lab.faults]
     return "\n".join(lines) + "\n"
-
-
-def _kind(data: Mapping[str, Any]) -> str:
-    return " ".join(filter(None, (data["kind"], data.get("arch"))))
 
 
 def _counted(number: int, what: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,9 +12,11 @@ from rich.text import Text
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.model.cluster import Cluster
+from railbed.model.events import Notice
 from railbed.model.printable import printable
-from railbed.model.record import Change, Event, Finding, Record, Verdict
-from railbed.present.nodes import Block, OwnWords, blocks, name_of
+from railbed.model.record import Change, Finding, Record, Verdict
+from railbed.present.findings import IN_BRIEF, group_of, grouped, verdict_counts
+from railbed.present.nodes import Block, NodeNames, blocks, name_range
 
 STYLES = {
     Verdict.FAIL: "bold red",
@@ -24,9 +25,6 @@ STYLES = {
     Verdict.SKIPPED: "dim",
     Verdict.OK: "green",
 }
-IN_BRIEF = (Verdict.OK, Verdict.SKIPPED)
-"""Verdicts that need no attention: their checks share a row."""
-COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
 WIDE = 110
 FEW = 4
 VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
@@ -36,27 +34,27 @@ class TextScreen(Screen):
     """A table per node on standard output; progress on standard error."""
 
     def __init__(
-        self, *, verbose: bool, told_before: frozenset[str] = frozenset(), cluster: Cluster | None = None
+        self, *, verbose: bool, listed_above: frozenset[str] = frozenset(), cluster: Cluster | None = None
     ) -> None:
         super().__init__()
         self._verbose = verbose
-        self._own = OwnWords(cluster)
-        self._told_before = frozenset() if verbose else told_before
-        """Checks whose findings stand in full above the groups: they are counted, and not listed again."""
+        self._node_names = NodeNames(cluster)
+        self._listed_above = frozenset() if verbose else listed_above
+        """Checks whose findings are already listed in full above the groups: they are only counted."""
         self._out = SafeConsole(highlight=False)
         self._started = time.monotonic()
         self._findings: list[Finding] = []
         self._changes: list[Change] = []
 
     def show(self, record: Record) -> None:
-        """Move the progress line; keep what is shown in groups."""
+        """Update the progress line; collect what is shown at the end."""
         self.line.take(record)
         match record:
             case Finding():
                 self._findings.append(record)
             case Change():
                 self._changes.append(record)
-            case Event(name="notice"):
+            case Notice():
                 self.line.say(record.message, "yellow")
             case _:
                 pass
@@ -66,14 +64,14 @@ class TextScreen(Screen):
         self.line.stop()
         for change in self._changes:
             self._out.print(change_line(change))
-        groups = grouped(finding for finding in self._findings if finding.check not in self._told_before)
+        groups = grouped(finding for finding in self._findings if finding.check not in self._listed_above)
         named = ((group_of(group[0]), group) for group in groups)
-        self._show_blocks(blocks(named, self._own, verbose=self._verbose))
+        self._show_blocks(blocks(named, self._node_names, verbose=self._verbose))
         if self._findings:
             self._out.print(self._summary(run))
 
     def conclude(self, reason: str) -> None:
-        """Say last of all why it is not all well."""
+        """Print why the exit code is not 0."""
         if reason:
             self._out.print(Text(reason, style="bold"))
 
@@ -96,7 +94,7 @@ class TextScreen(Screen):
         listed = [finding for finding in findings if self._verbose or finding.verdict not in IN_BRIEF]
         # A wide terminal has room for a column of names; on a narrow one it would squeeze the observations.
         width = max((len(finding.check) for finding in listed), default=0) if self._out.width >= WIDE else 0
-        for finding, times in _alike(listed):
+        for finding, times in _without_repeats(listed):
             _add_rows(table, finding, width, times)
         if not self._verbose:
             _add_in_brief(table, findings)
@@ -104,28 +102,12 @@ class TextScreen(Screen):
 
     def _summary(self, run: Path) -> Text:
         seconds = time.monotonic() - self._started
-        return Text.assemble("\n", counted(self._findings), f"  in {seconds:.1f} s, kept as ", (str(run), "bold"))
-
-
-def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings by node (or rail, or cluster), the worst group and the worst finding first."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(group_of(finding), []).append(finding)
-    for group in groups.values():
-        group.sort(key=lambda finding: (finding.verdict.rank, finding.check, finding.subject))
-    return sorted(groups.values(), key=_badness)
-
-
-def group_of(finding: Finding) -> str:
-    """Return the node, rail or cluster that a finding belongs to."""
-    return finding.subject.partition("/")[0]
+        return Text.assemble("\n", counted(self._findings), f"  in {seconds:.1f} s, saved in ", (str(run), "bold"))
 
 
 def counted(findings: Iterable[Finding]) -> Text:
-    """Return `2 failed · 1 unknown · 31 ok`."""
-    numbers = Counter(finding.verdict for finding in findings)
-    parts = [Text(f"{numbers[v]} {COUNTED.get(v, v.value)}", style=STYLES[v]) for v in Verdict if numbers[v]]
+    """Return `2 failed · 1 unknown · 31 ok`, each in its colour."""
+    parts = [Text(f"{count} {noun}", style=STYLES[verdict]) for verdict, count, noun in verdict_counts(findings)]
     return Text(" · ").join(parts)
 
 
@@ -142,12 +124,7 @@ def _needs_attention(block: Block) -> bool:
 
 def _heading(block: Block) -> Text:
     each = f"  each of {len(block.names)}: " if len(block.names) > 1 else "  "
-    return Text.assemble((printable(name_of(block.names)), "bold"), each, counted(block.findings))
-
-
-def _badness(findings: list[Finding]) -> list[int]:
-    numbers = Counter(finding.verdict for finding in findings)
-    return [-numbers[verdict] for verdict in Verdict if verdict is not Verdict.OK]
+    return Text.assemble((printable(name_range(block.names)), "bold"), each, counted(block.findings))
 
 
 def _verdict(verdict: Verdict) -> Text:
@@ -159,14 +136,14 @@ def _names(checks: Iterable[str]) -> str:
 
 
 def _few(checks: Iterable[str]) -> str:
-    """Return the names, or the first and how many more there are: a reason says most of what is skipped for it."""
+    """Return the names; of a long list the first few and how many more there are."""
     names = sorted(set(checks))
     more = len(names) - FEW
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:FEW])} and {more} more"
 
 
 def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
-    """Add what does not apply with its reasons, and what is well by its name."""
+    """Add skipped checks with their reasons, and passing checks by name."""
     reasons: dict[str, list[str]] = {}
     fine: list[str] = []
     for finding in findings:
@@ -181,13 +158,13 @@ def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
         table.add_row(_verdict(Verdict.OK), Text(_names(fine), style="dim"))
 
 
-def _alike(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
-    """Return findings that read the same once, with how often: what is measured again may fail again."""
+def _without_repeats(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
+    """Return each distinct finding and how often it occurs: a measurement that is repeated may fail again."""
     times: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         words = (finding.check, finding.subject, finding.verdict, finding.observed, finding.expected, finding.remedy)
         times.setdefault(words, []).append(finding)
-    return [(alike[0], len(alike)) for alike in times.values()]
+    return [(repeats[0], len(repeats)) for repeats in times.values()]
 
 
 def _add_rows(table: Table, finding: Finding, width: int, times: int) -> None:

@@ -12,19 +12,20 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.gradients import PathLine
 from railbed.cli.screens.text import TextScreen
 from railbed.cli.screens.train_summary import TrainSummary
+from railbed.model import events
 from railbed.model.printable import printable
 from railbed.model.record import Event, Finding, Measurement, Record
 
-NODES = ("node_up", "node_lost", "node_cut", "node_out")
-TOLD = (
-    *(*NODES, "estimate", "generation", "restart", "caught_up", "resuming", "resumed", "intrusion"),
-    *("shares", "checkpoint_failed", "notice", "error"),
-)
-STYLES = {
-    "restart": "yellow",
-    "intrusion": "bold red",
-    **dict.fromkeys((*NODES[1:], "error", "checkpoint_failed"), "red"),
+WARNING = "yellow"
+STYLES: dict[type[Event], str] = {
+    **dict.fromkeys((events.NodeUp, events.MemoryEstimated, events.GenerationStarted, events.CaughtUp), "dim"),
+    **dict.fromkeys((events.Resuming, events.Resumed, events.SharesChanged, events.Notice), "dim"),
+    events.GenerationFailed: WARNING,
+    **dict.fromkeys((events.NodeLost, events.NodeCut, events.NodeOut), "red"),
+    **dict.fromkeys((events.ErrorReported, events.CheckpointFailed), "red"),
+    events.Intrusion: "bold red",
 }
+"""Events that are printed as they happen."""
 
 
 class TrainScreen(Screen):
@@ -49,30 +50,30 @@ class TrainScreen(Screen):
                 self._findings.show(record)
             case Measurement(name="step_seconds", labels={"rank": 0}):
                 self.line.activity.detail = f"{self._summary.now}{self._path.short}"
-            case Event(name="gradient_path"):
+            case events.GradientPath():
                 self._path.take(record)
-            case Event(name="sample", data={"text": str(text)}):
+            case events.TextSampled(text=str(text)):
                 self._sample = text
-            case Event(name="exported", subject=subject, data={"folder": str(folder)}):
+            case events.WeightsWritten(subject=subject, folder=folder):
                 self._export = f"{folder} on {subject.partition('/')[0]}"
-            case Event(name="transport", message=reason, data={"falls_back": falls_back}):
-                self.line.say(f"gradients: {reason}", STYLES["restart"] if falls_back else "dim")
-            case Event(name="ending", message=message):
+            case events.TransportChosen(message=reason, falls_back=falls_back):
+                self.line.say(f"gradients: {reason}", WARNING if falls_back else "dim")
+            case events.FellShort(message=message):
                 self._ending = message
-            case Event(name=name) if name in TOLD:
+            case Event() if type(record) in STYLES:
                 where = (
                     f"{record.subject}: " if record.subject and not record.message.startswith(record.subject) else ""
                 )
-                self.line.say(f"{where}{record.message}", STYLES.get(name, "dim"))
+                self.line.say(f"{where}{record.message}", STYLES[type(record)])
             case _:
                 pass
 
     def finish(self, run: Path) -> None:
         """Say how it went."""
         if self._show_summary(run):
-            self._out.print(Text.assemble("kept as ", (str(run), "bold")))
+            self._out.print(Text.assemble("saved in ", (str(run), "bold")))
         if self._ending:
-            self._out.print(Text(f"exit {FOUND}: {printable(self._ending)}", style=STYLES["restart"]))
+            self._out.print(Text(f"exit {FOUND}: {printable(self._ending)}", style=WARNING))
 
     def cut_short(self, run: Path) -> None:
         """Say how it went until then."""

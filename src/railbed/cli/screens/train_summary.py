@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from railbed.model import events
 from railbed.model.amount import duration, size
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.record import Measurement, Record
 from railbed.report.reading.series import Series, Source, ends
 
 KEPT = ("loss", "tokens_per_second", "step_seconds", "bytes_sent", "allreduce_exposed_seconds")
@@ -33,16 +32,14 @@ class TrainSummary:
     def add(self, record: Record) -> None:
         """Take a record."""
         match record:
-            case Event(name="generation"):
+            case events.GenerationStarted():
                 self._generation += 1
-            case Event(name="restart"):
+            case events.GenerationFailed():
                 self._restarts += 1
-            case Event(data={"lost_seconds": float() | int() as lost}):
+            case events.CaughtUp(lost_seconds=lost):
                 self._lost_seconds += lost
-            case Event(name="training", data={"recipe": Mapping() as recipe}):
-                self._steps = int(recipe.get("steps") or 0)
-                traffic = recipe.get("traffic")
-                self._gradient_bytes = int(traffic["gradient_bytes"]) if isinstance(traffic, Mapping) else None
+            case events.TrainingStarted():
+                self._steps, self._gradient_bytes = record.steps, record.gradient_bytes
             case Measurement(name=name, labels={"step": int(step)}) if name in KEPT:
                 self._add_step(record, step)
 

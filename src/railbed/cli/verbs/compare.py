@@ -17,11 +17,14 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.text import change_line
 from railbed.errors import UsageError
+from railbed.model import events
 from railbed.model.printable import printable
-from railbed.model.record import Event, Finding
+from railbed.model.record import Finding
+from railbed.present.wording import JOIN, with_unit
 from railbed.report import Document
 from railbed.report.compare.changes import change_in_words, own_labels
 from railbed.report.compare.comparison import Changed, Compared, compared
@@ -30,7 +33,6 @@ from railbed.report.compare.page import describe_both, lone_in_words
 from railbed.report.compare.settings import Lone, Setting
 from railbed.report.formats.html import as_html
 from railbed.report.reading.run import RunData, read
-from railbed.report.words import JOIN, with_unit
 from railbed.store import find_run
 
 BeforeArgument = Annotated[str, typer.Argument(metavar="A", help="Name of a run, or its folder.")]
@@ -40,6 +42,8 @@ OutputOption = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="Write it as a page instead; - is standard output."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Show all numbers, also those that did not change.")]
+LEAST_SHOWN = log(1 + LEAST)
+"""The smallest unclear difference that is shown without --all."""
 MOST_ROWS = 40
 MOST_NAMED = 8
 
@@ -59,150 +63,168 @@ def compare_command(
     with working(f"reading {folders[0].name} and {folders[1].name}") as activity:
         first, second = (read(folder) for folder in folders)
         activity.begin("comparing the runs")
-        found = compared(first, second)
+        comparison = compared(first, second)
     if as_json and output == STANDARD_OUTPUT:
         raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
     if as_json:
-        _as_json(found)
+        _as_json(comparison)
     elif output is None:
-        _show(first, second, found, everything=everything)
+        _show(first, second, comparison, everything=everything)
     if output is not None:
-        _page(describe_both(first, second, found), output, as_json=as_json)
+        _page(describe_both(first, second, comparison), output, as_json=as_json)
     return OK
 
 
 def _page(document: Document, path: Path, *, as_json: bool) -> None:
     """Write the page, and say where; the words are those of `report`."""
     write_page(path, as_html(document).encode())
-    data = {
-        "file": str(path),
-        "verdict": document.sentence,
-        "sections": document.sections,
-        "figures": document.figures,
-    }
     if as_json:
-        sys.stdout.write(to_json(Event(name="compare", subject=document.title, data=data)).decode() + "\n")
+        written = events.ComparisonWritten(
+            subject=document.title,
+            file=str(path),
+            verdict=document.sentence,
+            sections=document.sections,
+            figures=document.figures,
+        )
+        JsonScreen().show(written)
     elif path != STANDARD_OUTPUT:
         sys.stdout.write(f"{path}\n")
 
 
-def _as_json(found: Compared) -> None:
+def _as_json(comparison: Compared) -> None:
     lines: list[dict[str, object]] = [
         {
             "kind": "comparison",
-            "name": one.name,
-            "of": one.of,
-            "unit": one.unit,
-            "before": one.before,
-            "after": one.after,
-            "share": one.share,
-            "factor": one.factor,
-            "noise": one.noise,
-            "beyond_noise": one.is_beyond_noise,
-            "outcome": one.judged.outcome,
-            "why": one.judged.why,
-            "samples": one.samples,
+            "name": changed.name,
+            "of": changed.of,
+            "unit": changed.unit,
+            "before": changed.before,
+            "after": changed.after,
+            "share": changed.share,
+            "factor": changed.factor,
+            "noise": changed.noise,
+            "beyond_noise": changed.is_beyond_noise,
+            "outcome": changed.judged.outcome,
+            "why": changed.judged.why,
+            "samples": changed.samples,
         }
-        for one in found.numbers
+        for changed in comparison.numbers
     ]
     lines += [
-        {"kind": "comparison", "name": "setting", "of": one.key, "before": one.before, "after": one.after}
-        for one in found.settings
+        {"kind": "comparison", "name": "setting", "of": setting.key, "before": setting.before, "after": setting.after}
+        for setting in comparison.settings
     ]
     lines += [
-        {"kind": "comparison", "name": f"only_{one.kind}", "of": one.name, "only_in": one.where}
-        | {"count": one.count, "labels": list(one.of)}
-        for one in found.lone
+        {"kind": "comparison", "name": f"only_{item.kind}", "of": item.name, "only_in": item.where}
+        | {"count": item.count, "labels": list(item.of)}
+        for item in comparison.lone
     ]
     lines += [
-        {"kind": "comparison", "name": "finding", "of": _of(one or other), "before": _told(one), "after": _told(other)}
-        for one, other in found.findings
+        {
+            "kind": "comparison",
+            "name": "finding",
+            "of": _subject(before or after),
+            "before": _verdict(before),
+            "after": _verdict(after),
+        }
+        for before, after in comparison.findings
     ]
-    for line in [*lines, *found.cluster]:
+    for line in [*lines, *comparison.cluster]:
         sys.stdout.write(to_json(line).decode() + "\n")
 
 
-def _show(first: RunData, second: RunData, found: Compared, *, everything: bool) -> None:
+def _show(first: RunData, second: RunData, comparison: Compared, *, everything: bool) -> None:
     console = SafeConsole(highlight=False)
     names = {"before": first.summary.id, "after": second.summary.id}
     most = sys.maxsize if everything else MOST_ROWS
-    _show_numbers(console, "changed:", found.changed, found, most)
-    may = [one for one in found.unclear if everything or distance(one.before, one.after) > log(1 + LEAST)]
-    _show_numbers(console, "may have changed, but the samples are too few or too far apart:", may, found, most)
-    _show_numbers(console, "did not change:", found.unchanged if everything else [], found, most)
-    console.print(Text(found.in_short().replace(JOIN, " ")))
+    _show_numbers(console, "changed:", comparison.changed, comparison, most)
+    may = [number for number in comparison.unclear if everything or distance(number.before, number.after) > LEAST_SHOWN]
+    _show_numbers(console, "may have changed, but the samples are too few or too far apart:", may, comparison, most)
+    _show_numbers(console, "did not change:", comparison.unchanged if everything else [], comparison, most)
+    console.print(Text(comparison.in_short().replace(JOIN, " ")))
     console.print(Text(f"before is {names['before']}, after is {names['after']}"))
-    if any(one.over_steps for one in found.numbers):
+    if any(number.over_steps for number in comparison.numbers):
         console.print(Text("measures over steps: the median of the second half of the steps in both runs"))
-    for setting in found.settings[:most]:
+    for setting in comparison.settings[:most]:
         console.print(_setting(setting))
-    if (left := len(found.settings) - most) > 0:
+    if (left := len(comparison.settings) - most) > 0:
         console.print(Text(f"{left:,} more settings: --all shows them", style="dim"))
     for where, name in names.items():
-        _show_lone(console, f"only in {name}", [one for one in found.lone if one.where == where], everything=everything)
-    for one, other in found.findings:
-        console.print(Text(f"{_of(one or other)}: {_told(one) or 'not there'} → {_told(other) or 'not there'}"))
-    for change in found.cluster:
+        items = [item for item in comparison.lone if item.where == where]
+        _show_lone(console, f"only in {name}", items, everything=everything)
+    for before, after in comparison.findings:
+        was, now = _verdict(before) or "not there", _verdict(after) or "not there"
+        console.print(Text(f"{_subject(before or after)}: {was} → {now}"))
+    for change in comparison.cluster:
         console.print(change_line(change))
-    if found.cluster_unread:
-        console.print(Text(f"the cluster files cannot be compared: {printable(found.cluster_unread)}", style="yellow"))
-    elif not found.cluster:
+    if comparison.cluster_unread:
+        console.print(
+            Text(f"the cluster files cannot be compared: {printable(comparison.cluster_unread)}", style="yellow")
+        )
+    elif not comparison.cluster:
         console.print("the cluster files are equal")
 
 
-def _show_numbers(console: SafeConsole, title: str, numbers: Sequence[Changed], found: Compared, most: int) -> None:
+def _show_numbers(
+    console: SafeConsole, title: str, numbers: Sequence[Changed], comparison: Compared, most: int
+) -> None:
     if not numbers:
         return
     console.print(Text(title, style="bold"))
-    console.print(_numbers(numbers[:most], found.shared))
+    console.print(_numbers(numbers[:most], comparison.shared))
     if (left := len(numbers) - most) > 0:
         console.print(Text(f"{left:,} more that changed less: --all shows them", style="dim"))
 
 
-def _setting(one: Setting) -> Text:
-    before, after = (printable(value) if value is not None else "not there" for value in (one.before, one.after))
-    return Text.assemble((printable(one.key), "bold"), f": {before} → {after}")
+def _setting(setting: Setting) -> Text:
+    before, after = (
+        printable(value) if value is not None else "not there" for value in (setting.before, setting.after)
+    )
+    return Text.assemble((printable(setting.key), "bold"), f": {before} → {after}")
 
 
 def _show_lone(console: SafeConsole, title: str, alone: Sequence[Lone], *, everything: bool) -> None:
     """Name what only one run has; of measures, only how many of them, for there may be hundreds."""
     for kind in ("measure", "node", "rank", "event"):
-        several = [one for one in alone if one.kind == kind]
+        several = [item for item in alone if item.kind == kind]
         shown = several if everything else several[:MOST_NAMED]
         if not shown:
             continue
-        words = [printable(f"{one.name}{_how_much(one)}") for one in shown]
+        words = [printable(f"{item.name}{_how_much(item)}") for item in shown]
         left = len(several) - len(shown)
         more = [f"{left:,} more"] if left else []
         console.print(Text(f"{title}: {kind if len(several) == 1 else kind + 's'} {', '.join([*words, *more])}"))
 
 
-def _how_much(one: Lone) -> str:
-    if one.kind == "measure":
-        return f" ({one.count:,} numbers)" if one.count > 1 else f" ({one.of[0]})" if one.of and one.of[0] else ""
-    return f" ({lone_in_words(one)})" if one.kind == "event" and one.count > 1 else ""
+def _how_much(item: Lone) -> str:
+    if item.kind == "measure":
+        return f" ({item.count:,} numbers)" if item.count > 1 else f" ({item.of[0]})" if item.of and item.of[0] else ""
+    return f" ({lone_in_words(item)})" if item.kind == "event" and item.count > 1 else ""
 
 
-def _numbers(told: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Table:
+def _numbers(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("measure", "of", "before", "after", "change"):
         is_number = column in ("before", "after", "change")
         table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number)
-    for one in told:
-        style = "bold" if one.is_beyond_noise else ""
+    for changed in numbers:
+        style = "bold" if changed.is_beyond_noise else ""
         table.add_row(
-            printable(one.name),
-            printable(own_labels(one, shared)),
-            *(printable(with_unit(value, one.unit).replace(JOIN, " ")) for value in (one.before, one.after)),
-            Text(change_in_words(one).replace(JOIN, " "), style=style),
+            printable(changed.name),
+            printable(own_labels(changed, shared)),
+            *(
+                printable(with_unit(value, changed.unit).replace(JOIN, " "))
+                for value in (changed.before, changed.after)
+            ),
+            Text(change_in_words(changed).replace(JOIN, " "), style=style),
         )
     return table
 
 
-def _of(finding: Finding | None) -> str:
+def _subject(finding: Finding | None) -> str:
     assert finding is not None
     return printable(f"{finding.check} {finding.subject}")
 
 
-def _told(finding: Finding | None) -> str:
+def _verdict(finding: Finding | None) -> str:
     return printable(f"{finding.verdict.value} ({finding.observed})") if finding else ""

@@ -38,9 +38,10 @@ from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
+from railbed.model.events import ClusterBuilt
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.names import name_from
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 
@@ -88,19 +89,21 @@ def discover_command(
     machines = _machines(hosts or [], existing, login, replay)
     name = existing.name if existing else _name_of(file)
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
-    found: list[Cluster] = []
+    clusters: list[Cluster] = []
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _noting(found, discover(machines, fleet, name=name, existing=existing, before=before, switches=switches))
+        return _noting(
+            clusters, discover(machines, fleet, name=name, existing=existing, before=before, switches=switches)
+        )
 
     code = perform("discover", machines, options, work, decide=partial(_conclude, write=write))
-    if not found:
+    if not clusters:
         return code
-    wrote = _keep(file, found[-1], before, write=write)
+    wrote = _keep(file, clusters[-1], before, write=write)
     if not as_json:
-        given = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
-        words = [*(hosts or ()), *(word for option in given for one in given[option] if one for word in (option, one))]
-        _tell(file, found[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)]))
+        flags = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
+        words = [*(hosts or ()), *(word for flag in flags for value in flags[flag] if value for word in (flag, value))]
+        _tell(file, clusters[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)]))
     return code
 
 
@@ -111,12 +114,12 @@ def _conclude(tally: Tally, *, write: bool) -> Conclusion:
     return Conclusion(FOUND, "the cluster file differs") if tally.changes and not write else Conclusion()
 
 
-async def _noting(found: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
+async def _noting(clusters: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
     """Pass the records on, and keep the cluster that goes by among them."""
     async with aclosing(records):
         async for record in records:
-            if isinstance(record, Event) and record.name == "cluster":
-                found.append(Cluster.model_validate(record.data))
+            if isinstance(record, ClusterBuilt):
+                clusters.append(Cluster.model_validate(record.cluster))
             yield record
 
 
@@ -135,9 +138,9 @@ def _login(user: str | None, key: str | None, jump: str | None) -> Login:
 
 def _whole_path(path: str) -> str:
     """Return a path from the root, or from the home folder, which may be another one for the next user."""
-    whole = Path(path).expanduser().absolute()
+    absolute = Path(path).expanduser().absolute()
     home = Path("~").expanduser()
-    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) and whole != home else str(whole)
+    return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) and absolute != home else str(absolute)
 
 
 def _is_text(value: str) -> bool:
@@ -185,22 +188,22 @@ def _bare_cluster(hosts: Sequence[str], existing: Cluster | None, login: Login) 
     common = existing.login if existing else login
     own = _beyond(login, common)
     nodes: dict[str, Node] = {}
-    given: dict[Location, str] = {}
+    addresses: dict[Location, str] = {}
     for text in hosts:
         bare = _bare_node(text)
         node = bare.model_copy(update={"login": bare.login.over(own)})
         location = location_of(node.host, node.login.over(common))
-        if location in given:
-            raise UsageError(f"{text} is given twice, first as {given[location]}", hint="leave one of them out")
-        given[location] = text
+        if location in addresses:
+            raise UsageError(f"{text} is given twice, first as {addresses[location]}", hint="leave one of them out")
+        addresses[location] = text
         nodes[free_name(text, nodes)] = node
     return Cluster(name="machines", nodes=nodes, login=common)
 
 
 def _beyond(login: Login, common: Login) -> Login:
     """Return what of a login the common one does not say already."""
-    given = login.model_dump(exclude_none=True)
-    return Login(**{name: value for name, value in given.items() if value != getattr(common, name)})
+    settings = login.model_dump(exclude_none=True)
+    return Login(**{name: value for name, value in settings.items() if value != getattr(common, name)})
 
 
 def _bare_node(text: str) -> Node:
@@ -219,42 +222,42 @@ def _name_of(file: Path) -> str:
     return name_from(file.stem if file.stem != DEFAULT_CLUSTER.stem else file.resolve().parent.name) or "cluster"
 
 
-def _keep(file: Path, found: Cluster, existing: Cluster | None, *, write: bool) -> bool:
+def _keep(file: Path, cluster: Cluster, existing: Cluster | None, *, write: bool) -> bool:
     """Write a new file, or an existing one where that was asked for; return whether it was written."""
-    if existing == found or (existing and not write):
+    if existing == cluster or (existing and not write):
         return False
     try:
         target = followed(file)
         if existing:
             mode = target.stat().st_mode
-            write_atomically(target, _rewritten(target.read_bytes(), found, name=str(file)))
+            write_atomically(target, _rewritten(target.read_bytes(), cluster, name=str(file)))
             target.chmod(stat.S_IMODE(mode))
         else:
-            write_atomically(target, clusterfile.dumps(found).encode("utf-8"))
+            write_atomically(target, clusterfile.dumps(cluster).encode("utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {os_reason(error)}", hint="give another file with -c") from error
     return True
 
 
-def _rewritten(data: bytes, found: Cluster, *, name: str) -> bytes:
+def _rewritten(data: bytes, cluster: Cluster, *, name: str) -> bytes:
     """Return the file changed, with its byte order mark and its line ends as they were."""
     text = data.decode("utf-8")
     mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
     carriage_returns = 0 < text.count("\n") == text.count("\r\n")
-    changed = clusterfile.rewrite(text.replace("\r\n", "\n") if carriage_returns else text, found, name=name)
+    changed = clusterfile.rewrite(text.replace("\r\n", "\n") if carriage_returns else text, cluster, name=name)
     return (mark + (changed.replace("\n", "\r\n") if carriage_returns else changed)).encode("utf-8")
 
 
-def _tell(file: Path, found: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
+def _tell(file: Path, cluster: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
     console = SafeConsole(stderr=True, highlight=False)
-    rdma_ports = sum(bool(port.rdma) for _, port in found.ports())
-    gpus = sum(len(node.gpus) for node in found.nodes.values())
-    counts = f"{len(found.nodes)} nodes, {len(found.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"
+    rdma_ports = sum(bool(port.rdma) for _, port in cluster.ports())
+    gpus = sum(len(node.gpus) for node in cluster.nodes.values())
+    counts = f"{len(cluster.nodes)} nodes, {len(cluster.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"
     option = cluster_option(file)
     if wrote:
-        said = f"written: {counts}; next: railbed check{option}"
-    elif existing == found:
-        said = f"as found: {counts}"
+        message = f"written: {counts}; next: railbed check{option}"
+    elif existing == cluster:
+        message = f"as found: {counts}"
     else:
-        said = f"not changed; `{again}{option} --write` makes these changes in it"
-    console.print(Text(f"{file}: {said}"))
+        message = f"not changed; `{again}{option} --write` makes these changes in it"
+    console.print(Text(f"{file}: {message}"))

@@ -16,6 +16,7 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import given_cluster
 from railbed.errors import UsageError
+from railbed.model import events
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.printable import printable
 from railbed.model.record import Event, Record
@@ -42,15 +43,15 @@ def export_command(
 
     Example: railbed export newest weights
     """
-    kept, _ = training_run(run)
-    about = begun(kept)
-    if about["recipe"].get("traffic"):
-        raise UsageError(f"{kept.name} is a load for the network: it trains no model, and has no weights")
-    site = (given_cluster(cluster, None) if cluster else None) or cluster_of(kept)
+    source, _ = training_run(run)
+    started = begun(source)
+    if started.recipe.get("traffic"):
+        raise UsageError(f"{source.name} is a load for the network: it trains no model, and has no weights")
+    site = (given_cluster(cluster, None) if cluster else None) or cluster_of(source)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = JsonScreen() if as_json else ExportScreen()
     with AtomicFolder(folder) as new:
-        work = partial(export, site, run=str(about["run"]), folder=new)
+        work = partial(export, site, run=started.run, folder=new)
         return perform("export", site, options, work, screen=screen)
 
 
@@ -65,9 +66,9 @@ class ExportScreen(Screen):
         """Move the progress line, or tell what happened."""
         self.line.take(record)
         match record:
-            case Event(name="weights"):
+            case events.WeightsFetched():
                 self._fetched = record
-            case Event(name="node_lost" | "notice"):
+            case events.NodeLost() | events.Notice():
                 self.line.say(f"{record.subject}: {record.message}" if record.subject else record.message)
 
     def finish(self, run: Path) -> None:  # noqa: ARG002

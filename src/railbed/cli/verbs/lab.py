@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from railbed.cli.options import JsonOption
-from railbed.cli.screens.lab import show_status, show_up, tell
+from railbed.cli.screens.lab import run_lab_verb, show_status, show_up
 from railbed.errors import ToolMissing, UsageError
 from railbed.lab import folder
 from railbed.lab.down import down
@@ -76,7 +76,7 @@ def lab_up(
         arch=arch,
     )
     left = f"the lab {name} was removed again; `railbed lab down --name {name}` clears it where that was cut short"
-    records = tell(up(spec), as_json=as_json, interrupted=left)
+    records = run_lab_verb(up(spec), as_json=as_json, interrupted=left)
     if not as_json:
         show_up(spec, records, folder.name_option(spec.name))
     return 0
@@ -88,7 +88,7 @@ def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
 
     Example: railbed lab down
     """
-    tell(down(name), as_json=as_json, interrupted="`railbed lab down` again clears what is left")
+    run_lab_verb(down(name), as_json=as_json, interrupted="`railbed lab down` again clears what is left")
     return 0
 
 
@@ -98,7 +98,7 @@ def lab_status(as_json: JsonOption = False) -> int:
 
     Example: railbed lab status
     """
-    records = tell(status(), as_json=as_json)
+    records = run_lab_verb(status(), as_json=as_json)
     if not as_json:
         show_status(records)
     return 0
@@ -142,7 +142,7 @@ def _line(command: list[str] | None) -> list[str]:
 
 
 def _inflict(name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None) -> int:
-    tell(inflict(name, Fault(fault, target, value)), as_json=as_json)
+    run_lab_verb(inflict(name, Fault(fault, target, value)), as_json=as_json)
     return 0
 
 
@@ -215,5 +215,5 @@ def fault_heal(
     as_json: JsonOption = False,
 ) -> int:
     """Undo the faults of a node or rail, or all."""
-    tell(heal(name, target), as_json=as_json)
+    run_lab_verb(heal(name, target), as_json=as_json)
     return 0

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic_core import to_json
 
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import UsageError
-from railbed.model.record import Event
+from railbed.model.events import ReportWritten
 from railbed.report import Document, describe, read
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
@@ -71,14 +71,15 @@ def report_command(
         text = _written(document, folder, form)
     write_page(path, text, hint="" if output else "--output FILE writes it elsewhere")
     if as_records:
-        about = {
-            "file": str(path),
-            "format": form,
-            "verdict": document.sentence,
-            "sections": document.sections,
-            "figures": document.figures,
-        }
-        sys.stdout.write(to_json(Event(name="report", subject=folder.name, data=about)).decode() + "\n")
+        written = ReportWritten(
+            subject=folder.name,
+            file=str(path),
+            format=form,
+            verdict=document.sentence,
+            sections=document.sections,
+            figures=document.figures,
+        )
+        JsonScreen().show(written)
     elif path != STANDARD_OUTPUT:
         sys.stdout.write(f"{path}\n")
     return 0

@@ -12,6 +12,7 @@ from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import Lab, LabNode, Spec, management_address, rail_name
 from railbed.lab.netns import cabling, machine, shaping
 from railbed.lab.patience import Signs, no_signs
+from railbed.model import events
 from railbed.model.cluster import Node, Port
 from railbed.model.progress import progress
 from railbed.model.record import Event
@@ -67,7 +68,7 @@ class NetnsKind:
         write_known_hosts(lab, {node: (self._host(node), 22) for node in lab.nodes})
         await shaping.shape_nodes(lab)
         await shaping.settle_rails(lab)
-        yield Event(name="lab_cabled", subject=lab.spec.name, message="cables laid, keys made")
+        yield events.LabCabled(subject=lab.spec.name, message="cables laid, keys made")
         yield progress("starting the nodes", subject=lab.spec.name)
         await together(machine.start(lab, node) for node in lab.nodes)
 

@@ -14,6 +14,7 @@ from railbed.lab.vm import cache, foreign
 from railbed.lab.vm.initrd import make_initrd
 from railbed.lab.vm.recipe import SUITE, Architecture, image_key
 from railbed.lab.vm.rootfs import configure, install, kernel_release, make_disk, slim_modules
+from railbed.model import events
 from railbed.model.record import Event
 
 KERNEL, INITRD, DISK = "vmlinuz", "initrd", "root.raw"
@@ -34,7 +35,7 @@ async def make_image(arch: Architecture) -> AsyncGenerator[Event, None]:
     """Make the image, telling each step."""
     need_root("making the image of a vm lab, which is done once,")
     steps = Steps("image")
-    yield Event(name="lab_image", subject="image", message=f"is made once, from Debian {SUITE}")
+    yield events.LabImage(subject="image", message=f"is made once, from Debian {SUITE}")
     with cache.making(image_folder(arch), (KERNEL, INITRD, DISK)) as new:
         root = new / "root"
         yield steps.begin(f"install-{arch.name}", f"installing Debian {SUITE}", usual=90.0)

@@ -28,6 +28,7 @@ from railbed.lab.vm.qemu.state import memory_of, prepare
 from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
 from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
 from railbed.lab.vm.training import need_pip, training_folder, training_key
+from railbed.model import events
 from railbed.model.cluster import Login, Node, Port
 from railbed.model.record import Event
 
@@ -97,9 +98,9 @@ class VmKind:
         """Make the image if it is missing, then all nodes concurrently."""
         arch = architecture(lab.spec.arch)
         if reason := why_emulated(arch):
-            yield Event(name="lab_emulated", subject=lab.spec.name, message=reason)
-        async with aclosing(prepare(lab.folder, arch, lab.spec.memory, training=lab.spec.training)) as events:
-            async for event in events:
+            yield events.LabEmulated(subject=lab.spec.name, message=reason)
+        async with aclosing(prepare(lab.folder, arch, lab.spec.memory, training=lab.spec.training)) as preparation:
+            async for event in preparation:
                 yield event
         steps, names = Steps(lab.spec.name), [node.name for node in lab.nodes]
         yield steps.begin(
@@ -112,7 +113,7 @@ class VmKind:
         try:
             for start in asyncio.as_completed(starts):
                 node = await start
-                yield Event(name="lab_node_booted", subject=node.name, message="booted, its rails are up")
+                yield events.LabNodeBooted(subject=node.name, message="booted, its rails are up")
         finally:
             for task in starts:
                 task.cancel()

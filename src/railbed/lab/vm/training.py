@@ -23,6 +23,7 @@ from railbed.lab.steps import Steps
 from railbed.lab.vm import cache
 from railbed.lab.vm.image import DISK, image_folder
 from railbed.lab.vm.recipe import GLIBC, PYTHON, TRAINING, WHEELS, Architecture
+from railbed.model import events
 from railbed.model.record import Event
 
 FOLDER = "training"
@@ -61,7 +62,7 @@ async def make_training(arch: Architecture) -> AsyncGenerator[Event, None]:
     """Make the disk, telling each step."""
     need_root("making the training disk of a vm lab, which is done once,")
     what = ", ".join(wheel.partition("=")[0] for wheel in WHEELS)
-    yield Event(name="lab_image", subject="training", message="is made once")
+    yield events.LabImage(subject="training", message="is made once")
     image = image_folder(arch)
     with cache.making(training_folder(image, training_key(arch)), (LAYER,)) as new:
         steps, wheels, root = Steps("training"), new / "wheels", new / "root"

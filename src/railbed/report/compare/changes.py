@@ -7,12 +7,12 @@ from math import exp, log10
 from typing import Any
 
 from railbed.model.amount import number
+from railbed.present.bench import message_size
+from railbed.present.wording import JOIN, plural
 from railbed.report.blocks import Figure
 from railbed.report.compare.comparison import Changed
 from railbed.report.compare.judge import Outcome
 from railbed.report.figures import label
-from railbed.report.reading.measurements import message_size
-from railbed.report.words import JOIN, plural
 
 MOST_DRAWN = 20
 """More do not fit on a sheet of paper."""
@@ -42,13 +42,15 @@ KINDS: dict[Outcome, tuple[str, str, str]] = {
 }
 
 
-def changes(told: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Figure | None:
+def changes(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Figure | None:
     """Return the plot: a dot for each change, a bar for its noise, what changed most above; None without any."""
-    drawn = [one for one in told if one.before > 0 and one.after > 0 and one.before != one.after][:MOST_DRAWN]
+    drawn = [
+        changed for changed in numbers if changed.before > 0 and changed.after > 0 and changed.before != changed.after
+    ][:MOST_DRAWN]
     if not drawn:
         return None
     dots = [_dots(drawn, outcome) for outcome in KINDS]
-    left = len(told) - len(drawn)
+    left = len(numbers) - len(drawn)
     note = (
         "The dot is the change, the bar what chance alone may do: there is none where samples are too few. The scale "
         "is logarithmic: half and twice are equally far from no change."
@@ -59,9 +61,9 @@ def changes(told: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Figu
         title="Change from before to after",
         traces=[_noise(drawn), *(trace for trace in dots if trace["x"])],
         layout={
-            "xaxis": _scale([_drawn_at(one) for one in drawn]),
+            "xaxis": _scale([_drawn_at(changed) for changed in drawn]),
             "yaxis": {"showticklabels": False, "range": [len(drawn) - 0.5, -0.8], "showgrid": False},
-            "annotations": [_name(at, one, shared) for at, one in enumerate(drawn)],
+            "annotations": [_name(at, changed, shared) for at, changed in enumerate(drawn)],
             "shapes": [{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": line}],
             "hovermode": "closest",
         },
@@ -70,18 +72,18 @@ def changes(told: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Figu
     )
 
 
-def own_labels(one: Changed, shared: frozenset[tuple[str, str]]) -> str:
+def own_labels(changed: Changed, shared: frozenset[tuple[str, str]]) -> str:
     """Return what tells a number from the others, in short: labels that all of them share are left out."""
-    labels = dict(one.labels)
-    told = {name: value for name, value in one.labels if (name, value) not in shared and name not in DERIVED}
+    labels = dict(changed.labels)
+    own = {name: value for name, value in changed.labels if (name, value) not in shared and name not in DERIVED}
     way = {(end, labels[end]) for end in ("from", "to") if end in labels}
     if len(way) == 2 and not way <= shared:
-        told["from"] = f"{labels['from']} > {labels['to']}"
-    names = sorted(told, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    return ", ".join(_told(name, told[name]) for name in names)
+        own["from"] = f"{labels['from']} > {labels['to']}"
+    names = sorted(own, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+    return ", ".join(_label_text(name, own[name]) for name in names)
 
 
-def _told(name: str, value: str) -> str:
+def _label_text(name: str, value: str) -> str:
     if name == "size" and value.isdigit():
         return message_size(int(value))
     return value if name in FIRST or value.startswith(name) else f"{name} {value}"
@@ -94,32 +96,32 @@ def signed(ratio: float) -> str:
     return f"{percent:+{digits}}{JOIN}%".replace("-", "−") if percent else f"0{JOIN}%"
 
 
-def change_in_words(one: Changed) -> str:
+def change_in_words(changed: Changed) -> str:
     """Return a change in percent, and a large one as a factor, too: ÷ 5.9 is as much as × 5.9."""
-    if one.share is None:
+    if changed.share is None:
         return "from zero"
-    words = signed(1 + one.share)
-    factor = one.factor
-    if factor is None or one.before < 0 or 1 / LARGE < factor < LARGE:
+    words = signed(1 + changed.share)
+    factor = changed.factor
+    if factor is None or changed.before < 0 or 1 / LARGE < factor < LARGE:
         return words
     sign, times = ("×", factor) if factor > 1 else ("÷", 1 / factor)
     return f"{words} ({sign}{JOIN}{number(times, 3)})"
 
 
-def _drawn_at(one: Changed) -> float:
-    return max(1 / MOST_FACTOR, min(MOST_FACTOR, one.factor or 1.0))
+def _drawn_at(changed: Changed) -> float:
+    return max(1 / MOST_FACTOR, min(MOST_FACTOR, changed.factor or 1.0))
 
 
 def _dots(drawn: Sequence[Changed], outcome: Outcome) -> dict[str, Any]:
     name, symbol, colour = KINDS[outcome]
-    chosen = [(at, one) for at, one in enumerate(drawn) if one.judged.outcome == outcome]
+    chosen = [(at, changed) for at, changed in enumerate(drawn) if changed.judged.outcome == outcome]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": [_drawn_at(one) for _, one in chosen],
+        "x": [_drawn_at(changed) for _, changed in chosen],
         "y": [at for at, _ in chosen],
-        "text": [label(f"{one.name}, {one.of}: {change_in_words(one)}") for _, one in chosen],
+        "text": [label(f"{changed.name}, {changed.of}: {change_in_words(changed)}") for _, changed in chosen],
         "hovertemplate": "%{text}<extra></extra>",
         "marker": {"size": 10, "color": colour, "symbol": symbol, "line": {"color": colour, "width": 2}},
         "cliponaxis": False,
@@ -128,7 +130,9 @@ def _dots(drawn: Sequence[Changed], outcome: Outcome) -> dict[str, Any]:
 
 def _noise(drawn: Sequence[Changed]) -> dict[str, Any]:
     """Return the bars around no change: on this scale, as far to the left as to the right."""
-    reaches = [exp(min(one.judged.reach or 0.0, MOST_REACH)) if one.judged.by_factor else 1.0 for one in drawn]
+    reaches = [
+        exp(min(changed.judged.reach or 0.0, MOST_REACH)) if changed.judged.by_factor else 1.0 for changed in drawn
+    ]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -163,9 +167,9 @@ def _scale(ratios: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _name(at: int, one: Changed, shared: frozenset[tuple[str, str]]) -> dict[str, Any]:
+def _name(at: int, changed: Changed, shared: frozenset[tuple[str, str]]) -> dict[str, Any]:
     """Return the name of a row: above it, so that it fits a narrow screen."""
-    text = ", ".join(part for part in (one.name, own_labels(one, shared)) if part)
+    text = ", ".join(part for part in (changed.name, own_labels(changed, shared)) if part)
     short = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
     place = {"xref": "paper", "x": 0, "xanchor": "left", "y": at, "yanchor": "bottom", "yshift": 5}
     return {**place, "text": label(short), "showarrow": False, "bgcolor": "$paper"}

@@ -10,6 +10,9 @@ from pathlib import Path
 from railbed import clusterfile
 from railbed.errors import ClusterFileError
 from railbed.model.record import Change, Finding
+from railbed.model.statistics import median
+from railbed.present.bench import Labels, what
+from railbed.present.wording import plural
 from railbed.report.compare.judge import (
     FEW,
     LEAST_SAMPLES,
@@ -23,10 +26,8 @@ from railbed.report.compare.judge import (
     judge,
 )
 from railbed.report.compare.settings import Lone, Setting, lone, settings, sides
-from railbed.report.reading.measurements import Labels, what
 from railbed.report.reading.run import RunData
-from railbed.report.reading.series import Points, median
-from railbed.report.words import plural
+from railbed.report.reading.series import Points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +109,20 @@ class Compared:
         return self._of("unclear")
 
     def _of(self, outcome: Outcome) -> list[Changed]:
-        found = [one for one in self.numbers if one.judged.outcome == outcome]
-        return sorted(found, key=lambda one: -distance(one.before, one.after))
+        numbers = [changed for changed in self.numbers if changed.judged.outcome == outcome]
+        return sorted(numbers, key=lambda changed: -distance(changed.before, changed.after))
 
     @property
     def shared(self) -> frozenset[tuple[str, str]]:
         """The labels that all numbers have alike."""
-        labels = [frozenset(one.labels) for one in self.numbers]
+        labels = [frozenset(changed.labels) for changed in self.numbers]
         return frozenset.intersection(*labels) if len(labels) > 1 else frozenset()
 
     def in_short(self) -> str:
         """Say how many numbers changed."""
         words = [f"{plural(len(self.changed), 'number')} changed", f"{len(self.unchanged):,} did not"]
         for why, has in ((FEW, "not enough samples to tell"), (SCATTERED, "samples too far apart to tell")):
-            if several := sum(one.judged.why == why for one in self.unclear):
+            if several := sum(changed.judged.why == why for changed in self.unclear):
                 words.append(f"{several:,} {'has' if several == 1 else 'have'} {has}")
         return ", ".join(words) if self.numbers else "the runs have no number in common"
 
@@ -152,15 +153,17 @@ Samples = Sequence[float] | Points
 def _numbers(run: RunData) -> dict[Key, Samples]:
     """Return the samples of everything measured."""
     groups: dict[Key, list[float]] = {}
-    for one in run.measurements:
-        if isfinite(one.value):
-            groups.setdefault((one.name, what(one.labels), one.unit), []).append(one.value)
-    found: dict[Key, Samples] = {**groups}
+    for measurement in run.measurements:
+        if isfinite(measurement.value):
+            groups.setdefault((measurement.name, what(measurement.labels), measurement.unit), []).append(
+                measurement.value
+            )
+    samples: dict[Key, Samples] = {**groups}
     for name, series in run.series.items():
         known = {step: value for step, value in zip(*series.mean(), strict=True) if isfinite(value)}
         if known:
-            found[name, (), series.unit] = Points(list(known), list(known.values()))
-    return found
+            samples[name, (), series.unit] = Points(list(known), list(known.values()))
+    return samples
 
 
 def _settled(before: Points, after: Points) -> tuple[list[float], list[float], bool]:
@@ -168,10 +171,10 @@ def _settled(before: Points, after: Points) -> tuple[list[float], list[float], b
     common = sorted({*before.steps} & {*after.steps})
     half = common[len(common) // 2 :]
     if len(half) < LEAST_SAMPLES:
-        first, second = (list(one.values[len(one.values) // 2 :]) for one in (before, after))
+        first, second = (list(points.values[len(points.values) // 2 :]) for points in (before, after))
         return first, second, False
     first, second = (
-        [known[step] for step in half] for known in (dict(zip(*one, strict=True)) for one in (before, after))
+        [known[step] for step in half] for known in (dict(zip(*points, strict=True)) for points in (before, after))
     )
     return first, second, True
 
@@ -194,7 +197,7 @@ def _changed(key: Key, before: Samples, after: Samples) -> Changed:
         first, second, paired = _settled(before, after)
         judged = judge(blocks(first), blocks(second), paired=paired)
     else:
-        first, second = (list(one.values if isinstance(one, Points) else one) for one in (before, after))
+        first, second = (list(values.values if isinstance(values, Points) else values) for values in (before, after))
         judged = judge(first, second)
     return Changed(
         name=name,
@@ -209,12 +212,12 @@ def _changed(key: Key, before: Samples, after: Samples) -> Changed:
 
 
 def _findings(before: RunData, after: RunData) -> Iterator[tuple[Finding | None, Finding | None]]:
-    first = {(one.check, one.subject): one for one in before.findings}
-    second = {(one.check, one.subject): one for one in after.findings}
+    first = {(finding.check, finding.subject): finding for finding in before.findings}
+    second = {(finding.check, finding.subject): finding for finding in after.findings}
     for key in dict.fromkeys([*first, *second]):
-        one, other = first.get(key), second.get(key)
-        if one is None or other is None or one.verdict is not other.verdict:
-            yield one, other
+        finding, other = first.get(key), second.get(key)
+        if finding is None or other is None or finding.verdict is not other.verdict:
+            yield finding, other
 
 
 def _cluster(before: RunData, after: RunData) -> tuple[Sequence[Change], str]:

@@ -14,8 +14,7 @@ from itertools import pairwise
 from math import exp, inf, log
 from typing import Literal
 
-from railbed.model.statistics import Difference, paired_difference, separate_difference
-from railbed.report.reading.series import median
+from railbed.model.statistics import Difference, median, paired_difference, separate_difference
 
 Outcome = Literal["changed", "unchanged", "unclear"]
 CONFIDENCE = 0.99
@@ -83,9 +82,9 @@ def judge(before: Sequence[float], after: Sequence[float], *, paired: bool = Fal
         outcome, reach = _decide(difference, before, after, log, (log(1 + LEAST), log(1 + SAME)))
         return Judged(outcome=outcome, why=SCATTERED if outcome == "unclear" else "", reach=reach)
     # Squares of very large numbers are none any more, so they are made small.
-    largest = max(abs(one) for one in (*before, *after))
+    largest = max(abs(value) for value in (*before, *after))
     usual = max(abs(median(before)), abs(median(after))) / largest
-    outcome, reach = _decide(difference, before, after, lambda one: one / largest, (LEAST * usual, SAME * usual))
+    outcome, reach = _decide(difference, before, after, lambda value: value / largest, (LEAST * usual, SAME * usual))
     return Judged(
         outcome=outcome, why=SCATTERED if outcome == "unclear" else "", reach=reach * largest, by_factor=False
     )
@@ -100,11 +99,11 @@ def _decide(
 ) -> tuple[Outcome, float]:
     """Decide on a scale of its own; return also how far chance alone reaches there."""
     least, most = bounds
-    first, second = [scaled(one) for one in before], [scaled(one) for one in after]
-    seen = difference(first, second, CONFIDENCE)
-    reach, moved = seen.high - seen.mean, median(second) - median(first)
+    first, second = [scaled(value) for value in before], [scaled(value) for value in after]
+    interval = difference(first, second, CONFIDENCE)
+    reach, moved = interval.high - interval.mean, median(second) - median(first)
     # The interval is that of means, which a single wild sample moves, and not of the medians that are shown.
-    if seen.is_seen and abs(moved) > least and moved * seen.mean > 0:
+    if interval.is_seen and abs(moved) > least and moved * interval.mean > 0:
         return "changed", reach
-    within = max(abs(seen.low), abs(seen.high), abs(moved)) <= most
+    within = max(abs(interval.low), abs(interval.high), abs(moved)) <= most
     return ("unchanged" if within else "unclear"), reach

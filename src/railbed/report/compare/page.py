@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from railbed.model.record import Finding, Verdict
+from railbed.present.wording import JOIN, moment, plural, seconds
 from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Facts, Fold, Mark, Table, Text, Tone, Value
 from railbed.report.compare.changes import change_in_words, changes, own_labels
 from railbed.report.compare.comparison import Changed, Compared
@@ -15,7 +16,6 @@ from railbed.report.reading.run import RunData
 from railbed.report.section import Headline
 from railbed.report.sections.findings import TONES
 from railbed.report.values import count, measured
-from railbed.report.words import JOIN, moment, plural, seconds
 
 TONE_WORDS = {"bad": "Worse", "notice": "Changed", "good": "As it was", "quiet": "Not clear"}
 COLUMNS = ("measure", "of", "before", "after", "change", "chance", "samples")
@@ -25,18 +25,18 @@ MOST_NAMED = 8
 SECOND_HALF = "second half of the steps"
 
 
-def describe_both(before: RunData, after: RunData, found: Compared) -> Document:
+def describe_both(before: RunData, after: RunData, comparison: Compared) -> Document:
     """Say what lies between two runs."""
-    verdict = _verdict(found)
+    verdict = _verdict(comparison)
     parts = (
-        ("short", "In short", _short(before, after, found)),
-        ("numbers", "Numbers that changed", _changed(found)),
-        ("unclear", "Numbers of which the samples do not tell", _unclear(found)),
-        ("settings", "Settings that differ", _settings(found)),
-        ("lone", "Only in one of the runs", _lone(found)),
-        ("findings", "Findings that changed", _findings(found)),
-        ("cluster", "The cluster between them", _cluster(found)),
-        ("unchanged", "Numbers that did not change", _unchanged(found)),
+        ("short", "In short", _short(before, after, comparison)),
+        ("numbers", "Numbers that changed", _changed(comparison)),
+        ("unclear", "Numbers of which the samples do not tell", _unclear(comparison)),
+        ("settings", "Settings that differ", _settings(comparison)),
+        ("lone", "Only in one of the runs", _lone(comparison)),
+        ("findings", "Findings that changed", _findings(comparison)),
+        ("cluster", "The cluster between them", _cluster(comparison)),
+        ("unchanged", "Numbers that did not change", _unchanged(comparison)),
         ("runs", "The two runs", [_runs(before, after)]),
         ("method", "How they were compared", [Text(_method())]),
     )
@@ -53,17 +53,24 @@ def _named(run: RunData) -> str:
     return f"{run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}"
 
 
-def _verdict(found: Compared) -> Headline:
-    words = [found.in_short()]
-    if found.settings:
-        words.append(plural(len(found.settings), "setting differs", "settings differ"))
-    if found.findings:
-        words.append(plural(len(found.findings), "finding differs", "findings differ"))
-    if found.cluster:
-        words.append(plural(len(found.cluster), "key of the cluster file changed", "keys of the cluster file changed"))
-    differs = found.changed or found.findings or found.cluster or any(one.key != "command" for one in found.settings)
-    tone: Tone = "notice" if differs else "quiet" if found.unclear else "good"
-    if any(_got_worse(*pair) for pair in found.findings):
+def _verdict(comparison: Compared) -> Headline:
+    words = [comparison.in_short()]
+    if comparison.settings:
+        words.append(plural(len(comparison.settings), "setting differs", "settings differ"))
+    if comparison.findings:
+        words.append(plural(len(comparison.findings), "finding differs", "findings differ"))
+    if comparison.cluster:
+        words.append(
+            plural(len(comparison.cluster), "key of the cluster file changed", "keys of the cluster file changed")
+        )
+    differs = (
+        comparison.changed
+        or comparison.findings
+        or comparison.cluster
+        or any(setting.key != "command" for setting in comparison.settings)
+    )
+    tone: Tone = "notice" if differs else "quiet" if comparison.unclear else "good"
+    if any(_got_worse(*pair) for pair in comparison.findings):
         tone = "bad"
     sentence = "; ".join(words)
     return Headline(f"{sentence[0].upper()}{sentence[1:]}.", tone)
@@ -71,54 +78,56 @@ def _verdict(found: Compared) -> Headline:
 
 def _got_worse(before: Finding | None, after: Finding | None) -> bool:
     """Say whether a finding fails that did not fail before."""
-    was, now = (one is not None and one.verdict is Verdict.FAIL for one in (before, after))
+    was, now = (finding is not None and finding.verdict is Verdict.FAIL for finding in (before, after))
     return now and not was
 
 
-def _short(before: RunData, after: RunData, found: Compared) -> list[Block]:
+def _short(before: RunData, after: RunData, comparison: Compared) -> list[Block]:
     numbers: list[tuple[str, Cell]] = [
-        ("numbers that changed", count(len(found.changed))),
-        ("did not change", count(len(found.unchanged))),
-        ("samples do not tell", count(len(found.unclear))),
-        ("settings that differ", count(len(found.settings))),
-        ("findings that changed", count(len(found.findings))),
-        ("changes in the cluster", count(len(found.cluster))),
+        ("numbers that changed", count(len(comparison.changed))),
+        ("did not change", count(len(comparison.unchanged))),
+        ("samples do not tell", count(len(comparison.unclear))),
+        ("settings that differ", count(len(comparison.settings))),
+        ("findings that changed", count(len(comparison.findings))),
+        ("changes in the cluster", count(len(comparison.cluster))),
     ]
     notices: list[tuple[str, str]] = []
     if before.summary.verb != after.summary.verb:
         text = f"A is one of {before.summary.verb}, B one of {after.summary.verb}: they share few numbers"
         notices.append(("The runs", text))
-    if few := sum(one.judged.why == FEW for one in found.numbers):
+    if few := sum(changed.judged.why == FEW for changed in comparison.numbers):
         text = f"{plural(few, 'number has', 'numbers have')} fewer than {LEAST_SAMPLES} in one of the runs: {FEW}"
         notices.append(("Samples", text))
-    if found.cluster_unread:
-        notices.append(("The cluster files", f"cannot be compared: {found.cluster_unread}"))
+    if comparison.cluster_unread:
+        notices.append(("The cluster files", f"cannot be compared: {comparison.cluster_unread}"))
     entries = [Entry(mark=Mark("notice", "notice"), title=title, text=text) for title, text in notices]
     return [Facts(numbers, large=True), *([Entries(entries)] if entries else [])]
 
 
-def _changed(found: Compared) -> list[Block]:
-    if not found.numbers:
+def _changed(comparison: Compared) -> list[Block]:
+    if not comparison.numbers:
         return [Text("The two runs have no number in common.")]
-    drawn = changes([*found.changed, *found.unclear, *found.unchanged], found.shared)
+    drawn = changes([*comparison.changed, *comparison.unclear, *comparison.unchanged], comparison.shared)
     blocks: list[Block] = [drawn] if drawn else []
-    if found.changed:
-        blocks += _table(found.changed, found.shared)
+    if comparison.changed:
+        blocks += _table(comparison.changed, comparison.shared)
     else:
         blocks.insert(0, Text("There are none of which the samples say so."))
-    told = ", ".join(f"{name} {value}" for name, value in sorted(found.shared))
-    if told and (found.changed or drawn):
-        blocks.append(Text(f"The same for all of them: {told}."))
+    shared = ", ".join(f"{name} {value}" for name, value in sorted(comparison.shared))
+    if shared and (comparison.changed or drawn):
+        blocks.append(Text(f"The same for all of them: {shared}."))
     return blocks
 
 
-def _unclear(found: Compared) -> list[Block]:
+def _unclear(comparison: Compared) -> list[Block]:
     """Show what may have changed or not; what is large and uncertain is no news, and not hidden either."""
-    return _table(found.unclear, found.shared) if found.unclear else []
+    return _table(comparison.unclear, comparison.shared) if comparison.unclear else []
 
 
-def _settings(found: Compared) -> list[Block]:
-    rows = [(Code(one.key), _or_missing(one.before), _or_missing(one.after)) for one in found.settings]
+def _settings(comparison: Compared) -> list[Block]:
+    rows = [
+        (Code(setting.key), _or_missing(setting.before), _or_missing(setting.after)) for setting in comparison.settings
+    ]
     return [Table(("setting", "before", "after"), rows)] if rows else []
 
 
@@ -126,80 +135,91 @@ def _or_missing(value: str | None) -> str:
     return "not there" if value is None else value
 
 
-def _lone(found: Compared) -> list[Block]:
-    rows = [(one.kind, Code(one.name), one.where, lone_in_words(one)) for one in found.lone]
+def _lone(comparison: Compared) -> list[Block]:
+    rows = [(item.kind, Code(item.name), item.where, lone_in_words(item)) for item in comparison.lone]
     return [Table(("", "name", "only in", "what of it"), rows)] if rows else []
 
 
-def lone_in_words(one: Lone) -> str:
+def lone_in_words(item: Lone) -> str:
     """Return what of a measure only one run has, or how often an event came."""
-    if one.kind == "event":
-        return f"{one.count:,} times" if one.count > 1 else "once"
-    more = f"; {len(one.of) - MOST_NAMED:,} more" if len(one.of) > MOST_NAMED else ""
-    return "; ".join(one.of[:MOST_NAMED]) + more
+    if item.kind == "event":
+        return f"{item.count:,} times" if item.count > 1 else "once"
+    more = f"; {len(item.of) - MOST_NAMED:,} more" if len(item.of) > MOST_NAMED else ""
+    return "; ".join(item.of[:MOST_NAMED]) + more
 
 
-def _unchanged(found: Compared) -> list[Block]:
-    if not found.unchanged:
+def _unchanged(comparison: Compared) -> list[Block]:
+    if not comparison.unchanged:
         return []
-    return [Fold(plural(len(found.unchanged), "number"), _table(found.unchanged, found.shared))]
+    return [Fold(plural(len(comparison.unchanged), "number"), _table(comparison.unchanged, comparison.shared))]
 
 
-def _table(told: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> list[Block]:
-    rows = [_row(one, shared) for one in told[:MOST_ROWS]]
+def _table(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> list[Block]:
+    rows = [_row(changed, shared) for changed in numbers[:MOST_ROWS]]
     table: list[Block] = [Table(COLUMNS, rows, numbers=NUMBERS)]
-    if len(told) > MOST_ROWS:
-        table.append(Text(f"{len(told) - MOST_ROWS:,} more: `railbed compare A B --json` has them all."))
+    if len(numbers) > MOST_ROWS:
+        table.append(Text(f"{len(numbers) - MOST_ROWS:,} more: `railbed compare A B --json` has them all."))
     return table
 
 
-def _row(one: Changed, shared: frozenset[tuple[str, str]]) -> tuple[Cell, ...]:
-    words = change_in_words(one)
-    change = words if one.share is None else Value(one.share, "1", words)
-    noise = measured(one.noise, one.unit) if one.noise is not None else "not known"
-    values = (measured(one.before, one.unit), measured(one.after, one.unit))
+def _row(changed: Changed, shared: frozenset[tuple[str, str]]) -> tuple[Cell, ...]:
+    words = change_in_words(changed)
+    change = words if changed.share is None else Value(changed.share, "1", words)
+    noise = measured(changed.noise, changed.unit) if changed.noise is not None else "not known"
+    values = (measured(changed.before, changed.unit), measured(changed.after, changed.unit))
     return (
-        one.name,
-        what_of(one, shared),
+        changed.name,
+        what_of(changed, shared),
         *values,
         change,
         noise,
-        " and ".join(f"{number:,}" for number in one.samples),
+        " and ".join(f"{number:,}" for number in changed.samples),
     )
 
 
-def what_of(one: Changed, shared: frozenset[tuple[str, str]]) -> str:
+def what_of(changed: Changed, shared: frozenset[tuple[str, str]]) -> str:
     """Return what a number is of: its own labels, or the steps that it was taken from."""
-    return own_labels(one, shared) or (SECOND_HALF if one.over_steps else "")
+    return own_labels(changed, shared) or (SECOND_HALF if changed.over_steps else "")
 
 
-def _findings(found: Compared) -> list[Block]:
-    if not found.findings:
+def _findings(comparison: Compared) -> list[Block]:
+    if not comparison.findings:
         return []
-    ordered = sorted(found.findings, key=lambda pair: not _got_worse(*pair))
+    ordered = sorted(comparison.findings, key=lambda pair: not _got_worse(*pair))
     rows = [_finding_row(before, after) for before, after in ordered]
     return [Table(("rule", "subject", "before", "after", "was", "is"), rows)]
 
 
 def _finding_row(before: Finding | None, after: Finding | None) -> tuple[Cell, ...]:
-    told = after or before
-    assert told is not None
-    marks = [Mark(one.verdict.value, TONES[one.verdict]) if one else Mark("not there") for one in (before, after)]
-    return (Code(told.check), told.subject, *marks, *(one.observed if one else "" for one in (before, after)))
+    latest = after or before
+    assert latest is not None
+    marks = [
+        Mark(finding.verdict.value, TONES[finding.verdict]) if finding else Mark("not there")
+        for finding in (before, after)
+    ]
+    return (
+        Code(latest.check),
+        latest.subject,
+        *marks,
+        *(finding.observed if finding else "" for finding in (before, after)),
+    )
 
 
-def _cluster(found: Compared) -> list[Block]:
-    if found.cluster_unread:
+def _cluster(comparison: Compared) -> list[Block]:
+    if comparison.cluster_unread:
         return []
-    if not found.cluster:
+    if not comparison.cluster:
         return [Text("The cluster files are equal.")]
-    rows = [(Code(one.subject), one.before or "not there", one.after or "not there") for one in found.cluster]
+    rows = [
+        (Code(change.subject), change.before or "not there", change.after or "not there")
+        for change in comparison.cluster
+    ]
     return [Table(("key", "before", "after"), rows)]
 
 
 def _runs(before: RunData, after: RunData) -> Table:
     columns = [_about(run) for run in (before, after)]
-    return Table(("", "before", "after"), [(name, *(one[name] for one in columns)) for name in columns[0]])
+    return Table(("", "before", "after"), [(name, *(column[name] for column in columns)) for name in columns[0]])
 
 
 def _about(run: RunData) -> dict[str, Cell]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from railbed.model.events import RankChoices
 from railbed.model.scrub import scrub
 from railbed.report.reading.history import generations, recipe
 from railbed.report.reading.run import RunData
@@ -44,20 +45,20 @@ class Lone:
 
 def settings(before: RunData, after: RunData) -> list[Setting]:
     """Return the settings, arguments and versions that differ; where a run has none of a kind, only that."""
-    found: list[Setting] = []
+    differences: list[Setting] = []
     first, second = _settings(before), _settings(after)
     for group in dict.fromkeys([*first, *second]):
         ours, theirs = first.get(group, {}), second.get(group, {})
         if group and not (ours and theirs):
             words = [f"{len(values)} of them" if values else None for values in (ours, theirs)]
-            found.append(Setting(key=GROUPS[group], before=words[0], after=words[1]))
+            differences.append(Setting(key=GROUPS[group], before=words[0], after=words[1]))
             continue
-        found += [
+        differences += [
             Setting(key=f"{group} {key}".strip(), before=ours.get(key), after=theirs.get(key))
             for key in dict.fromkeys([*ours, *theirs])
             if ours.get(key) != theirs.get(key)
         ]
-    return found
+    return differences
 
 
 def lone(before: RunData, after: RunData) -> Iterator[Lone]:
@@ -80,14 +81,16 @@ def _settings(run: RunData) -> dict[str, dict[str, str]]:
     """Return the settings of a run by group; those without a group are of the run itself."""
     own = {"command": command(run), "railbed version": run.summary.version, "cluster": run.summary.cluster}
     chosen: dict[str, dict[str, None]] = {}
-    for event in run.told("chosen"):
-        for key, value in _flat("", event.data):
+    for choices in run.of(RankChoices):
+        for key, value in _flat("", choices.data):
             if key.split(".")[0] not in PER_RANK:
                 chosen.setdefault(key, {})[value] = None
     tools: dict[str, dict[str, None]] = {}
-    for one in run.measurements:
-        if "version" in one.labels:
-            tools.setdefault(str(one.labels.get("tool", one.name)), {})[str(one.labels["version"])] = None
+    for measurement in run.measurements:
+        if "version" in measurement.labels:
+            tools.setdefault(str(measurement.labels.get("tool", measurement.name)), {})[
+                str(measurement.labels["version"])
+            ] = None
     groups = {
         "": own,
         "recipe": dict(_flat("", recipe(run))),
@@ -120,8 +123,13 @@ def _flat(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]
 
 def _nodes(run: RunData) -> dict[str, int]:
     """Return the nodes that took part."""
-    named = [node for one in generations(run) for node in one.nodes]
-    ends = [one.labels[name] for one in run.measurements for name in ("node", "from", "to") if name in one.labels]
+    named = [node for generation in generations(run) for node in generation.nodes]
+    ends = [
+        measurement.labels[name]
+        for measurement in run.measurements
+        for name in ("node", "from", "to")
+        if name in measurement.labels
+    ]
     steps = [source.node for series in run.series.values() for source in series.sources if source.node]
     return dict.fromkeys([*named, *map(str, ends), *steps], 1)
 

@@ -15,10 +15,10 @@ from pydantic_core import to_json
 from railbed import __version__
 from railbed.model.printable import clean, escaped
 from railbed.model.record import Measurement
+from railbed.present.wording import JOIN
 from railbed.report.blocks import Block, Cell, Entries, Facts, Figure, Fold, Heading, Listing, Table, Text, Value
 from railbed.report.document import Document
 from railbed.report.reading.run import measurements_in
-from railbed.report.words import JOIN
 
 OWN_COLUMNS = ("name", "value", "unit", "source", "time")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -49,17 +49,17 @@ def _block(block: Block) -> dict[str, Any]:
         case Entries():
             entries = [
                 {
-                    "mark": one.mark.text,
-                    "title": one.title,
-                    "text": one.text,
-                    "detail": one.detail,
-                    "advice": one.advice,
+                    "mark": item.mark.text,
+                    "title": item.title,
+                    "text": item.text,
+                    "detail": item.detail,
+                    "advice": item.advice,
                 }
-                for one in block.items
+                for item in block.items
             ]
-            return {"type": kind, "items": [{key: _text(text) for key, text in one.items()} for one in entries]}
+            return {"type": kind, "items": [{key: _text(text) for key, text in item.items()} for item in entries]}
         case Fold():
-            return {"type": kind, "title": block.title, "blocks": [_block(one) for one in block.blocks]}
+            return {"type": kind, "title": block.title, "blocks": [_block(item) for item in block.blocks]}
         case Figure():
             series = [_series(trace) for trace in block.traces]
             return {"type": kind, "title": block.title, "note": block.note, "axes": _axes(block), "series": series}
@@ -67,11 +67,11 @@ def _block(block: Block) -> dict[str, Any]:
 
 def _series(trace: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers of a trace, without how it looks; `reach` is how far the whiskers go."""
-    kept = {key: trace[key] for key in ("x", "y", "z") if key in trace}
+    series = {key: trace[key] for key in ("x", "y", "z") if key in trace}
     if "text" in trace:
-        kept["text"] = [unescape(text) for text in trace["text"]]
+        series["text"] = [unescape(text) for text in trace["text"]]
     reach = [trace[key]["array"] for key in ("error_x", "error_y") if key in trace]
-    return {"name": unescape(str(trace.get("name", ""))), **kept, **({"reach": reach[0]} if reach else {})}
+    return {"name": unescape(str(trace.get("name", ""))), **series, **({"reach": reach[0]} if reach else {})}
 
 
 def _axes(figure: Figure) -> dict[str, str]:
@@ -95,7 +95,7 @@ def _text(text: str) -> str:
 
 def as_csv(folder: Path) -> bytes:
     """Return every measurement of a run as a row: its name, value and unit, then its labels, each in its column."""
-    labels = sorted({name for one in measurements_in(folder) for name in one.labels})
+    labels = sorted({name for measurement in measurements_in(folder) for name in measurement.labels})
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*OWN_COLUMNS, *map(_safe, labels)])
@@ -104,10 +104,17 @@ def as_csv(folder: Path) -> bytes:
 
 
 def _rows(measurements: Iterable[Measurement], labels: Sequence[str]) -> Iterable[list[object]]:
-    for one in measurements:
-        told = [one.labels.get(name, "") for name in labels]
-        value = one.value if isfinite(one.value) else ""
-        yield [_safe(one.name), value, _safe(one.unit), one.source, one.time, *map(_safe, told)]
+    for measurement in measurements:
+        values = [measurement.labels.get(name, "") for name in labels]
+        value = measurement.value if isfinite(measurement.value) else ""
+        yield [
+            _safe(measurement.name),
+            value,
+            _safe(measurement.unit),
+            measurement.source,
+            measurement.time,
+            *map(_safe, values),
+        ]
 
 
 def _safe(value: str | int) -> str | int:

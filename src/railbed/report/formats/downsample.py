@@ -14,12 +14,12 @@ def thin(values: Sequence[float], most: int = MOST) -> list[int]:
     if count <= most:
         return list(range(count))
     stretches = (most - 2) // 3
-    kept = {0, count - 1}
+    positions = {0, count - 1}
     for number in range(stretches):
         stretch = range(number * count // stretches, (number + 1) * count // stretches)
         finite = [index for index in stretch if isfinite(values[index])]
         if finite:
-            kept |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)}
+            positions |= {min(finite, key=values.__getitem__), max(finite, key=values.__getitem__)}
         if len(finite) < len(stretch):
-            kept.add(next(index for index in stretch if not isfinite(values[index])))
-    return sorted(kept)
+            positions.add(next(index for index in stretch if not isfinite(values[index])))
+    return sorted(positions)

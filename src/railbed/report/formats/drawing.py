@@ -25,9 +25,9 @@ def _thinned(trace: Mapping[str, Any], heights: Sequence[Any]) -> Mapping[str, A
     """Return a line with the points that matter; areas on top of each other are thinned by their sum, all alike."""
     if trace.get("type") != "scatter" or len(heights) <= MOST or "lines" not in trace.get("mode", ""):
         return trace
-    kept = thin([nan if value is None else value for value in heights])
+    positions = thin([nan if value is None else value for value in heights])
     return {
-        key: [value[index] for index in kept] if key in PER_POINT and isinstance(value, list) else value
+        key: [value[index] for index in positions] if key in PER_POINT and isinstance(value, list) else value
         for key, value in trace.items()
     }
 
@@ -36,5 +36,5 @@ def _short(value: Any) -> Any:  # noqa: ANN401  (what JSON knows)
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, Mapping):
-        return {key: _short(one) for key, one in value.items()}
-    return [_short(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _short(item) for key, item in value.items()}
+    return [_short(item) for item in value] if isinstance(value, list | tuple) else value

@@ -20,10 +20,10 @@ from markupsafe import Markup
 from railbed import __version__
 from railbed.errors import ToolMissing
 from railbed.model.printable import clean
+from railbed.present.wording import quoted
 from railbed.report.blocks import Figure
 from railbed.report.document import Document
 from railbed.report.formats.drawing import drawn
-from railbed.report.words import quoted
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -46,7 +46,7 @@ def as_html(document: Document) -> str:
 
 def _policy(scripts: Sequence[str]) -> str:
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{one}'" for one in hashes) or "'none'"
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
     # Plotly styles what it draws, so styles may stand in the page.
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

@@ -10,6 +10,7 @@ from typing import Any
 from railbed import __version__
 from railbed.model.amount import number
 from railbed.model.printable import clean
+from railbed.present.wording import quoted
 from railbed.report.blocks import (
     Block,
     Cell,
@@ -27,7 +28,6 @@ from railbed.report.blocks import (
     Value,
 )
 from railbed.report.document import Document
-from railbed.report.words import quoted
 
 MOST_ROWS = 40
 _STEERS = re.compile(r"([\\`*_\[\]<>#|~&])")
@@ -120,7 +120,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seque
 
 def _listing(text: str) -> str:
     """Return text as it is, in a fence longer than any within it."""
-    fence = "`" * max([3, *(len(found) + 1 for found in _FENCE.findall(text))])
+    fence = "`" * max([3, *(len(ticks) + 1 for ticks in _FENCE.findall(text))])
     return f"{fence}\n{clean(text)}\n{fence}"
 
 

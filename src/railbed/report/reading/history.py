@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from railbed.model import events
 from railbed.model.record import Event
 from railbed.report.reading.run import RunData
 
@@ -29,8 +30,8 @@ class Generation:
     done: bool = False
     resumed_from: int | None = None
     resumed_at: float | None = None
-    caught_up: Mapping[str, Any] = field(default_factory=dict)
-    """What was told when it had come as far as the one before it: what the restarts until then cost."""
+    caught_up: events.CaughtUp | None = None
+    """What the restarts until then cost, once it had come as far as the one before it."""
     cut: Sequence[tuple[str, str]] = ()
     """Nodes that the others were found not to reach when it had ended, and why."""
 
@@ -60,15 +61,14 @@ class Restart:
         """The time in which training did not get any further (`train.downtime`); the least it can be, if not told."""
         if self.after is None or self.counted_later:
             return None
-        match self.after.caught_up.get("lost_seconds"):
-            case float() | int() as lost:
-                return float(lost)
+        if self.after.caught_up:
+            return self.after.caught_up.lost_seconds
         return max(0.0, (self.after.resumed_at or self.after.start) - self.time)
 
     @property
     def is_least(self) -> bool:
         """Whether it cost more than `seconds`: it was not made good, or an older railbed did not tell."""
-        return self.seconds is not None and self.after is not None and "lost_seconds" not in self.after.caught_up
+        return self.seconds is not None and self.after is not None and self.after.caught_up is None
 
     @property
     def causes(self) -> Sequence[tuple[str, str]]:
@@ -84,30 +84,24 @@ class Restart:
 
 
 def recipe(run: RunData) -> Mapping[str, Any]:
-    """Return the recipe that was trained, with every setting; empty where none was told."""
-    for event in run.told("training"):
-        found = event.data.get("recipe")
-        if isinstance(found, Mapping):
-            return found
-    return {}
+    """Return the recipe that was trained, with every setting; empty where the run did not get that far."""
+    return next((event.recipe for event in run.of(events.TrainingStarted)), {})
 
 
 def memory(run: RunData) -> list[dict[str, Any]]:
-    """Return, by node, what was estimated before the launch, and the most that one rank took in the end."""
-    estimates: dict[str, Mapping[str, Any]] = {}
-    for event in run.told("estimate"):
-        match event.data.get("nodes"):
-            case Mapping() as nodes:
-                estimates.update({str(node): told for node, told in nodes.items() if isinstance(told, Mapping)})
+    """Return, by node, the memory estimated before the launch and the peak of its largest rank."""
+    estimates: dict[str, events.NodeMemory] = {}
+    for event in run.of(events.MemoryEstimated):
+        estimates.update(event.nodes)
     peaks: dict[str, float] = {}
-    for source, told in (
+    for source, values in (
         run.series["peak_memory_bytes"].by_source().items() if "peak_memory_bytes" in run.series else ()
     ):
-        peaks[source.node] = max(peaks.get(source.node, 0.0), *told)
+        peaks[source.node] = max(peaks.get(source.node, 0.0), *values)
     return [
         {
             "node": node,
-            **{name: estimates.get(node, {}).get(name) for name in ESTIMATED},
+            **{name: getattr(estimates.get(node), name, None) for name in ESTIMATED},
             "peak_memory_bytes": peaks.get(node),
         }
         for node in dict.fromkeys([*estimates, *peaks])
@@ -116,66 +110,68 @@ def memory(run: RunData) -> list[dict[str, Any]]:
 
 def generations(run: RunData) -> list[Generation]:
     """Return the generations in their order."""
-    spans: list[list[Event]] = []
-    for event in run.told("generation", "restart", "done", "resumed", "caught_up", "node_cut"):
-        if event.name == "generation":
-            spans.append([event])
+    spans: list[tuple[events.GenerationStarted, list[Event]]] = []
+    for event in run.events:
+        if isinstance(event, events.GenerationStarted):
+            spans.append((event, []))
         elif spans:
-            spans[-1].append(event)
+            spans[-1][1].append(event)
     series = run.series.get("step_seconds") or run.series.get("loss")
     steps = series.last_steps() if series else {}
-    return [_generation(run, number, span, steps.get(number)) for number, span in enumerate(spans, start=1)]
+    return [
+        _generation(run, number, started, span, steps.get(number))
+        for number, (started, span) in enumerate(spans, start=1)
+    ]
 
 
 def restarts(run: RunData) -> list[Restart]:
     """Return what happened between the generations."""
-    found = generations(run)
+    all_generations = generations(run)
     return [
         Restart(
-            who=one.who,
-            why=one.why,
-            time=one.end,
-            before=one,
+            who=generation.who,
+            why=generation.why,
+            time=generation.end,
+            before=generation,
             after=following,
-            counted_later=_is_counted_later(found[number:]),
+            counted_later=_is_counted_later(all_generations[number:]),
         )
-        for number, (one, following) in enumerate(zip_longest(found, found[1:]), start=1)
-        if one.why and one.end is not None
+        for number, (generation, following) in enumerate(zip_longest(all_generations, all_generations[1:]), start=1)
+        if generation.why and generation.end is not None
     ]
 
 
 def _is_counted_later(following: Sequence[Generation]) -> bool:
     """Say whether the cost of a restart is told together with that of a later one."""
-    for distance, one in enumerate(following, start=1):
-        if one.caught_up:
-            return distance > 1 and one.caught_up.get("restarts", 1) >= distance
+    for distance, generation in enumerate(following, start=1):
+        if generation.caught_up:
+            return distance > 1 and generation.caught_up.restarts >= distance
     return False
 
 
-def lost_seconds(found: Sequence[Restart]) -> tuple[float, bool]:
+def lost_seconds(restarts: Sequence[Restart]) -> tuple[float, bool]:
     """Return what restarts cost together, and whether that is only the least it can be."""
-    return sum(one.seconds or 0.0 for one in found), any(one.is_least for one in found)
+    return sum(restart.seconds or 0.0 for restart in restarts), any(restart.is_least for restart in restarts)
 
 
-def _generation(run: RunData, number: int, span: Sequence[Event], steps: tuple[int, int] | None) -> Generation:
-    nodes = span[0].data.get("nodes")
-    ending = next((event for event in span if event.name in ("restart", "done")), None)
-    resumed = next((event for event in span if event.name == "resumed"), None)
-    step = resumed.data.get("step") if resumed else None
-    caught_up = next((event.data for event in span if event.name == "caught_up"), {})
-    cut = [event for event in span if event.name == "node_cut" and ending and event.time >= ending.time]
-    restart = ending is not None and ending.name == "restart"
+def _generation(
+    run: RunData, number: int, started: events.GenerationStarted, span: Sequence[Event], steps: tuple[int, int] | None
+) -> Generation:
+    ending = next((event for event in span if isinstance(event, events.GenerationFailed | events.GenerationDone)), None)
+    failure = ending if isinstance(ending, events.GenerationFailed) else None
+    resumed = next((event for event in span if isinstance(event, events.Resumed)), None)
+    cut = [event for event in span if isinstance(event, events.NodeCut) and ending and event.time >= ending.time]
     return Generation(
         number=number,
-        nodes=[str(node) for node in nodes] if isinstance(nodes, Sequence) and not isinstance(nodes, str) else [],
-        start=span[0].time,
+        nodes=started.nodes,
+        start=started.time,
         end=ending.time if ending else run.summary.ended or run.last_time,
         steps=steps,
-        why=(ending.message or "no reason was told") if ending and restart else "",
-        who=ending.subject if ending and restart else "",
-        done=ending is not None and not restart,
-        resumed_from=step if isinstance(step, int) else None,
+        why=(failure.message or "no reason was given") if failure else "",
+        who=failure.subject if failure else "",
+        done=isinstance(ending, events.GenerationDone),
+        resumed_from=resumed.step if resumed else None,
         resumed_at=resumed.time if resumed else None,
-        caught_up=caught_up,
+        caught_up=next((event for event in span if isinstance(event, events.CaughtUp)), None),
         cut=[(event.subject, event.message) for event in cut],
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from railbed.model import events
 from railbed.report.reading.history import generations, lost_seconds, memory, recipe, restarts
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Source, Typical, ends
@@ -37,9 +38,9 @@ Kept = Mapping[str, Mapping[int, Mapping[Source, float]]]
 
 def metrics(run: RunData) -> dict[str, Any]:
     """Return the figures of a training run."""
-    kept: Kept = {name: run.series[name].kept() for name in (*OF_STEP, *OF_RANK) if name in run.series}
-    steps = sorted({step for measure in kept.values() for step in measure})
-    return {"kind": "training_metrics", **_of_run(run, kept, steps), "steps": list(_of_steps(kept, steps))}
+    history: Kept = {name: run.series[name].kept() for name in (*OF_STEP, *OF_RANK) if name in run.series}
+    steps = sorted({step for measure in history.values() for step in measure})
+    return {"kind": "training_metrics", **_of_run(run, history, steps), "steps": list(_of_steps(history, steps))}
 
 
 def as_json(figures: Mapping[str, Any]) -> bytes:
@@ -49,22 +50,22 @@ def as_json(figures: Mapping[str, Any]) -> bytes:
     return (head.removesuffix("[]\n}") + (f"[\n{rows}\n ]" if rows else "[]") + "\n}\n").encode()
 
 
-def _of_run(run: RunData, kept: Kept, steps: Sequence[int]) -> dict[str, Any]:
-    summary, asked, parts = run.summary, recipe(run), generations(run)
+def _of_run(run: RunData, history: Kept, steps: Sequence[int]) -> dict[str, Any]:
+    summary, settings, parts = run.summary, recipe(run), generations(run)
     done = sum(one.steps[1] - one.steps[0] + 1 for one in parts if one.steps)
-    losses = _means(kept, "loss")
+    losses = _means(history, "loss")
     begin, end = ends(losses) if losses else (None, None)
     return {
         "run": summary.id,
-        "job": next((event.data.get("run") for event in run.told("training")), None),
+        "job": next((event.run for event in run.of(events.TrainingStarted)), None),
         "status": summary.status,
         "exit": summary.exit,
         "railbed": summary.version,
         "cluster": summary.cluster,
         "started": summary.started,
         "ended": summary.ended,
-        "recipe": asked,
-        "parameters": next((event.data.get("parameters") for event in run.told("chosen")), None),
+        "recipe": settings,
+        "parameters": next((event.parameters for event in run.of(events.RankChoices)), None),
         "nodes": list(dict.fromkeys(node for one in parts for node in one.nodes)),
         "generations": len(parts),
         "restarts": [
@@ -79,17 +80,17 @@ def _of_run(run: RunData, kept: Kept, steps: Sequence[int]) -> dict[str, Any]:
             for one in restarts(run)
         ],
         "lost_seconds": lost_seconds(restarts(run))[0],
-        "steps_asked": asked.get("steps"),
+        "steps_asked": settings.get("steps"),
         "steps_in_history": len(steps),
         "steps_thrown_away": max(0, done - len(steps)),
-        "total_tokens": _tokens(asked, len(steps)),
+        "total_tokens": _tokens(settings, len(steps)),
         "total_seconds": run.seconds,
-        "useful_seconds": sum(_means(kept, "step_seconds")),
+        "useful_seconds": sum(_means(history, "step_seconds")),
         "loss": {"begin": begin, "end": end},
-        "validation_loss": next(reversed(_means(kept, "validation_loss")), None),
+        "validation_loss": next(reversed(_means(history, "validation_loss")), None),
         "tokens_per_second": _middle(run, "tokens_per_second"),
         "mfu": _middle(run, "mfu"),
-        "time": {name: sum(_means(kept, name)) if name in kept else None for name in PARTS},
+        "time": {name: sum(_means(history, name)) if name in history else None for name in PARTS},
         "ranks": list(_of_ranks(run)),
         "memory": memory(run),
     }
@@ -112,20 +113,20 @@ def _of_ranks(run: RunData) -> Iterator[dict[str, Any]]:
         }
 
 
-def _of_steps(kept: Kept, steps: Iterable[int]) -> Iterator[dict[str, Any]]:
+def _of_steps(history: Kept, steps: Iterable[int]) -> Iterator[dict[str, Any]]:
     for step in steps:
         row: dict[str, Any] = {"step": step}
         for name in OF_STEP:
-            told = kept.get(name, {}).get(step)
-            row[name] = fmean(told.values()) if told else None
+            values = history.get(name, {}).get(step)
+            row[name] = fmean(values.values()) if values else None
         for name in OF_RANK:
-            told = kept.get(name, {}).get(step)
-            row[name] = {str(source.rank): value for source, value in sorted(told.items())} if told else None
+            values = history.get(name, {}).get(step)
+            row[name] = {str(source.rank): value for source, value in sorted(values.items())} if values else None
         yield row
 
 
-def _means(kept: Kept, name: str) -> list[float]:
-    return [fmean(told.values()) for told in kept.get(name, {}).values()]
+def _means(history: Kept, name: str) -> list[float]:
+    return [fmean(values.values()) for values in history.get(name, {}).values()]
 
 
 def _middle(run: RunData, name: str) -> float | None:
@@ -133,9 +134,9 @@ def _middle(run: RunData, name: str) -> float | None:
     return of.middle if of and of.count else None
 
 
-def _tokens(asked: Mapping[str, Any], steps: int) -> int | None:
+def _tokens(settings: Mapping[str, Any], steps: int) -> int | None:
     """Return the tokens that the model learned from; a load for the network has none."""
-    match asked:
+    match settings:
         case {"traffic": None, "batch": {"sequences": int(sequences)}, "model": {"context": int(context)}}:
             return steps * sequences * context
     return None

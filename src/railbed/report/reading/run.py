@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from railbed.errors import UsageError
+from railbed.model.events import GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
 from railbed.report.reading.series import Series, Source
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER, RECORDS
+
+E = TypeVar("E", bound=Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +32,14 @@ class RunData:
     """Measurements with a step, by name."""
     measurements: Sequence[Measurement] = ()
     """All others."""
-    damaged: int = 0
-    """Lines of the records that cannot be read."""
+    unreadable: int = 0
+    """Records that are damaged, or not known to this version."""
     last_time: float | None = None
     """When the last record was made."""
 
-    def told(self, *names: str) -> list[Event]:
-        """Return the events of these names, in their order."""
-        return [event for event in self.events if event.name in names]
+    def of(self, *kinds: type[E]) -> list[E]:
+        """Return the events of these kinds, in their order."""
+        return [event for event in self.events if isinstance(event, kinds)]
 
     @property
     def seconds(self) -> float | None:
@@ -54,7 +57,7 @@ class _Reader:
     events: list[Event] = field(default_factory=list)
     series: dict[str, Series] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
-    damaged: int = 0
+    unreadable: int = 0
     last_time: float | None = None
     _generation: int = 0
     _begins: dict[int, int] = field(default_factory=dict)
@@ -63,7 +66,7 @@ class _Reader:
         try:
             record = read_record(line)
         except ValueError:
-            self.damaged += not _is_record(line)
+            self.unreadable += 1
             return
         if not isinstance(record, Measurement):
             self.last_time = record.time
@@ -73,7 +76,7 @@ class _Reader:
             case Change():
                 self.changes.append(record)
             case Event():
-                self._generation += record.name == "generation"
+                self._generation += isinstance(record, GenerationStarted)
                 self.events.append(record)
             case Measurement(labels={"step": int(step)}):
                 self._take_step(record, step)
@@ -89,15 +92,6 @@ class _Reader:
         source = Source(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:
             series.add(step, record.value, source, self._generation)
-
-
-def _is_record(line: bytes) -> bool:
-    """Say whether a line is at least of a kind that a later railbed may know."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("kind") not in (None, "finding", "measurement", "change", "event")
 
 
 def read(folder: Path) -> RunData:
@@ -121,7 +115,7 @@ def read(folder: Path) -> RunData:
         events=reader.events,
         series=reader.series,
         measurements=reader.measurements,
-        damaged=reader.damaged,
+        unreadable=reader.unreadable,
         last_time=reader.last_time,
     )
 

@@ -9,6 +9,8 @@ from math import inf, isfinite, nan
 from statistics import fmean
 from typing import NamedTuple
 
+from railbed.model.statistics import median
+
 ENDS, MOST_AT_ENDS = 0.02, 10
 """The share of the steps that the beginning, and the end, of a measure is taken from, and how many at most."""
 
@@ -83,13 +85,13 @@ class Series:
     def kept(self) -> dict[int, dict[Source, float]]:
         """Return what stands, by step: what a later generation went back behind is not in the history."""
         thrown_away = self._thrown_away()
-        found: dict[int, dict[Source, float]] = {}
+        by_step: dict[int, dict[Source, float]] = {}
         for step, value, number, generation in zip(
             self._steps, self._values, self._from, self._generations, strict=True
         ):
             if step < thrown_away[generation]:
-                found.setdefault(step, {})[self.sources[number]] = value
-        return dict(sorted(found.items()))
+                by_step.setdefault(step, {})[self.sources[number]] = value
+        return dict(sorted(by_step.items()))
 
     def _thrown_away(self) -> dict[int, float]:
         """Return for each generation the first of its steps that a later one went back to."""
@@ -109,39 +111,32 @@ class Series:
 
     def kept_by_source(self) -> dict[Source, list[float]]:
         """Return the values of each rank that stand; none for a rank of which nothing stands."""
-        found: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
+        values: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
         for by in self.kept().values():
             for source, value in by.items():
-                found[source].append(value)
-        return found
+                values[source].append(value)
+        return values
 
     def by_source(self) -> dict[Source, list[float]]:
         """Return all values of each rank, also those of steps that were done again."""
-        found: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
+        values: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
         for value, number in zip(self._values, self._from, strict=True):
-            found[self.sources[number]].append(value)
-        return found
+            values[self.sources[number]].append(value)
+        return values
 
     def last_steps(self) -> dict[int, tuple[int, int]]:
         """Return the first and the last step of each generation."""
-        found: dict[int, tuple[int, int]] = {}
+        steps: dict[int, tuple[int, int]] = {}
         for step, generation in zip(self._steps, self._generations, strict=True):
-            first, last = found.get(generation, (step, step))
-            found[generation] = min(first, step), max(last, step)
-        return found
+            first, last = steps.get(generation, (step, step))
+            steps[generation] = min(first, step), max(last, step)
+        return steps
 
 
 def quantile(values: Iterable[float], share: float) -> float:
     """Return the value below which this share of the values lies (the nearest of them); NaN where there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
-
-
-def median(values: Iterable[float]) -> float:
-    """Return the middle value, of two middle ones their mean; NaN where there is none."""
-    ordered = sorted(values)
-    middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
-    return sum(middle) / len(middle) if middle else float("nan")
 
 
 def ends(values: Sequence[float]) -> tuple[float, float]:

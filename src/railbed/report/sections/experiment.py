@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from railbed.model.events import FirstVisitDone
 from railbed.model.record import Finding, Verdict
+from railbed.present.bench import SHOWN
+from railbed.present.wording import NOT_KNOWN, plural
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
 from railbed.report.figures import COLOURS, label, plain
-from railbed.report.reading.measurements import SHOWN
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count, share
-from railbed.report.words import NOT_KNOWN, plural
 
-ANSWERS, ARM_VALUE, DIFFERENCE, FIRST_VISIT = "bench_difference", "arm_value", "difference", "first_visit"
+ANSWERS, ARM_VALUE, DIFFERENCE = "bench_difference", "arm_value", "difference"
 COLUMNS = ("compared", "A", "B", "mean of A", "mean of B", "unit", "B − A", "at least", "at most", "repeats")
 BOUNDS = ("mean", "low", "high")
 ROW_HEIGHT = 46
@@ -52,34 +53,38 @@ class Compared:
 
 def headline(run: RunData) -> Headline | None:
     """Say how many comparisons showed a difference."""
-    found = comparisons(run)
-    if not found:
+    compared = comparisons(run)
+    if not compared:
         return None
-    if told := run.told(FIRST_VISIT):
-        return Headline(f"the first of two visits: {told[-1].message}", "notice")
-    seen = sum(one.is_seen for one in found)
-    words = f"a difference is seen in {seen} of {plural(len(found), 'comparison')}" if seen else "no difference is seen"
-    return Headline(words, "good" if all(one.bounds for one in found) else "notice")
+    if visits := run.of(FirstVisitDone):
+        return Headline(f"the first of two visits: {visits[-1].message}", "notice")
+    differences = sum(comparison.is_seen for comparison in compared)
+    words = (
+        f"a difference is seen in {differences} of {plural(len(compared), 'comparison')}"
+        if differences
+        else "no difference is seen"
+    )
+    return Headline(words, "good" if all(comparison.bounds for comparison in compared) else "notice")
 
 
 def show(run: RunData) -> Sequence[Block] | None:
     """Show the answers in words, their numbers, and the plots."""
-    found = comparisons(run)
+    compared = comparisons(run)
     answers = [finding for finding in run.findings if finding.check == ANSWERS]
-    if not found and not answers:
+    if not compared and not answers:
         return None
     blocks: list[Block] = [
         Text(f"This is the first of two visits. Now the other arm: `railbed bench --second-visit {run.summary.id}`.")
-        for _ in run.told(FIRST_VISIT)[:1]
+        for _ in run.of(FirstVisitDone)[:1]
     ]
     if answers:
-        blocks.append(Entries([_entry(one) for one in answers]))
-        blocks += [Text(why) for why in dict.fromkeys(one.why for one in answers) if why]
-    if told := [one for one in found if one.bounds]:
-        blocks.append(_differences(told))
-    blocks += [_repeats(one) for one in found]
-    if told:
-        blocks.append(Table(COLUMNS, [_row(one) for one in told], numbers=(*COLUMNS[3:5], *COLUMNS[6:])))
+        blocks.append(Entries([_entry(item) for item in answers]))
+        blocks += [Text(why) for why in dict.fromkeys(item.why for item in answers) if why]
+    if answered := [item for item in compared if item.bounds]:
+        blocks.append(_differences(answered))
+    blocks += [_repeats(item) for item in compared]
+    if answered:
+        blocks.append(Table(COLUMNS, [_row(item) for item in answered], numbers=(*COLUMNS[3:5], *COLUMNS[6:])))
     return blocks
 
 
@@ -88,15 +93,15 @@ def comparisons(run: RunData) -> list[Compared]:
     arms: dict[object, dict[str, dict[int, float]]] = {}
     about: dict[object, tuple[str, str, set[str]]] = {}
     bounds: dict[object, dict[str, float]] = {}
-    for one in run.measurements:
-        labels, number = one.labels, one.labels.get("comparison")
-        if one.name == ARM_VALUE:
-            _, _, tests = about.setdefault(number, (str(labels.get("measure", "")), one.unit, set()))
+    for measurement in run.measurements:
+        labels, number = measurement.labels, measurement.labels.get("comparison")
+        if measurement.name == ARM_VALUE:
+            _, _, tests = about.setdefault(number, (str(labels.get("measure", "")), measurement.unit, set()))
             tests.add(str(labels.get("test", "")))
             repeats = arms.setdefault(number, {}).setdefault(str(labels.get("arm", "")), {})
-            repeats[int(labels.get("repeat", len(repeats) + 1))] = one.value
-        elif one.name == DIFFERENCE and labels.get("bound") in BOUNDS:
-            bounds.setdefault(number, {})[str(labels["bound"])] = one.value
+            repeats[int(labels.get("repeat", len(repeats) + 1))] = measurement.value
+        elif measurement.name == DIFFERENCE and labels.get("bound") in BOUNDS:
+            bounds.setdefault(number, {})[str(labels["bound"])] = measurement.value
     return [
         Compared(
             measure=measure,
@@ -114,15 +119,15 @@ def _entry(finding: Finding) -> Entry:
     return Entry(mark=mark, title=finding.subject, text=finding.observed)
 
 
-def _row(one: Compared) -> tuple[Cell, ...]:
-    names = list(one.arms)
-    means = [bare(_mean(values), one.unit) for values in one.arms.values()]
-    shares = [share(one.bounds[bound] / one.base) if one.base else NOT_KNOWN for bound in BOUNDS]
-    repeats = count(min(len(values) for values in one.arms.values()))
-    return (one.title, *names[:2], *means[:2], one.unit, *shares, repeats)
+def _row(comparison: Compared) -> tuple[Cell, ...]:
+    names = list(comparison.arms)
+    means = [bare(_mean(values), comparison.unit) for values in comparison.arms.values()]
+    shares = [share(comparison.bounds[bound] / comparison.base) if comparison.base else NOT_KNOWN for bound in BOUNDS]
+    repeats = count(min(len(values) for values in comparison.arms.values()))
+    return (comparison.title, *names[:2], *means[:2], comparison.unit, *shares, repeats)
 
 
-def _repeats(one: Compared) -> Figure:
+def _repeats(comparison: Compared) -> Figure:
     """Return both arms over their repeats."""
     traces = [
         {
@@ -135,19 +140,19 @@ def _repeats(one: Compared) -> Figure:
             "marker": {"size": 9, "color": COLOURS[at]},
             "cliponaxis": False,
         }
-        for at, (name, values) in enumerate(one.arms.items())
+        for at, (name, values) in enumerate(comparison.arms.items())
     ]
     layout = {
-        "xaxis": {"title": {"text": "repeat"}, "dtick": max(1, max(map(len, one.arms.values())) // 10)},
-        "yaxis": {"rangemode": "tozero", "ticksuffix": f" {one.unit}"},
+        "xaxis": {"title": {"text": "repeat"}, "dtick": max(1, max(map(len, comparison.arms.values())) // 10)},
+        "yaxis": {"rangemode": "tozero", "ticksuffix": f" {comparison.unit}"},
     }
-    title = f"{one.title[0].upper()}{one.title[1:]}"
+    title = f"{comparison.title[0].upper()}{comparison.title[1:]}"
     return Figure(title=title, traces=traces, layout=layout, half=True, height=240)
 
 
-def _differences(told: Sequence[Compared]) -> Figure:
+def _differences(compared: Sequence[Compared]) -> Figure:
     """Return all differences in percent of A, each with its interval; zero is no difference."""
-    shown = [one for one in told if one.base]
+    shown = [comparison for comparison in compared if comparison.base]
     layout: dict[str, Any] = {
         "xaxis": {
             "ticksuffix": " %",
@@ -164,20 +169,23 @@ def _differences(told: Sequence[Compared]) -> Figure:
     trace = {
         "type": "scatter",
         "mode": "markers",
-        "x": [plain(100 * one.bounds["mean"] / one.base) for one in shown],
+        "x": [plain(100 * comparison.bounds["mean"] / comparison.base) for comparison in shown],
         "y": list(range(len(shown))),
-        "text": [label(one.title) for one in shown],
+        "text": [label(comparison.title) for comparison in shown],
         "hovertemplate": "%{text}: %{x:.2f} %<extra></extra>",
         "error_x": {
             "type": "data",
-            "array": [plain(100 * (one.bounds["high"] - one.bounds["mean"]) / abs(one.base)) for one in shown],
+            "array": [
+                plain(100 * (comparison.bounds["high"] - comparison.bounds["mean"]) / abs(comparison.base))
+                for comparison in shown
+            ],
             "color": "$c1",
             "thickness": 2,
             "width": 6,
         },
         "marker": {"size": 10, "color": "$c1"},
     }
-    a, b = list(told[0].arms)[:2]
+    a, b = list(compared[0].arms)[:2]
     return Figure(
         title=f"Difference of {b} to {a}, in percent of {a}",
         traces=[trace],
@@ -189,7 +197,7 @@ def _differences(told: Sequence[Compared]) -> Figure:
 
 def _names(shown: Sequence[Compared]) -> Iterator[dict[str, Any]]:
     """Yield the names of the rows: above each, so that they fit a narrow screen."""
-    for at, one in enumerate(shown):
+    for at, comparison in enumerate(shown):
         yield {
             "xref": "paper",
             "x": 0,
@@ -197,7 +205,7 @@ def _names(shown: Sequence[Compared]) -> Iterator[dict[str, Any]]:
             "y": at,
             "yanchor": "bottom",
             "yshift": 9,
-            "text": label(one.title),
+            "text": label(comparison.title),
             "bgcolor": "$paper",
             "borderpad": 0,
             "showarrow": False,

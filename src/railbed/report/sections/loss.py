@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import isfinite
 
 from railbed.model.amount import number
+from railbed.present.wording import plural
 from railbed.report.blocks import Block, Figure, Text
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.reading.history import recipe, restarts
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ends
 from railbed.report.section import Headline, Section
-from railbed.report.words import plural
 
 FALLEN = 0.98
 """Less than this share of the first loss counts as fallen."""
@@ -26,15 +26,15 @@ def headline(run: RunData) -> Headline | None:
     if not points.steps:
         return None
     first, last = ends(points.values)
-    asked = recipe(run).get("steps")
+    steps_wanted = recipe(run).get("steps")
     made = points.steps[-1]
-    whole = not isinstance(asked, int) or made >= asked
-    steps = plural(made, "step") if whole else f"{made:,} of {asked:,} steps"
+    complete = not isinstance(steps_wanted, int) or made >= steps_wanted
+    steps = plural(made, "step") if complete else f"{made:,} of {steps_wanted:,} steps"
     if _missing(run) or not (isfinite(first) and isfinite(last)):
         return Headline(f"the loss was not a number at times, in {steps}", "bad")
     way = f"from {number(first)} to {number(last)} in {steps}"
     if last < first * FALLEN:
-        return Headline(f"the loss fell {way}", "good" if whole else "notice")
+        return Headline(f"the loss fell {way}", "good" if complete else "notice")
     return Headline(f"the loss went {way}, so it did not fall", "notice")
 
 
@@ -42,7 +42,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show training and validation, then what steers them."""
     if "loss" not in run.series:
         return None
-    marks = [(one.before.steps[1], "restart") for one in restarts(run) if one.before.steps]
+    marks = [(restart.before.steps[1], "restart") for restart in restarts(run) if restart.before.steps]
     lines = [Line(name="training", points=run.series["loss"].mean(), colour=COLOURS[0])]
     if "validation_loss" in run.series:
         lines.append(Line(name="validation", points=run.series["validation_loss"].mean(), colour=COLOURS[1]))
@@ -61,7 +61,7 @@ def _small(run: RunData, name: str, title: str) -> Figure:
 
 
 def _note(run: RunData) -> str:
-    again = sum(one.steps_again or 0 for one in restarts(run))
+    again = sum(restart.steps_again or 0 for restart in restarts(run))
     return (
         f"{plural(again, 'step was', 'steps were')} done again after restarts; what was done last is drawn."
         if again

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from railbed.model.statistics import median
+from railbed.present.bench import SHOWN, Group, groups, message_size
+from railbed.present.wording import counted, plural
 from railbed.report.blocks import Block, Cell, Figure, Table
 from railbed.report.figures import COLOURS, height_axis, label, plain
-from railbed.report.reading.measurements import SHOWN, Group, groups, message_size
 from railbed.report.reading.run import RunData
-from railbed.report.reading.series import median
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count
-from railbed.report.words import counted, plural
 
 COLUMNS = ("test", "how", "over", "size", "ways", "lowest", "middle", "highest", "unit", "measure", "tool")
 NUMBERS = ("size", "ways", "lowest", "middle", "highest")
@@ -27,19 +27,19 @@ SPAN = 0.8
 
 def headline(run: RunData) -> Headline | None:
     """Say how much was measured."""
-    found = groups(run.measurements)
-    count = sum(len(group.ways) for group in found)
-    return Headline(plural(count, "number was measured", "numbers were measured")) if found else None
+    measured_groups = groups(run.measurements)
+    count = sum(len(group.ways) for group in measured_groups)
+    return Headline(plural(count, "number was measured", "numbers were measured")) if measured_groups else None
 
 
 def show(run: RunData) -> Sequence[Block] | None:
     """Show all numbers, then the plots that there are enough of them for."""
-    found = groups(run.measurements)
-    if not found:
+    measured_groups = groups(run.measurements)
+    if not measured_groups:
         return None
-    blocks: list[Block] = [Table(COLUMNS, [_row(group) for group in found], numbers=NUMBERS)]
-    blocks += _over_size(found)
-    blocks += list(_heat_maps(found))[:MOST_MAPS]
+    blocks: list[Block] = [Table(COLUMNS, [_row(group) for group in measured_groups], numbers=NUMBERS)]
+    blocks += _over_size(measured_groups)
+    blocks += list(_heat_maps(measured_groups))[:MOST_MAPS]
     blocks += _distributions(run)
     return blocks
 
@@ -61,11 +61,11 @@ def _row(group: Group) -> tuple[Cell, ...]:
     )
 
 
-def _over_size(found: Sequence[Group]) -> Iterator[Figure]:
+def _over_size(measured_groups: Sequence[Group]) -> Iterator[Figure]:
     """Yield a plot for each measure that was got at several sizes."""
     for measure, name in SHOWN.items():
         lines: dict[str, list[Group]] = {}
-        for group in found:
+        for group in measured_groups:
             if group.measure == measure and group.size is not None:
                 lines.setdefault(group.title, []).append(group)
         lines = {title: several for title, several in lines.items() if len(several) > 1}
@@ -107,9 +107,9 @@ def _line(title: str, several: Sequence[Group], at: int) -> dict[str, Any]:
     }
 
 
-def _heat_maps(found: Sequence[Group]) -> Iterator[Figure]:
+def _heat_maps(measured_groups: Sequence[Group]) -> Iterator[Figure]:
     """Yield who reaches whom how fast, where there are enough nodes to compare."""
-    for group in found:
+    for group in measured_groups:
         nodes = sorted({node for way in group.ways for node in way if way[1]}, key=counted)
         if len(nodes) < FEWEST_NODES:
             continue
@@ -156,8 +156,8 @@ def _distributions(run: RunData) -> list[Figure]:
     traces: list[dict[str, Any]] = []
     by_stat = {stat: {_key(group): group for group in groups(run.measurements, (stat,))} for stat in PERCENTILES}
     for at, (key, group) in enumerate(by_stat["p50"].items()):
-        told = {stat: median(found[key].values) for stat, found in by_stat.items() if key in found}
-        if group.measure.endswith("round_trip") and len(told) > 2:
+        medians = {stat: median(by_key[key].values) for stat, by_key in by_stat.items() if key in by_key}
+        if group.measure.endswith("round_trip") and len(medians) > 2:
             colour = COLOURS[at % len(COLOURS)]
             sized = f", {message_size(group.size)}" if group.size is not None else ""
             traces.append(
@@ -165,8 +165,8 @@ def _distributions(run: RunData) -> list[Figure]:
                     "type": "scatter",
                     "mode": "lines+markers",
                     "name": label(f"{group.title}{sized} ({SHOWN[group.measure]})"),
-                    "x": list(told),
-                    "y": [plain(value) for value in told.values()],
+                    "x": list(medians),
+                    "y": [plain(value) for value in medians.values()],
                     "line": {"color": colour, "width": 1.6},
                     "marker": {"size": 5, "color": colour},
                 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from railbed.present.wording import NOT_KNOWN
 from railbed.report.blocks import Block, Cell, Table, Text
 from railbed.report.reading.history import memory
 from railbed.report.reading.run import RunData
 from railbed.report.section import Section
 from railbed.report.values import byte_count, share
-from railbed.report.words import NOT_KNOWN
 
 COLUMNS = (
     "node",
@@ -26,12 +26,12 @@ COLUMNS = (
 def show(run: RunData) -> Sequence[Block] | None:
     """Show one row for each node."""
     rows: list[tuple[Cell, ...]] = []
-    for one in memory(run):
-        estimate, peak = one["estimated_rank_bytes"], one["peak_memory_bytes"]
+    for node in memory(run):
+        estimate, peak = node["estimated_rank_bytes"], node["peak_memory_bytes"]
         used = share(peak / estimate) if isinstance(estimate, int) and estimate and peak else NOT_KNOWN
-        sizes = (one["needed_bytes"], one["available_bytes"], estimate, peak)
-        told = (str(one["device"] or NOT_KNOWN), str(one["ranks"] or NOT_KNOWN))
-        rows.append((one["node"], *told, *map(_size, sizes), used))
+        sizes = (node["needed_bytes"], node["available_bytes"], estimate, peak)
+        head = (str(node["device"] or NOT_KNOWN), str(node["ranks"] or NOT_KNOWN))
+        rows.append((node["node"], *head, *map(_size, sizes), used))
     words = "On a processor all ranks of a node share what is free; on a GPU one rank needs what one card has."
     return [Table(COLUMNS, rows, numbers=COLUMNS[2:]), Text(words)] if rows else None
 

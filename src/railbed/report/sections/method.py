@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from railbed.model.record import Measurement
+from railbed.present.bench import what
+from railbed.present.wording import JOIN, plural
 from railbed.report.blocks import Block, Cell, Code, Facts, Table, Text
 from railbed.report.catalogue import all_sections
-from railbed.report.reading.measurements import what
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ENDS, MOST_AT_ENDS, Typical
 from railbed.report.section import Section
 from railbed.report.values import count, measured
-from railbed.report.words import JOIN, plural
 
 COLUMNS = ("measure", "source", "values", "least", "median", "19 of 20 below", "most")
 
@@ -27,9 +27,13 @@ def show(run: RunData) -> Sequence[Block] | None:
     for name, series in sorted(run.series.items()):
         rows.append(_row(name, series.simulated, series.typical(), series.unit))
     grouped: dict[tuple[str, str, bool], list[Measurement]] = {}
-    for one in run.measurements:
-        grouped.setdefault((one.name, one.unit, one.source == "simulated"), []).append(one)
-    rows += [_measured_row(name, simulated, found, unit) for (name, unit, simulated), found in grouped.items()]
+    for measurement in run.measurements:
+        grouped.setdefault((measurement.name, measurement.unit, measurement.source == "simulated"), []).append(
+            measurement
+        )
+    rows += [
+        _measured_row(name, simulated, measurements, unit) for (name, unit, simulated), measurements in grouped.items()
+    ]
     words = (
         "Every number comes from the records of this run (records.jsonl in its folder) and from nothing else. The "
         "value of a step is the mean over the ranks that took it; of a step that was done again after a restart, the "
@@ -38,19 +42,20 @@ def show(run: RunData) -> Sequence[Block] | None:
         f"{ENDS * 100:g}{JOIN}% of the steps, {MOST_AT_ENDS} at most. Plots of many steps draw the lowest and the "
         "highest point of each stretch."
     )
-    names = sorted({*run.series, *(one.name for one in run.measurements)})
+    names = sorted({*run.series, *(measurement.name for measurement in run.measurements)})
     how = [(name, methods[name]) for name in names if name in methods]
     blocks: list[Block] = [Text(words), Facts(how), Table(COLUMNS, rows, numbers=COLUMNS[2:])]
-    if run.damaged:
-        blocks.append(Text(f"{plural(run.damaged, 'line')} of the records cannot be read and were passed over."))
+    if run.unreadable:
+        count = plural(run.unreadable, "unreadable record")
+        blocks.append(Text(f"{count} left out: damaged, or written by another version of railbed."))
     return blocks
 
 
-def _measured_row(name: str, simulated: bool, found: Sequence[Measurement], unit: str) -> tuple[Cell, ...]:
+def _measured_row(name: str, simulated: bool, measurements: Sequence[Measurement], unit: str) -> tuple[Cell, ...]:
     """Return the row of a measure without steps; what was measured of different things has no median in common."""
-    of = Typical.of(one.value for one in found)
-    alike = len({what(one.labels) for one in found}) == 1
-    return _row(name, simulated, of if alike else replace(of, count=0), unit, len(found))
+    of = Typical.of(measurement.value for measurement in measurements)
+    alike = len({what(measurement.labels) for measurement in measurements}) == 1
+    return _row(name, simulated, of if alike else replace(of, count=0), unit, len(measurements))
 
 
 def _row(name: str, simulated: bool, of: Typical, unit: str, values: int | None = None) -> tuple[Cell, ...]:

@@ -2,84 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from railbed.model.record import Event, Verdict
+from railbed.model.events import GradientPath, NodeGradients
+from railbed.model.record import Verdict
+from railbed.present.wording import NOT_KNOWN, size
 from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Mark, Table, Tone
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import byte_count
-from railbed.report.words import NOT_KNOWN, size
 
 COLUMNS = ("node", "gradients", "rail", "interface", "RDMA device", "sent over RDMA", "sent over TCP", "TCP of others")
-TONES: dict[str, Tone] = {Verdict.OK: "good", Verdict.WARN: "notice", Verdict.UNKNOWN: "notice", Verdict.FAIL: "bad"}
+TONES: dict[Verdict, Tone] = {
+    Verdict.OK: "good",
+    Verdict.WARN: "notice",
+    Verdict.UNKNOWN: "notice",
+    Verdict.FAIL: "bad",
+}
 
 
 def show(run: RunData) -> Sequence[Block] | None:
-    """Show the last word on it, and what it rests on, by node and rail."""
-    event = _last(run)
-    if event is None:
+    """Show the latest verdict and the counters behind it, by node and rail."""
+    path = _latest(run)
+    if path is None:
         return None
-    remedy = event.data.get("remedy")
-    told = Entry(
-        mark=Mark(str(event.data.get("verdict", NOT_KNOWN)), _tone(event)),
-        title=f"transport {event.data.get('transport', NOT_KNOWN)}",
-        text=event.message,
-        advice=str(remedy) if remedy else "",
+    verdict = Entry(
+        mark=Mark(path.verdict.value, TONES.get(path.verdict, "quiet")),
+        title=f"transport {path.transport or NOT_KNOWN}",
+        text=path.message,
+        advice=path.remedy,
     )
-    rows = [row for node in _maps(event.data.get("nodes")) for row in _rows(node)]
-    return [Entries([told]), Table(COLUMNS, rows, numbers=("gradients", *COLUMNS[5:]))]
+    rows = [row for node in path.nodes for row in _rows(node)]
+    return [Entries([verdict]), Table(COLUMNS, rows, numbers=("gradients", *COLUMNS[5:]))]
 
 
 def headline(run: RunData) -> Headline | None:
     """Say it in short."""
-    event = _last(run)
-    short = event.data.get("short") if event else None
-    return Headline(f"gradients: {short}", _tone(event)) if event and isinstance(short, str) else None
+    path = _latest(run)
+    return Headline(f"gradients: {path.short}", TONES.get(path.verdict, "quiet")) if path else None
 
 
-def _last(run: RunData) -> Event | None:
-    return next(reversed(run.told("gradient_path")), None)
+def _latest(run: RunData) -> GradientPath | None:
+    return next(reversed(run.of(GradientPath)), None)
 
 
-def _tone(event: Event) -> Tone:
-    return TONES.get(str(event.data.get("verdict")), "quiet")
-
-
-def _rows(node: Mapping[str, object]) -> Iterator[tuple[Cell, ...]]:
-    gradients = node.get("gradient_bytes")
-    for rail in _maps(node.get("rails")):
-        device = rail.get("rdma_port")
+def _rows(node: NodeGradients) -> Iterator[tuple[Cell, ...]]:
+    for rail in node.rails:
         yield (
-            str(node.get("node", "")),
-            byte_count(gradients) if isinstance(gradients, int) else NOT_KNOWN,
-            str(rail.get("rail", "")),
-            Code(str(rail.get("netdev", ""))),
-            Code(str(device)) if device else "none",
-            _span(rail.get("rdma_bytes")),
-            _span(rail.get("tcp_bytes"), node.get("tcp_bytes_at_most")),
-            size(others) if isinstance(others := rail.get("other_tcp_bytes"), int) else "not counted",
+            node.node,
+            byte_count(node.gradient_bytes) if node.gradient_bytes is not None else NOT_KNOWN,
+            rail.rail,
+            Code(rail.netdev),
+            Code(rail.rdma_port) if rail.rdma_port else "none",
+            _span(rail.rdma_bytes),
+            _span(rail.tcp_bytes, node.tcp_bytes_at_most),
+            size(rail.other_tcp_bytes) if rail.other_tcp_bytes is not None else "not counted",
         )
 
 
-def _span(bounds: object, limit: object = None) -> str:
+def _span(bounds: tuple[int, int | None] | None, limit: int | None = None) -> str:
     """Return two bounds in words; a limit of the whole node holds for its rails, too."""
-    match bounds:
-        case [int(least), int(most)]:
-            pass
-        case [int(least), None] if isinstance(limit, int):
-            most = limit
-        case [int(least), None]:
-            return f"{size(least)} or more"
-        case _:
-            return "not counted"
-    most = min(most, limit) if isinstance(limit, int) else most
-    low, high = size(min(least, most)), size(most)
+    if bounds is None:
+        return "not counted"
+    least, most = bounds
+    limits = [bound for bound in (most, limit) if bound is not None]
+    if not limits:
+        return f"{size(least)} or more"
+    low, high = size(min(least, *limits)), size(min(limits))
     return high if low == high else f"{low} to {high}"
-
-
-def _maps(found: object) -> list[Mapping[str, object]]:
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
 
 
 SECTION = Section(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from railbed.model.events import SharesChanged
+from railbed.present.wording import NOT_KNOWN, plural
 from railbed.report.blocks import Block, Cell, Table, Text
 from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Source, Typical, empty
 from railbed.report.section import Section
 from railbed.report.values import byte_count, count, duration
-from railbed.report.words import NOT_KNOWN, plural
 
 MOST_ROWS = 64
 COLUMNS = (
@@ -32,8 +33,8 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show step time, idle time and bytes by rank."""
     if empty(run.series, "step_seconds", "bytes_sent"):
         return None
-    told = {name: run.series[name].kept_by_source() if name in run.series else {} for name in TOLD}
-    times, sent, idle = told["step_seconds"], told["bytes_sent"], told["idle_seconds"]
+    by_measure = {name: run.series[name].kept_by_source() if name in run.series else {} for name in TOLD}
+    times, sent, idle = by_measure["step_seconds"], by_measure["bytes_sent"], by_measure["idle_seconds"]
     ranks = sorted({*times, *sent})
     blocks: list[Block] = []
     if times and len(times) > 1:
@@ -51,9 +52,9 @@ def show(run: RunData) -> Sequence[Block] | None:
     if sent and len(sent) > 1:
         values = [Bar(name=_named(source), value=sum(one)) for source, one in sent.items()]
         blocks.append(bars("Sent by rank, in all", values, scales=BYTES, colour=COLOURS[2]))
-    rows = [_row(source, *(told[name].get(source, []) for name in TOLD)) for source in ranks]
+    rows = [_row(source, *(by_measure[name].get(source, []) for name in TOLD)) for source in ranks]
     blocks.append(Table(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
-    blocks.extend(Text(f"Since step {event.data.get('step')}: {event.message}.") for event in run.told("shares")[-1:])
+    blocks.extend(Text(f"Since step {shares.step}: {shares.message}.") for shares in run.of(SharesChanged)[-1:])
     if len(rows) > MOST_ROWS:
         blocks.append(Text(f"{plural(len(rows) - MOST_ROWS, 'more rank is', 'more ranks are')} not in the table."))
     return blocks

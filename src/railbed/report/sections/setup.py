@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.model.amount import number
+from railbed.model.events import RankChoices
 from railbed.model.scrub import scrub
+from railbed.present.wording import moment, seconds
 from railbed.report.blocks import Block, Cell, Code, Facts, Fold, Heading, Listing, Table
 from railbed.report.reading.history import recipe
 from railbed.report.reading.run import RunData
 from railbed.report.section import Section
-from railbed.report.words import moment, seconds
 
 MODEL = {
     "parameters": "parameters",
@@ -37,7 +38,7 @@ def show(run: RunData) -> Sequence[Block]:
         ("exit code", str(summary.exit) if summary.exit is not None else "none"),
         ("railbed", summary.version),
     ]
-    torch = dict.fromkeys(str(event.data.get("torch_version", "")) for event in run.told("chosen"))
+    torch = dict.fromkeys(rank.torch_version for rank in run.of(RankChoices))
     if versions := ", ".join(filter(None, torch)):
         items.append(("torch", versions))
     blocks: list[Block] = [Facts(items)]
@@ -52,15 +53,13 @@ def show(run: RunData) -> Sequence[Block]:
 
 def _model(run: RunData) -> list[tuple[str, Cell]]:
     """Return the model as rank 0 told it."""
-    for event in run.told("chosen"):
-        if event.data.get("rank", 0) == 0:
-            values = {title: event.data.get(name) for name, title in MODEL.items()}
-            return [
-                (title, f"{value:,}" if isinstance(value, int) else number(value))
-                for title, value in values.items()
-                if isinstance(value, int | float)
-            ]
-    return []
+    first = next((rank for rank in run.of(RankChoices) if rank.rank == 0), None)
+    values: dict[str, int | float | None] = {title: getattr(first, name, None) for name, title in MODEL.items()}
+    return [
+        (title, f"{value:,}" if isinstance(value, int) else number(value))
+        for title, value in values.items()
+        if value is not None
+    ]
 
 
 def _flat(above: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from railbed.model.amount import number
+from railbed.model.events import RankChoices
+from railbed.present.wording import JOIN, NOT_KNOWN, percent
 from railbed.report.blocks import Block, Cell, Facts
 from railbed.report.figures import COLOURS, Line, over_steps
 from railbed.report.reading.history import restarts
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Typical, empty
 from railbed.report.section import Section
-from railbed.report.words import JOIN, NOT_KNOWN, percent
 
 
 def show(run: RunData) -> Sequence[Block] | None:
@@ -20,7 +21,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         return None
     facts: list[tuple[str, Cell]] = []
     figures: list[Block] = []
-    marks = [(one.before.steps[1], "restart") for one in restarts(run) if one.before.steps]
+    marks = [(restart.before.steps[1], "restart") for restart in restarts(run) if restart.before.steps]
     if "tokens_per_second" in run.series:
         series = run.series["tokens_per_second"]
         facts.append(("tokens/s", _in_words(series.typical(), number)))
@@ -43,10 +44,9 @@ def _in_words(of: Typical, shown: Callable[[float], str]) -> str:
 
 def _peaks(run: RunData) -> str:
     peaks: dict[str, list[float]] = {}
-    for event in run.told("chosen"):
-        peak = event.data.get("peak_flops")
-        if isinstance(peak, int | float) and peak:
-            peaks.setdefault(str(event.data.get("peak_source", "")), []).append(peak)
+    for rank in run.of(RankChoices):
+        if rank.peak_flops:
+            peaks.setdefault(rank.peak_source or "", []).append(rank.peak_flops)
     return "; ".join(f"{_flops(values)} ({source})" for source, values in peaks.items()) or NOT_KNOWN
 
 

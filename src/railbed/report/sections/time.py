@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from railbed.model.statistics import median
+from railbed.present.wording import percent, seconds
 from railbed.report.blocks import Block, Table, Text
 from railbed.report.figures import Line, stacked
 from railbed.report.reading.run import RunData
-from railbed.report.reading.series import Points, median
+from railbed.report.reading.series import Points
 from railbed.report.section import Section
 from railbed.report.values import duration, share
-from railbed.report.words import percent, seconds
 
 PARTS = {
     "data_seconds": ("data", "$c4"),
@@ -27,7 +28,7 @@ FAR_OUT = 10
 
 def show(run: RunData) -> Sequence[Block] | None:
     """Show the parts as stacked areas and as shares."""
-    parts = {name: told for name, told in PARTS.items() if name in run.series}
+    parts = {name: titles for name, titles in PARTS.items() if name in run.series}
     if not parts or "step_seconds" not in run.series:
         return None
     total, left_out = _usual(run.series["step_seconds"].mean())
@@ -37,29 +38,33 @@ def show(run: RunData) -> Sequence[Block] | None:
     ]
     lines = [line for line in lines if any(line.points.values)]
     rest = _rest(total, lines)
-    whole = sum(total.values)
-    if whole and sum(rest.values) > 0.005 * whole:
+    total_seconds = sum(total.values)
+    if total_seconds and sum(rest.values) > 0.005 * total_seconds:
         lines.append(Line(name=REST[0], colour=REST[1], points=rest))
     middles = {title: run.series[name].typical().middle for name, (title, _) in parts.items()}
     middles[REST[0]] = median(rest.values)
     rows = [
-        (line.name, duration(middles[line.name]), share(sum(line.points.values) / whole if whole else 0.0))
+        (
+            line.name,
+            duration(middles[line.name]),
+            share(sum(line.points.values) / total_seconds if total_seconds else 0.0),
+        )
         for line in lines
     ]
     rows.append(("whole step", duration(run.series["step_seconds"].typical().middle), share(1.0)))
     columns = ("part", "median", "share")
     return [
-        *_in_words(lines, whole),
+        *_in_words(lines, total_seconds),
         *_left_out(left_out),
         stacked("Seconds of a step, mean over its ranks", total.steps, lines),
         Table(columns, rows, numbers=columns[1:]),
     ]
 
 
-def _in_words(lines: Sequence[Line], whole: float) -> list[Block]:
+def _in_words(lines: Sequence[Line], total_seconds: float) -> list[Block]:
     for line in lines:
-        if line.name == PARTS["allreduce_exposed_seconds"][0] and whole:
-            waited = percent(sum(line.points.values) / whole)
+        if line.name == PARTS["allreduce_exposed_seconds"][0] and total_seconds:
+            waited = percent(sum(line.points.values) / total_seconds)
             return [
                 Text(f"For {waited} of the time the ranks had nothing to do but wait for the sum of the gradients.")
             ]
@@ -89,7 +94,10 @@ def _at(points: Points, steps: Sequence[int]) -> Points:
 
 def _rest(total: Points, lines: Sequence[Line]) -> Points:
     sums = [sum(line.points.values[index] for line in lines) for index in range(len(total.values))]
-    return Points(total.steps, [max(0.0, whole - told) for whole, told in zip(total.values, sums, strict=True)])
+    return Points(
+        total.steps,
+        [max(0.0, step_seconds - part_seconds) for step_seconds, part_seconds in zip(total.values, sums, strict=True)],
+    )
 
 
 SECTION = Section(

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from railbed.model.record import Verdict
+from railbed.model import events
+from railbed.model.record import Event
+from railbed.present.findings import verdict_counts
+from railbed.present.wording import plural, seconds
 from railbed.report.blocks import Block, Cell, Entries, Entry, Facts, Mark, Tone
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import ends
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count, duration, share
-from railbed.report.words import plural, seconds
 
 MOST_NOTICES = 20
 ENDED: dict[str, tuple[str, Tone]] = {
     "done": ("took", "good"),
     "failed": ("failed", "bad"),
     "interrupted": ("was interrupted", "notice"),
-    "died": ("died without a word", "bad"),
-    "running": ("is still going on", "notice"),
+    "died": ("died without a message", "bad"),
+    "running": ("is still running", "notice"),
 }
-COUNTED = {Verdict.FAIL: "failed", Verdict.WARN: "to look at"}
-TOLD: dict[str, tuple[str, Tone]] = {
-    "ending": ("exit 1", "bad"),
-    "intrusion": ("intrusion", "bad"),
-    "error": ("error", "bad"),
-    "checkpoint_failed": ("not saved", "bad"),
-    "notice": ("notice", "notice"),
+NOTICES: dict[type[Event], tuple[str, Tone]] = {
+    events.FellShort: ("exit 1", "bad"),
+    events.Intrusion: ("intrusion", "bad"),
+    events.ErrorReported: ("error", "bad"),
+    events.CheckpointFailed: ("not saved", "bad"),
+    events.Notice: ("notice", "notice"),
 }
 
 
@@ -45,7 +46,7 @@ def show(run: RunData) -> Sequence[Block]:
     blocks: list[Block] = []
     if numbers := _numbers(run):
         blocks.append(Facts(numbers, large=True))
-    if entries := [*_damaged(run), *_notices(run)]:
+    if entries := [*_unreadable(run), *_notices(run)]:
         blocks.append(Entries(entries))
     return blocks
 
@@ -61,40 +62,36 @@ def _numbers(run: RunData) -> list[tuple[str, Cell]]:
     if "mfu" in run.series:
         items.append(("MFU, median", share(run.series["mfu"].typical().middle)))
     if not run.series:
-        found = Counter(finding.verdict for finding in run.findings)
-        items += [(COUNTED.get(verdict, verdict.value), count(found[verdict])) for verdict in Verdict if found[verdict]]
+        items += [(noun, count(number)) for _, number, noun in verdict_counts(run.findings)]
     else:
-        items.append(("restarts", count(len(run.told("restart")))))
+        items.append(("restarts", count(len(run.of(events.GenerationFailed)))))
     if items and run.seconds is not None:
         items.append(("took", duration(run.seconds)))
     return items
 
 
-def _damaged(run: RunData) -> list[Entry]:
-    if not run.damaged:
+def _unreadable(run: RunData) -> list[Entry]:
+    if not run.unreadable:
         return []
-    lines = plural(run.damaged, "line")
-    text = f"{lines} of records.jsonl cannot be read; what stood there is missing on this page"
-    return [Entry(mark=Mark("damaged", "bad"), title="The run's records", text=text)]
+    count = plural(run.unreadable, "unreadable record")
+    text = f"{count} in records.jsonl: damaged, or written by another version of railbed; this page leaves them out"
+    return [Entry(mark=Mark("unreadable", "bad"), title="The run's records", text=text)]
 
 
 def _notices(run: RunData) -> list[Entry]:
-    told: dict[tuple[str, str, str], int] = {}
-    for event in run.told(*TOLD):
-        key = (event.name, event.subject, event.message)
-        told[key] = told.get(key, 0) + 1
+    counts = Counter((type(event), event.subject, event.message) for event in run.events if type(event) in NOTICES)
     entries = [
         Entry(
-            mark=Mark(*TOLD[name]),
+            mark=Mark(*NOTICES[kind]),
             title=subject or run.summary.verb,
             text=message,
-            detail=f"told {times} times" if times > 1 else "",
+            detail=f"{times} times" if times > 1 else "",
         )
-        for (name, subject, message), times in told.items()
+        for (kind, subject, message), times in counts.items()
     ]
     if len(entries) <= MOST_NOTICES:
         return entries
-    rest = f"{len(entries) - MOST_NOTICES} more stand in records.jsonl"
+    rest = f"{len(entries) - MOST_NOTICES} more are in records.jsonl"
     return [*entries[:MOST_NOTICES], Entry(mark=Mark("more"), title=run.summary.verb, text=rest)]
 
 

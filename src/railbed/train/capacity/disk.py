@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from railbed.model import events
 from railbed.model.record import Event
 from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.parallelism import parallelism_of
@@ -30,4 +31,4 @@ def disk_notices(
                 f"its disk has {size / 1e9:,.2f} GB free and checkpoints take up to {needed / 1e9:,.2f} GB: "
                 "those that do not fit will not be saved"
             )
-            yield Event(name="notice", subject=node, message=message)
+            yield events.Notice(subject=node, message=message)

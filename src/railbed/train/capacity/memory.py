@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from railbed.errors import UserError
 from railbed.fleet import Fleet, survey
+from railbed.model import events
 from railbed.model.cluster import Cluster, Node
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
@@ -19,7 +20,6 @@ from railbed.train.data.sampling import deal, pieces
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
 
-ESTIMATE = "estimate"
 BF16 = 8.0
 """The first compute capability with bf16; assumed where the driver does not report one."""
 
@@ -166,25 +166,25 @@ def _estimate(fits: Sequence[Fit]) -> Event:
     room, need = tightest.room, tightest.need
     others = f", the tightest of {len(fits)} nodes" if len(fits) > 1 else ""
     ranks = "a rank" if room.gpu or room.ranks == 1 else f"{room.ranks} ranks"
-    return Event(
-        name=ESTIMATE,
+    return events.MemoryEstimated(
         message=f"{need.parameters:,} parameters; {ranks} will take about {_gb(tightest.needed)} of "
         f"{_gb(room.usable)} {f'on a {room.device}' if room.gpu else 'free memory'} of {room.node}{others}",
-        data={"parameters": need.parameters, "nodes": {fit.room.node: _node(fit) for fit in fits}},
+        parameters=need.parameters,
+        nodes={fit.room.node: _node(fit) for fit in fits},
     )
 
 
-def _node(fit: Fit) -> Mapping[str, object]:
-    return {
-        "device": fit.room.device,
-        "ranks": fit.room.ranks,
-        "micro_batch": fit.micro,
-        "estimated_rank_bytes": fit.need.total,
-        "estimated_state_bytes": fit.need.state,
-        "estimated_activation_bytes": fit.need.activations,
-        "needed_bytes": fit.needed,
-        "available_bytes": fit.room.usable,
-    }
+def _node(fit: Fit) -> events.NodeMemory:
+    return events.NodeMemory(
+        device=fit.room.device,
+        ranks=fit.room.ranks,
+        micro_batch=fit.micro,
+        estimated_rank_bytes=fit.need.total,
+        estimated_state_bytes=fit.need.state,
+        estimated_activation_bytes=fit.need.activations,
+        needed_bytes=fit.needed,
+        available_bytes=fit.room.usable,
+    )
 
 
 def _gb(size: int) -> str:

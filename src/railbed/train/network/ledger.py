@@ -7,13 +7,15 @@ stretch it was in, on both sides of the account, and a node that rebooted begins
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from railbed.launch.fabric import NodeFabric
 from railbed.launch.protocol import Message
+from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.record import Event, Finding, Measurement, Record
+from railbed.model.record import Finding, Measurement, Record
 from railbed.model.span import Span
 from railbed.train.network.moved import Moved, Reading, moved
 from railbed.train.network.proof import NodeTraffic, node_traffic
@@ -70,8 +72,9 @@ class Ledger:
                 self._transport = str(message.get("transport", self._transport))
                 account.teller = rank
                 self._close(node, account, Reading.of(message), begin=bool(message.get("begin")))
-                data = {key: value for key, value in message.items() if key not in ("kind", "time")}
-                return [Event(name="counters", subject=node, data=data), *self._words()]
+                counters = {key: value for key, value in message.items() if key not in ("kind", "time")}
+                record = events.parse("counters", subject=node, message="", data=counters, time=time.time())
+                return [record, *self._words()]
         return []
 
     def _close(self, node: str, account: _Account, reading: Reading, *, begin: bool) -> None:
@@ -96,14 +99,17 @@ class Ledger:
             if account:
                 account.fresh = False
         traffic = self._traffic()
-        data = {
-            "verdict": judged.verdict.value,
-            "short": in_short(traffic),
-            "transport": self._transport,
-            "remedy": judged.remedy,
-            "nodes": [_as_data(one) for one in traffic],
-        }
-        return [Event(name="gradient_path", subject="cluster", message=judged.observed, data=data)]
+        return [
+            events.GradientPath(
+                subject="cluster",
+                message=judged.observed,
+                verdict=judged.verdict,
+                short=in_short(traffic),
+                transport=self._transport,
+                remedy=judged.remedy,
+                nodes=[_gradients(node) for node in traffic],
+            )
+        ]
 
     def _traffic(self) -> list[NodeTraffic]:
         return [
@@ -129,23 +135,28 @@ def must_be_rdma(cluster: Cluster, transport: str, *, proves: bool) -> bool:
     return everywhere and (proves or transport in RDMA_ENGINES)
 
 
-def _as_data(one: NodeTraffic) -> dict[str, object]:
-    rails = [
-        {
-            "rail": rail.rail,
-            "netdev": rail.netdev,
-            "rdma_port": rail.rdma_port,
-            "rdma_bytes": [rail.rdma.least, rail.rdma.most] if rail.rdma else None,
-            "tcp_bytes": [rail.tcp.least, rail.tcp.most],
-            "other_tcp_bytes": rail.other_tcp,
-        }
-        for rail in one.rails
-    ]
-    elsewhere = {name: span.least for name, span in one.elsewhere.items()}
-    head = {"node": one.node, "road": one.road, "gradient_bytes": one.gradients, "hook_bytes": one.hook}
-    tcp = {"tcp_bytes_at_most": one.tcp.most, "tcp_not_counted": one.unread}
-    away = {"elsewhere_bytes": elsewhere, "elsewhere_tcp_bytes": one.away}
-    return {**head, **tcp, "rails": rails, **away}
+def _gradients(traffic: NodeTraffic) -> events.NodeGradients:
+    return events.NodeGradients(
+        node=traffic.node,
+        road=traffic.road,
+        gradient_bytes=traffic.gradients,
+        hook_bytes=traffic.hook,
+        tcp_bytes_at_most=traffic.tcp.most,
+        tcp_not_counted=traffic.unread,
+        rails=[
+            events.RailTraffic(
+                rail=rail.rail,
+                netdev=rail.netdev,
+                rdma_port=rail.rdma_port,
+                rdma_bytes=(rail.rdma.least, rail.rdma.most) if rail.rdma else None,
+                tcp_bytes=(rail.tcp.least, rail.tcp.most),
+                other_tcp_bytes=rail.other_tcp,
+            )
+            for rail in traffic.rails
+        ],
+        elsewhere_bytes={name: span.least for name, span in traffic.elsewhere.items()},
+        elsewhere_tcp_bytes=traffic.away,
+    )
 
 
 def _measurements(one: NodeTraffic) -> list[Measurement]:

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from railbed.model.record import Event, Measurement, Record
-
-CAUGHT_UP = "caught_up"
+from railbed.model import events
+from railbed.model.record import Measurement, Record
 
 
 @dataclass(slots=True)
@@ -43,10 +42,10 @@ class Downtime:
         """Take a record; return what follows from it."""
         now = self._clock()
         match record:
-            case Event(name="generation"):
+            case events.GenerationStarted():
                 self._started = now
                 self._reached = self._reached or now
-            case Event(name="restart"):
+            case events.GenerationFailed():
                 restarts = self._open.restarts + 1 if self._open else 1
                 self._open = _Account(noticed=self._open.noticed if self._open else now, restarts=restarts)
             case Measurement(name="step_seconds", value=seconds, labels={"rank": 0, "step": int(step)}):
@@ -68,7 +67,7 @@ class Downtime:
             self._step, self._reached = step, now
         return told
 
-    def _account(self, account: _Account, caught_up: float) -> Event:
+    def _account(self, account: _Account, caught_up: float) -> events.CaughtUp:
         began = account.began or caught_up
         if self._step:
             unnoticed, again = account.noticed - self._reached, max(0.0, caught_up - began)
@@ -79,17 +78,14 @@ class Downtime:
         lost = unnoticed + stopped + again
         repeated = f", {again:.1f} s for {steps} {'step' if steps == 1 else 'steps'} again" if steps else ""
         several = f"{account.restarts} restarts" if account.restarts > 1 else "the restart"
-        return Event(
-            name=CAUGHT_UP,
+        return events.CaughtUp(
             message=f"{several} cost {lost:.1f} s: {unnoticed:.1f} s until it was noticed, {stopped:.1f} s until "
             f"steps were made again{repeated}",
-            data={
-                "lost_seconds": lost,
-                "unnoticed_seconds": unnoticed,
-                "stopped_seconds": stopped,
-                "again_seconds": again,
-                "steps_again": steps,
-                "restarts": account.restarts,
-                "step": self._step,
-            },
+            lost_seconds=lost,
+            unnoticed_seconds=unnoticed,
+            stopped_seconds=stopped,
+            again_seconds=again,
+            steps_again=steps,
+            restarts=account.restarts,
+            step=self._step,
         )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from railbed.model.record import Event, Finding, Measurement, Record, Verdict
-
-ENDING = "ending"
-LOSSES = ("node_lost", "node_cut", "node_out")
+from railbed.model import events
+from railbed.model.record import Finding, Measurement, Record, Verdict
 
 
 class Ending:
@@ -28,18 +26,18 @@ class Ending:
         match record:
             case Measurement(name="step_seconds", labels={"step": int(step)}):
                 self._step = max(self._step, step)
-            case Event(name="generation", data={"nodes": list(nodes)}):
-                self._last = nodes
-            case Event(name=name, subject=node, message=why) if name in LOSSES:
-                self._lost[node] = self._step, why
-            case Event(name="intrusion", data={"address": str(address)}):
+            case events.GenerationStarted(nodes=nodes):
+                self._last = list(nodes)
+            case events.NodeLost() | events.NodeCut() | events.NodeOut():
+                self._lost[record.subject] = self._step, record.message
+            case events.Intrusion(address=str(address)):
                 self._intruders.append(address)
             case Finding(verdict=Verdict.FAIL):
                 self._failed.append(record)
             case _:
                 pass
 
-    def event(self) -> Event | None:
+    def event(self) -> events.FellShort | None:
         """Return what is to be told at the end; None where all is well."""
         missing = {node: self._lost.get(node, (0, "")) for node in self._nodes if node not in self._last}
         reasons = [_loss(node, *how) for node, how in missing.items()]
@@ -50,12 +48,12 @@ class Ending:
             reasons.append(f"somebody at {where} tried to get at its ranks")
         if not reasons:
             return None
-        data = {
-            "lost": {node: {"step": step, "why": why} for node, (step, why) in missing.items()},
-            "failed": [one.check for one in others],
-            "intruders": list(dict.fromkeys(self._intruders)),
-        }
-        return Event(name=ENDING, message=f"trained to the end, but {'; '.join(reasons)}", data=data)
+        return events.FellShort(
+            message=f"trained to the end, but {'; '.join(reasons)}",
+            lost={node: events.LostNode(step=step, why=why) for node, (step, why) in missing.items()},
+            failed=[finding.check for finding in others],
+            intruders=list(dict.fromkeys(self._intruders)),
+        )
 
 
 def _loss(node: str, step: int, why: str) -> str:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from railbed.model import events
+from railbed.model.measures import MEASURES
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
-UNITS = {
-    "loss": "nat",
-    "validation_loss": "nat",
-    "learning_rate": "1",
-    "gradient_norm": "1",
-    "tokens_per_second": "token/s",
-    "mfu": "1",
-    "bytes_sent": "byte",
-    "peak_memory_bytes": "byte",
-}
-"""Everything else that a rank measures is in seconds, and its name says so."""
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
 """Equal on all ranks, or of all together: kept once, from rank 0."""
 TOGETHER = "global_tokens_per_second"
@@ -29,7 +21,7 @@ def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record
     try:
         records = list(_records_of(node, rank, said))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
-        records = [Event(name="notice", message=f"{node}/rank{rank} sent a message that is not understood")]
+        records = [events.Notice(message=f"{node}/rank{rank} sent a message that is not understood")]
     yield from records
 
 
@@ -38,40 +30,50 @@ def _records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Recor
         case {"kind": "progress" | "evaluation" | "memory", "step": int(step)}:
             yield from _measurements(node, rank, step, said)
         case {"kind": "checkpoint", "step": int(step)}:
-            words = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"
-            yield Event(name="checkpoint", subject=node, message=words, data=_data(said))
-        case {"kind": "checkpoint_failed" | "error" | "intrusion", "sentence": str(sentence)}:
-            yield Event(name=said["kind"], subject=f"{node}/rank{rank}", message=sentence, data=_data(said))
+            message = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"
+            yield _event("checkpoint", said, subject=node, message=message)
+        case {"kind": "checkpoint_failed" | "error" | "intrusion" as kind, "sentence": str(sentence)}:
+            yield _event(kind, said, subject=f"{node}/rank{rank}", message=sentence)
         case {"kind": "export_failed", "sentence": str(sentence)}:
-            yield Finding(
-                check="weights_written",
-                subject=node,
-                verdict=Verdict.FAIL,
-                expected="the weights in the layout of Hugging Face",
-                observed=sentence,
-                why="Without them, or a checkpoint of the last step, what was trained is lost.",
-                remedy="make room there; `railbed export RUN DIR` then makes them from the newest checkpoint",
-            )
+            yield _weights_missing(node, sentence)
         case {"kind": "transport", "engine": str(engine), "reason": str(reason)}:
-            yield Event(name="transport", subject=engine, message=reason, data=_data(said))
+            yield _event("transport", said, subject=engine, message=reason)
             yield from _trials(node, rank, said)
         case {"kind": "resumed", "step": int(step)} if rank == 0:
-            yield Event(name="resumed", subject=node, message=f"goes on after step {step}", data=_data(said))
+            yield _event("resumed", said, subject=node, message=f"continues after step {step}")
         case {"kind": "shares", "sentence": str(sentence)}:
-            yield Event(name="shares", message=sentence, data=_data(said))
+            yield _event("shares", said, message=sentence)
             if cost := said.get("cost"):
-                yield Event(name="notice", message=str(cost))
-        case {"kind": "chosen" | "sample" | "exported" | "done" as kind}:
-            yield Event(name=kind if kind != "done" else "rank_done", subject=f"{node}/rank{rank}", data=_data(said))
+                yield events.Notice(message=str(cost))
+        case {"kind": "chosen" | "sample" | "exported" | "rank_done" as kind}:
+            yield _event(kind, said, subject=f"{node}/rank{rank}")
+
+
+def _event(name: str, said: Mapping[str, Any], *, subject: str = "", message: str = "") -> Event:
+    """Return the event of a rank's message: the fields of the message are its data."""
+    data = {key: value for key, value in said.items() if key not in ("kind", "time", "sentence")}
+    return events.parse(name, subject=subject, message=message, data=data, time=time.time())
+
+
+def _weights_missing(node: str, sentence: str) -> Finding:
+    return Finding(
+        check="weights_written",
+        subject=node,
+        verdict=Verdict.FAIL,
+        expected="the weights in the layout of Hugging Face",
+        observed=sentence,
+        why="Without them, or a checkpoint of the last step, what was trained is lost.",
+        remedy="make room there; `railbed export RUN DIR` then makes them from the newest checkpoint",
+    )
 
 
 def _measurements(node: str, rank: int, step: int, said: Mapping[str, Any]) -> Iterator[Measurement]:
     for name, value in {**said, "tokens_per_second": said.get(TOGETHER)}.items():
-        measured = name in UNITS or name.endswith("_seconds")
-        if measured and isinstance(value, int | float) and (rank == 0 or name not in OF_ALL):
+        if name in MEASURES and isinstance(value, int | float) and (rank == 0 or name not in OF_ALL):
             labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
-            unit = UNITS.get(name, "s")
-            yield Measurement(name=name, value=float(value), unit=unit, labels=labels, time=float(said.get("time", 0)))
+            yield Measurement(
+                name=name, value=float(value), unit=MEASURES[name].unit, labels=labels, time=float(said.get("time", 0))
+            )
     match said:
         case {"samples": [int(first), int(end)]}:
             # Which of the run's sequences this rank learned from: of a step's, each belongs to exactly one rank.
@@ -91,7 +93,3 @@ def _trials(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Measureme
             yield Measurement(name="allreduce_trial_seconds", value=seconds, unit="s", labels=labels, time=when)
             rate = size / seconds if seconds else 0.0
             yield Measurement(name="allreduce_trial_rate", value=rate, unit="byte/s", labels=labels, time=when)
-
-
-def _data(said: Mapping[str, Any]) -> dict[str, object]:
-    return {key: value for key, value in said.items() if key not in ("kind", "time", "sentence")}

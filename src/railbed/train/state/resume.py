@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from railbed.errors import CheckpointDamaged, DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.launch.protocol import decode
+from railbed.model import events
 from railbed.model.record import Event
 from railbed.train.ranks import KnownCheckpoints
 from railbed.transport.base import Command
@@ -33,7 +34,7 @@ async def resume_point(
             saved.note(answer.device, state["step"], state["hash"])
         for sentence in found["damaged"]:
             damaged.append(f"{answer.device}: {sentence}")
-            yield Event(name="checkpoint_failed", subject=answer.device, message=sentence)
+            yield events.CheckpointFailed(subject=answer.device, message=sentence)
     newest = saved.newest(list(looks))
     if newest is None:
         raise _nothing(run, damaged, silent)
@@ -41,7 +42,7 @@ async def resume_point(
     nodes = [node for node in looks if step in saved.steps.get(node, {})]
     left = f"continues after step {step} of {steps}" if step < steps else f"all {steps} steps are done"
     message = f"{left}; the state is on {', '.join(nodes)}"
-    yield Event(name="resuming", subject=run, message=message, data={"step": step, "nodes": nodes})
+    yield events.Resuming(subject=run, message=message, step=step, nodes=nodes)
 
 
 def _nothing(run: str, damaged: Sequence[str], silent: Sequence[str]) -> RailbedError:

@@ -148,7 +148,7 @@ class Training:
         self._finish()
         self.progress.send_memory()
         loss = self.progress.last_loss
-        self.messages.send("done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
+        self.messages.send("rank_done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
 
     def _steps(self, first: int) -> None:
         schedule = Schedule(self.settings)

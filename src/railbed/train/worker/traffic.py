@@ -52,7 +52,7 @@ def run_traffic(
         _step(step, replica, gradients, device, messages)
         counting.go_on(step)
     counting.end(settings.steps)
-    messages.send("done", step=settings.steps, loss=None, seconds=time.monotonic() - begin)
+    messages.send("rank_done", step=settings.steps, loss=None, seconds=time.monotonic() - begin)
 
 
 def _step(step: int, replica: nn.Module, gradients: GradientSum, device: torch.device, messages: Messages) -> None:

@@ -32,7 +32,7 @@ def run(spec: CollectiveSpec, messages: Messages) -> None:
         for operation in spec.operations:
             for size in operation.sizes:
                 _measure_size(operation, size, group, device, messages)
-        messages.send("done")
+        messages.send("rank_done")
     finally:
         group.close()
 

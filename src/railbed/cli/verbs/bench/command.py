@@ -82,10 +82,12 @@ def bench_command(
     if save and (experiment is not None or second_visit is not None):
         raise UsageError("an experiment makes no baseline", hint="leave out --save-baseline")
     site = given_cluster(cluster, replay) or built_in_local()
-    kept = baseline.path_beside(cluster or DEFAULT_CLUSTER)
+    baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)
     first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
     question = first.experiment if first else experiments.load(experiment) if experiment is not None else None
-    request = BenchRequest(name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(kept))
+    request = BenchRequest(
+        name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(baseline_file)
+    )
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
 
     ongoing = Ongoing()
@@ -101,7 +103,7 @@ def bench_command(
     closing = request.judge if question is None else ongoing.judge
     code = perform("bench", site, options, work, decide=_conclude, screen=screen, beside=noted.beside, closing=closing)
     if save and noted.measured:
-        _save(kept, noted, site.name)
+        _save(baseline_file, noted, site.name)
     if sentence := noted.second_visit(cluster):
         _say(sentence)
     return code
@@ -124,18 +126,18 @@ def _say(sentence: str) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    found = {name: suites.load(name).description for name in suites.names()}
+    suite_texts = {name: suites.load(name).description for name in suites.names()}
     questions = {name: experiments.load(name).description for name in experiments.names()}
     tests = {name: tool.tests[name].title for name, tool in tool_of().items()}
     tests |= {name: f"{name.replace('_', '-')} over all nodes in one job" for name in COLLECTIVES}
     if as_json:
-        for kind, entries in (("suite", found), ("experiment", questions), ("test", tests)):
+        for kind, entries in (("suite", suite_texts), ("experiment", questions), ("test", tests)):
             for name, description in entries.items():
                 line = to_json({"kind": kind, "name": name, "description": description})
                 sys.stdout.write(line.decode() + "\n")
         return
     console = SafeConsole(highlight=False)
-    for title, entries in (("suites", found), ("experiments", questions), ("tests", tests)):
+    for title, entries in (("suites", suite_texts), ("experiments", questions), ("tests", tests)):
         table = Table(
             title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False
         )

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from railbed.bench.compare.visits import FIRST_VISIT
 from railbed.cli.hints import cluster_option
-from railbed.model.record import Event, Measurement, Record
+from railbed.model.events import FirstVisitDone
+from railbed.model.record import Measurement, Record
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Noted:
 
     folder: Path = Path()
     measured: list[Measurement] = field(default_factory=list)
-    first_visit: Event | None = None
+    first_visit: FirstVisitDone | None = None
 
     @contextmanager
     def beside(self, folder: Path) -> Iterator[Callable[[Record], None]]:
@@ -30,7 +30,7 @@ class Noted:
         """Note one record."""
         if isinstance(record, Measurement):
             self.measured.append(record)
-        elif isinstance(record, Event) and record.name == FIRST_VISIT:
+        elif isinstance(record, FirstVisitDone):
             self.first_visit = record
 
     def second_visit(self, cluster: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""railbed check: its options. What it does is in `checking.py`, which takes longer to load than `--help` may take."""
+"""The options of railbed check; `run.py` does the work, and takes longer to load than `--help` may take."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="RULE", help=
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
 ProveOption = Annotated[
     str | None,
-    typer.Option("--prove", metavar="training", help="Send gradients between the nodes, too, and say how they went."),
+    typer.Option(
+        "--prove", metavar="training", help="Also send gradients between the nodes, and show what carried them."
+    ),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="List what is well line by line, too.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Also list passing checks line by line.")]
 AllPairsOption = Annotated[
-    bool, typer.Option("--all-pairs", help="Test the path between every two nodes, also of a rail with many.")
+    bool, typer.Option("--all-pairs", help="Test the path between every pair of nodes, even on a rail with many.")
 ]
 
 

@@ -15,8 +15,9 @@ from railbed.cli.perform import perform
 from railbed.cli.tally import conclude_check
 from railbed.errors import DeviceError, UsageError
 from railbed.fleet import Fleet
+from railbed.model import events
 from railbed.model.cluster import Cluster
-from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.model.record import Finding, Record, Verdict
 from railbed.train import recipes
 from railbed.train.network.verdict import CHECK, EXPECTED, WHY
 from railbed.train.run import TrainRequest, train
@@ -30,11 +31,11 @@ def prove_command(
 ) -> int:
     """Check and prove; return the exit code."""
     if what != "training":
-        raise UsageError(f"{what!r} cannot be proven", hint="`--prove training` is what there is")
+        raise UsageError(f"{what!r} cannot be proved", hint="the only value for --prove is `training`")
     if options.replay:
         raise UsageError("a recording cannot train", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
-        raise UsageError("one node sends gradients to nobody", hint="--cluster FILE with two nodes or more")
+        raise UsageError("proving needs at least two nodes", hint="--cluster FILE with two nodes or more")
     return perform(
         "check", cluster, options, lambda fleet: _work(cluster, fleet, checks, every_pair), decide=conclude_check
     )
@@ -56,7 +57,7 @@ async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]
     run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     recipe = recipes.load("traffic", LOAD).to_plain()
     order = TrainRequest(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
-    yield Event(name="notice", message=f"sending gradients between {len(cluster.nodes)} nodes for two seconds")
+    yield events.Notice(message=f"sending gradients between {len(cluster.nodes)} nodes for two seconds")
     try:
         async with aclosing(train(cluster, fleet, order)) as records:
             async for record in records:
@@ -67,7 +68,7 @@ async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]
             subject="cluster",
             verdict=Verdict.UNKNOWN,
             expected=EXPECTED,
-            observed=f"the trial did not run: {error.message}",
+            observed=f"the test did not run: {error.message}",
             why=WHY,
-            remedy=error.hint or "the other findings say what is in its way",
+            remedy=error.hint or "the other findings may explain why",
         )

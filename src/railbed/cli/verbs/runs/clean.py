@@ -22,6 +22,7 @@ from railbed.cli.background.runs import begun, cluster_of
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.leftovers import Entry, Listing, NodeFolder, list_entries, remove_entries
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.model.record import Event
@@ -88,7 +89,7 @@ def clean(wish: Wish) -> int:
     listings = _with_fleet(nodes, wish, lambda fleet: list_entries(fleet, nodes.folders))
     _refuse_unknown(wish, runs, listings)
     plan = make_plan(runs, listings, named=wish.names, keep=wish.keep)
-    silent = {node: told for node, told in listings.items() if isinstance(told, DeviceError)}
+    silent = {node: listing for node, listing in listings.items() if isinstance(listing, DeviceError)}
     show = _show_json if wish.json else _show
     show(plan, silent)
     if not (plan.here or plan.there):
@@ -105,7 +106,7 @@ def _local(summary: RunSummary, nodes: Nodes) -> LocalRun:
     if summary.verb in ON_NODES:
         try:
             used = nodes.add(cluster_of(folder))
-            job = str(begun(folder)["run"]) if summary.verb == "train" else ""
+            job = begun(folder).run if summary.verb == "train" else ""
         except (RailbedError, OSError, ValueError, KeyError):
             pass  # it ended before it had a cluster or a training: then it left nothing on nodes
     return LocalRun(summary=summary, folder=folder, size=size_of(folder), job=job, nodes=used if job else ())
@@ -153,12 +154,12 @@ def _remove(wish: Wish, nodes: Nodes, plan: Plan) -> bool:
     answers = _with_fleet(nodes, wish, lambda fleet: remove_entries(fleet, nodes.folders, wanted)) if wanted else {}
     gone: list[tuple[str, int]] = []
     failed: dict[str, str] = {}
-    for node, told in answers.items():
-        if isinstance(told, DeviceError):
-            failed[node] = told.message
+    for node, answer in answers.items():
+        if isinstance(answer, DeviceError):
+            failed[node] = answer.message
             continue
-        gone += [(f"{node}:{entry.path}", entry.size) for entry in told]
-        failed |= _still_there(node, wanted[node], told)
+        gone += [(f"{node}:{entry.path}", entry.size) for entry in answer]
+        failed |= _still_there(node, wanted[node], answer)
     for run in plan.here:
         if any(node in failed for node in run.nodes) and run.summary.id not in wish.names:
             continue
@@ -179,7 +180,7 @@ def _still_there(node: str, wanted: Sequence[str], gone: Sequence[Entry]) -> dic
 def _tell_removed(wish: Wish, gone: Sequence[tuple[str, int]], failed: dict[str, str]) -> None:
     if wish.json:
         for where, size in gone:
-            JsonScreen().show(Event(name="removed", subject=where, data={"bytes": size}))
+            JsonScreen().show(events.Removed(subject=where, bytes=size))
     else:
         sys.stdout.write(f"removed {len(gone)} of them, {size_text(sum(size for _, size in gone))}\n")
     for where, why in failed.items():
@@ -213,15 +214,21 @@ def _lines(plan: Plan) -> Iterator[tuple[int, float, str]]:
 def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
     screen = JsonScreen()
     for run in plan.here:
-        data: dict[str, object] = {"run": run.summary.id, "bytes": run.size, "status": run.summary.status}
-        screen.show(Event(name="leftover", subject=str(run.folder), data=data))
+        summary = run.summary
+        screen.show(
+            events.Leftover(subject=str(run.folder), run=summary.id, bytes=run.size, status=summary.status)
+        )
     for leftover in plan.there:
-        data = {"node": leftover.node, "run": leftover.job, "bytes": leftover.entry.size, "used": leftover.entry.used}
-        screen.show(Event(name="leftover", subject=leftover.where, data=data))
+        entry = leftover.entry
+        screen.show(
+            events.Leftover(
+                subject=leftover.where, node=leftover.node, run=leftover.job, bytes=entry.size, used=entry.used
+            )
+        )
     for where, why in plan.kept:
-        screen.show(Event(name="kept", subject=where, message=why))
+        screen.show(events.Kept(subject=where, message=why))
     for node, error in silent.items():
-        screen.show(Event(name="node_lost", subject=node, message=error.message))
+        screen.show(events.NodeLost(subject=node, message=error.message))
 
 
 def _when(seconds: float) -> str:

@@ -45,7 +45,7 @@ def runs_command(
     cluster: NodesOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the runs kept in this folder, the newest first; or clean up after them.
+    """List the runs saved in this folder, the newest first; or remove what they left behind.
 
     Example: railbed runs --clean --keep 5
     """

@@ -18,10 +18,10 @@ from rich.table import Table
 from railbed.check.judge import essential_checks
 from railbed.check.rules import torch_equal
 from railbed.check.run import check
-from railbed.cli.background.attach import attached
-from railbed.cli.background.detach import in_background
-from railbed.cli.background.runs import TRAINING, refuse_mixtures, was_given
-from railbed.cli.background.stop import stopped
+from railbed.cli.background.attach import attach_run
+from railbed.cli.background.detach import detach_process
+from railbed.cli.background.runs import refuse_mixtures, was_given
+from railbed.cli.background.stop import stop_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
@@ -51,10 +51,11 @@ from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, site_of
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.lab.folder import cache_folder
+from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.progress import progress
-from railbed.model.record import Event, Finding, Record, Verdict
+from railbed.model.record import Finding, Record, Verdict
 from railbed.train import recipes
 from railbed.train.capacity.memory import check_memory
 from railbed.train.data import tokenizer
@@ -97,15 +98,15 @@ def train_command(
     """
     refuse_mixtures(context)
     if attach is not None:
-        return attached(attach, as_json=as_json)
+        return attach_run(attach, as_json=as_json)
     if stop is not None:
-        return stopped(stop, as_json=as_json)
+        return stop_run(stop, as_json=as_json)
     if listing:
         _list_recipes(as_json=as_json)
         return OK
     if environment:
         return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
-    unseen = in_background(as_json=as_json) if detach else None
+    unseen = detach_process(as_json=as_json) if detach else None
     earlier = earlier_run(resume) if resume is not None else None
     site = site_of(earlier, cluster) if earlier else given_cluster(cluster, None) or built_in_local()
     if earlier:
@@ -144,8 +145,15 @@ def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
 
 
 async def _work(site: Cluster, fleet: Fleet, *, order: TrainRequest, unchecked: bool) -> AsyncGenerator[Record, None]:
-    asked = {"ranks": order.ranks, "minimum": order.minimum, "transport": order.transport, "resumes": order.resumes}
-    yield Event(name=TRAINING, subject=order.run, data={"run": order.run, "recipe": dict(order.recipe), **asked})
+    yield events.TrainingStarted(
+        subject=order.run,
+        run=order.run,
+        recipe=dict(order.recipe),
+        ranks=order.ranks,
+        minimum=order.minimum,
+        transport=order.transport,
+        resumes=order.resumes,
+    )
     ending = Ending(site.nodes)
     async with aclosing(_stages(site, fleet, order, unchecked=unchecked)) as records:
         async for record in records:
@@ -179,12 +187,13 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
             yield record
             if isinstance(record, Finding) and (_prevents(record) or torch_equal.is_missing(record)):
                 wrong.append(record)
-    if missing := [one for one in wrong if torch_equal.is_missing(one)]:
-        reasons = "; ".join(f"{one.subject}: {one.observed}" for one in missing[:3])
+    if missing := [finding for finding in wrong if torch_equal.is_missing(finding)]:
+        reasons = "; ".join(f"{finding.subject}: {finding.observed}" for finding in missing[:3])
         raise ToolMissing(f"not every node can train: {reasons}", hint=missing[0].remedy)
     if wrong:
         reasons = "; ".join(
-            f"{one.subject}: {one.observed}, expected {one.expected} ({one.check})" for one in wrong[:3]
+            f"{finding.subject}: {finding.observed}, expected {finding.expected} ({finding.check})"
+            for finding in wrong[:3]
         )
         more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise NotFit(f"the cluster cannot train as it is: {reasons}{more}", hint="`railbed check` says what to do")
@@ -197,9 +206,8 @@ def _prevents(finding: Finding) -> bool:
 def _readable(record: Record, order: TrainRequest) -> Record:
     """Put the text of a sample beside its tokens."""
     match record:
-        case Event(name="sample", data={"tokens": list(made)}) if order.tokens:
-            text = tokenizer.decoded(order.tokens, made)
-            return replace(record, data={**record.data, "text": text})
+        case events.TextSampled(tokens=generated) if order.tokens and generated is not None:
+            return replace(record, text=tokenizer.decoded(order.tokens, generated))
     return record
 
 

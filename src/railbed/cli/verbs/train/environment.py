@@ -22,30 +22,30 @@ from railbed.transport.connect import live_connector
 
 def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
     """Ask the nodes, print, and return the exit code: all well where every node answered."""
-    found, answered = run_until_ended(_read(cluster, timeout))
+    fabrics, answered = run_until_ended(_read(cluster, timeout))
     if as_json:
-        _print_json(found)
+        _print_json(fabrics)
     else:
-        _print_tables(found)
+        _print_tables(fabrics)
     return OK if answered else DEVICE
 
 
 async def _read(cluster: Cluster, timeout: float) -> tuple[dict[str, NodeFabric], bool]:
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=timeout) as fleet:
         facts = await read_facts(cluster, fleet)
-    return fabric_of(cluster, facts), all(one.failure is None for one in facts.values())
+    return fabric_of(cluster, facts), all(answer.failure is None for answer in facts.values())
 
 
-def _print_json(found: Mapping[str, NodeFabric]) -> None:
-    for node, fabric in found.items():
-        lines = [{"name": one.name, "value": one.value, "reason": one.reason} for one in fabric.lines]
+def _print_json(fabrics: Mapping[str, NodeFabric]) -> None:
+    for node, fabric in fabrics.items():
+        lines = [{"name": line.name, "value": line.value, "reason": line.reason} for line in fabric.lines]
         head = {"kind": "environment", "node": node, "rdma": not fabric.obstacle, "obstacle": fabric.obstacle}
         sys.stdout.write(json.dumps({**head, "remedy": fabric.remedy, "lines": lines}) + "\n")
 
 
-def _print_tables(found: Mapping[str, NodeFabric]) -> None:
+def _print_tables(fabrics: Mapping[str, NodeFabric]) -> None:
     console = SafeConsole(highlight=False)
-    for node, fabric in found.items():
+    for node, fabric in fabrics.items():
         console.print(Text(printable(node), style="bold"))
         if fabric.obstacle:
             console.print(Text(f" no RDMA: {printable(fabric.obstacle)}", style="yellow"))

@@ -14,7 +14,7 @@ RanksOption = Annotated[
     int | None, typer.Option("--ranks", metavar="N", min=1, help="Ranks per node. [default: one per GPU, or one]")
 ]
 MinimumOption = Annotated[
-    int, typer.Option("--min-nodes", metavar="N", min=1, help="Go on as long as so many nodes are left.")
+    int, typer.Option("--min-nodes", metavar="N", min=1, help="Continue as long as this many nodes are left.")
 ]
 TransportOption = Annotated[
     Literal["auto", "nccl", "mpi", "gloo"], typer.Option("--transport", help="What carries the gradients.")
@@ -28,20 +28,20 @@ ResumeOption = Annotated[
     ),
 ]
 FromStartOption = Annotated[
-    bool, typer.Option("--from-start", help="With --resume: start the run again at step 1, whatever was saved.")
+    bool, typer.Option("--from-start", help="With --resume: restart the run at step 1 and ignore its checkpoints.")
 ]
 EnvironmentOption = Annotated[
-    bool, typer.Option("--show-env", help="Print what each node's ranks are told of the fabric, and why; end.")
+    bool, typer.Option("--show-env", help="Print the network settings of each node's ranks, and why; end.")
 ]
 ListOption = Annotated[bool, typer.Option("--list", help="List the recipes and end.")]
 UncheckedOption = Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")]
 DetachOption = Annotated[
-    bool, typer.Option("--detach", help="Go on in the background, without the terminal; returns once the run began.")
+    bool, typer.Option("--detach", help="Continue in the background; returns once the run has begun.")
 ]
 AttachOption = Annotated[
     str | None,
-    typer.Option("--attach", metavar="RUN", help="Show a run that goes on, by name or folder, or the `newest`."),
+    typer.Option("--attach", metavar="RUN", help="Show a run, by name or folder, or the `newest`."),
 ]
 StopOption = Annotated[
-    str | None, typer.Option("--stop", metavar="RUN", help="End a run that goes on, as Ctrl-C in its terminal would.")
+    str | None, typer.Option("--stop", metavar="RUN", help="Stop a run, as Ctrl-C in its terminal would.")
 ]

@@ -38,19 +38,19 @@ def earlier_run(given: str) -> EarlierRun:
     if summary.status == "running":
         hint = f"`{to_attach(summary.id)}` shows it, `{to_stop(summary.id)}` ends it"
         raise UsageError(f"{summary.id} is still running", hint=hint)
-    data = begun(folder)
+    started = begun(folder)
     try:
-        recipe = recipes.from_record(data["recipe"])
+        recipe = recipes.from_record(started.recipe)
     except ValueError:
         raise UsageError(f"the recipe in the records of {given} is damaged or of another railbed") from None
-    options = {name: data[name] for name in ("ranks", "minimum", "transport") if data.get(name) is not None}
+    options = {"ranks": started.ranks, "minimum": started.minimum, "transport": started.transport}
     return EarlierRun(
         id=summary.id,
         given=given,
-        job=str(data["run"]),
+        job=started.run,
         recipe=recipe,
         cluster=_cluster(folder),
-        options=options,
+        options={name: value for name, value in options.items() if value is not None},
     )
 
 

@@ -40,6 +40,7 @@ from railbed.lab.vm.qemu.hardware import (
 )
 from railbed.lab.vm.recipe import MEMORY, TRAINING_MEMORY, Architecture, architecture
 from railbed.lab.vm.training import make_training, training_folder, training_key
+from railbed.model import events
 from railbed.model.progress import progress
 from railbed.model.record import Event
 
@@ -142,7 +143,7 @@ async def _make_state(state: Path, hardware: Hardware) -> AsyncGenerator[Event, 
         if hardware.accelerator != "kvm":
             raise
         bad.write_text(f"{error.message}\n", encoding="utf-8")
-        yield Event(name="notice", subject="image", message="KVM does not boot here, software emulation is used")
+        yield events.Notice(subject="image", message="KVM does not boot here, software emulation is used")
         return
     yield steps.end("booted and saved")
 

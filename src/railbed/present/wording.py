@@ -59,9 +59,9 @@ def with_unit(value: float, unit: str) -> str:
             return f"{number(value)}{JOIN}{unit}"
 
 
-def plural(count: int, one: str, many: str = "") -> str:
+def plural(count: int, singular: str, plural_form: str = "") -> str:
     """Return `1 restart`, `2 restarts`."""
-    return f"{count:,}{JOIN}{one if count == 1 else many or one + 's'}"
+    return f"{count:,}{JOIN}{singular if count == 1 else plural_form or singular + 's'}"
 
 
 def counted(name: str) -> list[tuple[int, str]]:

@@ -1,0 +1,50 @@
+"""Events of bench."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from railbed.model.record import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchPlanned(Event):
+    """What a bench is going to measure, and how long that will take."""
+
+    name: ClassVar = "bench"
+    suite: str = ""
+    trials: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted(Event):
+    """A trial begins: the message is the test, the subject who takes part."""
+
+    name: ClassVar = "trial"
+    number: int | None = None
+    seconds: float | None = None
+    done: int | None = None
+    total: int | None = None
+    elapsed: float | None = None
+    expected: float | None = None
+    left: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondLook(Event):
+    """Pairs that lag behind are measured again."""
+
+    name: ClassVar = "second_look"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstVisitDone(Event):
+    """The first visit of an experiment is measured; this is what the second one needs."""
+
+    name: ClassVar = "first_visit"
+    experiment: Mapping[str, Any] = field(default_factory=dict)
+    ways: Sequence[Sequence[str]] = ()

@@ -1,0 +1,91 @@
+"""Events about runs, their files and pages: background runs, export, report, compare, runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from railbed.model.record import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detached(Event):
+    """A run continues in the background."""
+
+    name: ClassVar = "detached"
+    run: str
+    folder: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped(Event):
+    """A run was stopped, or had ended before."""
+
+    name: ClassVar = "stopped"
+    was: str
+    status: str
+    exit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsFetched(Event):
+    """The weights of a run are in a folder on this machine."""
+
+    name: ClassVar = "weights"
+    folder: str
+    node: str
+    step: int
+    bytes: int
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportWritten(Event):
+    """A report is written to a file."""
+
+    name: ClassVar = "report"
+    file: str
+    format: str
+    verdict: str
+    sections: Sequence[str]
+    figures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonWritten(Event):
+    """A page about two runs is written to a file."""
+
+    name: ClassVar = "compare"
+    file: str
+    verdict: str
+    sections: Sequence[str]
+    figures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover(Event):
+    """A file or folder that a run left behind and that can be removed."""
+
+    name: ClassVar = "leftover"
+    run: str | None = None
+    bytes: int
+    status: str | None = None
+    node: str | None = None
+    used: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Event):
+    """A file or folder that is not removed; the message is the reason."""
+
+    name: ClassVar = "kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed(Event):
+    """A file or folder that was removed."""
+
+    name: ClassVar = "removed"
+    bytes: int

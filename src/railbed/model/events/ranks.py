@@ -1,0 +1,71 @@
+"""Events of ranks on nodes: train, and the collectives of bench."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from railbed.model.record import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationStarted(Event):
+    """Ranks were started on these nodes."""
+
+    name: ClassVar = "generation"
+    generation: int = 0
+    nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationFailed(Event):
+    """A generation ended early: the subject is the node at fault, the message the reason."""
+
+    name: ClassVar = "restart"
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationDone(Event):
+    """Every rank of a generation is done."""
+
+    name: ClassVar = "done"
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUp(Event):
+    """The agent on a node answers."""
+
+    name: ClassVar = "node_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLost(Event):
+    """A node does not answer any more, or never did."""
+
+    name: ClassVar = "node_lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCut(Event):
+    """The other nodes cannot reach this one over the rail."""
+
+    name: ClassVar = "node_cut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOut(Event):
+    """A node is excluded for the rest of the run."""
+
+    name: ClassVar = "node_out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intrusion(Event):
+    """A stranger connected to a port of the ranks and was rejected."""
+
+    name: ClassVar = "intrusion"
+    rank: int | None = None
+    address: str | None = None

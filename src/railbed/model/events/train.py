@@ -1,0 +1,276 @@
+"""Events of train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from railbed.model.record import Event, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStarted(Event):
+    """What a training run is asked to do; `run` is the name under which nodes store its state."""
+
+    name: ClassVar = "training"
+    run: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    ranks: int | None = None
+    minimum: int | None = None
+    transport: str | None = None
+    resumes: str | None = None
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps that the recipe asks for; 0 where it is damaged."""
+        steps = self.recipe.get("steps")
+        return steps if isinstance(steps, int) else 0
+
+    @property
+    def gradient_bytes(self) -> int | None:
+        """Return the size of a gradient where the recipe is a load for the network."""
+        traffic = self.recipe.get("traffic")
+        size = traffic.get("gradient_bytes") if isinstance(traffic, Mapping) else None
+        return size if isinstance(size, int) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMemory:
+    """The memory that the ranks of a node are estimated to need, in bytes, and what is available."""
+
+    device: str
+    ranks: int
+    micro_batch: int | None = None
+    estimated_rank_bytes: int
+    estimated_state_bytes: int | None = None
+    estimated_activation_bytes: int | None = None
+    needed_bytes: int
+    available_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEstimated(Event):
+    """The memory that the model will need, by node."""
+
+    name: ClassVar = "estimate"
+    parameters: int = 0
+    nodes: Mapping[str, NodeMemory] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankChoices(Event):
+    """What a rank computes with."""
+
+    name: ClassVar = "chosen"
+    rank: int = 0
+    device: str | None = None
+    device_name: str | None = None
+    precision: str | None = None
+    compile: bool | None = None
+    threads: int | None = None
+    micro_limit: int | None = None
+    padded: bool | None = None
+    fused: bool | None = None
+    peak_flops: float | None = None
+    """Operations per second that MFU is counted against; 0 where this GPU is not in the table."""
+    peak_source: str | None = None
+    torch_version: str | None = None
+    transport: str | None = None
+    parameters: int | None = None
+    flops_per_token: float | None = None
+    sequences: int | None = None
+    micro_batch: int | None = None
+    micro_batches: int | None = None
+    global_batch: int | None = None
+    context: int | None = None
+    windows: int | None = None
+    vocabulary: int | None = None
+    gradient_checkpointing: bool | None = None
+    wire: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportChosen(Event):
+    """What carries the gradients, and why."""
+
+    name: ClassVar = "transport"
+    rank: int | None = None
+    engine: str
+    reason: str = ""
+    falls_back: bool = False
+    timings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resuming(Event):
+    """A run continues from the state of a step, which these nodes have."""
+
+    name: ClassVar = "resuming"
+    step: int
+    nodes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Event):
+    """The ranks loaded the state of a step."""
+
+    name: ClassVar = "resumed"
+    rank: int | None = None
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSaved(Event):
+    """The state of a step is saved and verified on a node."""
+
+    name: ClassVar = "checkpoint"
+    rank: int | None = None
+    step: int
+    hash: str | None = None
+    bytes: int | None = None
+    folder: str | None = None
+    seconds: float | None = None
+    stall_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFailed(Event):
+    """A state could not be saved, or a saved one is damaged."""
+
+    name: ClassVar = "checkpoint_failed"
+    rank: int | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesChanged(Event):
+    """The batch is divided anew between fast and slow ranks."""
+
+    name: ClassVar = "shares"
+    rank: int | None = None
+    step: int
+    counts: Sequence[int] | None = None
+    paces: Sequence[float] | None = None
+    names: Sequence[str] | None = None
+    cost: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSampled(Event):
+    """Tokens that the model generated, and their text."""
+
+    name: ClassVar = "sample"
+    rank: int | None = None
+    step: int | None = None
+    tokens: Sequence[int] | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsWritten(Event):
+    """A rank wrote the weights to a folder on its node."""
+
+    name: ClassVar = "exported"
+    rank: int | None = None
+    folder: str
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankDone(Event):
+    """A rank took its last step."""
+
+    name: ClassVar = "rank_done"
+    rank: int
+    step: int
+    loss: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountersRead(Event):
+    """The counters of a node's cards and interfaces."""
+
+    name: ClassVar = "counters"
+    rank: int | None = None
+    step: int | None = None
+    begin: bool | None = None
+    transport: str | None = None
+    rdma: Mapping[str, Any] = field(default_factory=dict)
+    net: Mapping[str, Any] = field(default_factory=dict)
+    tcp_segments: int | None = None
+    connections: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RailTraffic:
+    """Bytes that a rail sent: at least and at most, None where there is no upper bound."""
+
+    rail: str
+    netdev: str
+    rdma_port: str | None = None
+    rdma_bytes: tuple[int, int | None] | None = None
+    tcp_bytes: tuple[int, int | None] | None = None
+    other_tcp_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGradients:
+    """The gradients that had to leave a node, and what its rails sent."""
+
+    node: str
+    road: str = ""
+    """`rdma`, `tcp`, or what else carried them."""
+    gradient_bytes: int | None = None
+    hook_bytes: int | None = None
+    tcp_bytes_at_most: int | None = None
+    tcp_not_counted: str = ""
+    """Why TCP could not be counted by connection."""
+    rails: Sequence[RailTraffic] = ()
+    elsewhere_bytes: Mapping[str, int] = field(default_factory=dict)
+    elsewhere_tcp_bytes: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientPath(Event):
+    """What carried the gradients so far, by the counters of cards and interfaces."""
+
+    name: ClassVar = "gradient_path"
+    verdict: Verdict
+    short: str
+    transport: str = ""
+    remedy: str = ""
+    nodes: Sequence[NodeGradients] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaughtUp(Event):
+    """Training is as far as before a restart: what that cost."""
+
+    name: ClassVar = "caught_up"
+    lost_seconds: float
+    unnoticed_seconds: float = 0.0
+    stopped_seconds: float = 0.0
+    again_seconds: float = 0.0
+    steps_again: int = 0
+    restarts: int = 1
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostNode:
+    """When and why a node was lost."""
+
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FellShort(Event):
+    """Training took all its steps, but lost nodes, found an intruder or failed a check."""
+
+    name: ClassVar = "ending"
+    lost: Mapping[str, LostNode] = field(default_factory=dict)
+    failed: Sequence[str] = ()
+    intruders: Sequence[str] = ()

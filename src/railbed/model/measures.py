@@ -1,0 +1,76 @@
+"""Every measurement that a verb can emit: its name, its unit, what its labels are and what it means.
+
+A unit belongs to a name and never changes; what was measured, where and how is in the labels.
+`docs/reference/records.md` lists them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What the measurements of one name have in common."""
+
+    name: str
+    unit: str
+    meaning: str
+    labels: tuple[str, ...]
+    title: str = ""
+    """What people read in place of the name."""
+
+
+_STEP = ("step", "rank", "node")
+_LINK = ("test", "tool", "version", "trial", "repeat", "from", "to", "rail", "size", "stat")
+_DISK = ("test", "tool", "version", "trial", "repeat", "node", "size", "stat")
+_ALL = ("test", "tool", "version", "engine", "size", "ranks")
+_ENGINE = ("engine", "bytes", "rank", "node")
+_ARM = ("comparison", "measure", "test", "arm", "repeat")
+
+_OF_TRAINING = (
+    Measure("loss", "nat", "cross-entropy of the training batch, from rank 0", _STEP),
+    Measure("validation_loss", "nat", "cross-entropy of held-out text after a step, from rank 0", _STEP),
+    Measure("learning_rate", "1", "the learning rate of a step, from rank 0", _STEP),
+    Measure("gradient_norm", "1", "the norm of the gradient before clipping, from rank 0", _STEP),
+    Measure("tokens_per_second", "token/s", "tokens of all ranks per second, from rank 0", _STEP),
+    Measure("mfu", "1", "share of the device's peak operations that the model used", _STEP),
+    Measure("step_seconds", "s", "the whole step", _STEP),
+    Measure("data_seconds", "s", "reading the batch", _STEP),
+    Measure("forward_seconds", "s", "forward pass", _STEP),
+    Measure("backward_seconds", "s", "backward pass, without waiting for the network", _STEP),
+    Measure("allreduce_exposed_seconds", "s", "waiting for the network after the backward pass", _STEP),
+    Measure("optimiser_seconds", "s", "updating the weights", _STEP),
+    Measure("other_seconds", "s", "the rest of a step", _STEP),
+    Measure("idle_seconds", "s", "waiting for slower ranks", _STEP),
+    Measure("bytes_sent", "byte", "gradients that a rank sent", _STEP),
+    Measure("peak_memory_bytes", "byte", "the most memory that a rank ever used", _STEP),
+    Measure("sequences", "sequence", "sequences of the batch that a rank learned from", (*_STEP, "first")),
+    Measure("allreduce_trial_seconds", "s", "an all-reduce while an engine was tested", _ENGINE),
+    Measure("allreduce_trial_rate", "byte/s", "the rate of that all-reduce", _ENGINE),
+    Measure("gradient_bytes", "byte", "gradients that had to leave a node", ("node",)),
+    Measure("rdma_bytes", "byte", "bytes that a rail sent over RDMA, at least and at most", ("node", "rail", "bound")),
+    Measure("tcp_bytes", "byte", "bytes that ranks sent over TCP, at least and at most", ("node", "rail", "bound")),
+)
+_OF_BENCH = (
+    Measure("bandwidth", "Gb/s", "payload from one node to another", _LINK, "bandwidth"),
+    Measure("bandwidth_peak", "Gb/s", "the fastest moment of it", _LINK),
+    Measure("message_rate", "1/s", "messages per second", _LINK),
+    Measure("half_round_trip", "us", "half of the time there and back", _LINK, "half a round trip"),
+    Measure("round_trip", "us", "the time there and back", _LINK, "a whole round trip"),
+    Measure("retransmits", "1", "TCP segments that were sent again", _LINK),
+    Measure("lost_messages", "1", "messages without an answer", _LINK),
+    Measure("disk_bandwidth", "GB/s", "bytes read from or written to a disk", _DISK, "disk bandwidth"),
+    Measure("disk_operations", "1/s", "disk operations per second", _DISK, "disk operations"),
+    Measure("disk_latency", "us", "the time of one disk operation", _DISK),
+    Measure("collective_time", "us", "one collective operation over all ranks", _ALL),
+    Measure("algorithm_bandwidth", "GB/s", "size of the data divided by that time", _ALL, "algorithm bandwidth"),
+    Measure("bus_bandwidth", "GB/s", "what a link carried for it", _ALL, "bus bandwidth"),
+    Measure("cpu_seconds", "s", "processor time of a node during a trial", _LINK),
+    Measure("cpu_seconds_per_gb", "s/GB", "that, per gigabyte of payload", _LINK),
+    Measure("arm_value", "as measured", "the result of one arm of an experiment", _ARM),
+    Measure("difference", "as measured", "B minus A: the mean and its interval", (*_ARM[:3], "bound")),
+)
+
+MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in (*_OF_TRAINING, *_OF_BENCH)}

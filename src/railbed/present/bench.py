@@ -1,0 +1,104 @@
+"""What `bench` measured, in groups: one for each test, size, pattern and way of measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from railbed.model.measures import MEASURES
+from railbed.model.record import Measurement
+from railbed.model.statistics import median
+from railbed.present.wording import JOIN
+
+SHOWN = {measure.name: measure.title for measure in MEASURES.values() if measure.title}
+MIDDLE = (None, "p50")
+
+
+WHEN = ("trial", "repeat", "iterations", "version", "step", "rank", "node_pid")
+"""Labels that tell when and by what something was measured, not what."""
+Labels = tuple[tuple[str, str], ...]
+
+
+def what(labels: Mapping[str, str | int]) -> Labels:
+    """Return the labels that tell what was measured."""
+    return tuple((name, str(value)) for name, value in sorted(labels.items()) if name not in WHEN)
+
+
+@dataclass(slots=True)
+class Group:
+    """Measurements of one test, by path: from a node to another, or on a node."""
+
+    test: str
+    measure: str
+    unit: str
+    size: int | None
+    over: str
+    """The rail, or the engine of a collective."""
+    arm: str
+    pattern: str
+    streams: int
+    both_ways: bool
+    on_gpu: bool
+    tool: str
+    ways: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+
+    @property
+    def how(self) -> str:
+        """How it was measured, in a few words."""
+        streams = f"{self.streams} streams" if self.streams != 1 else ""
+        both_ways, gpu = "both ways" if self.both_ways else "", "GPU" if self.on_gpu else ""
+        return ", ".join(part for part in (self.pattern, streams, both_ways, self.arm, gpu) if part)
+
+    @property
+    def values(self) -> list[float]:
+        """The median of the repeats of each path."""
+        return [median(values) for values in self.ways.values()]
+
+    @property
+    def title(self) -> str:
+        """The test and how it was done, in a few words."""
+        return ", ".join(part for part in (self.test, self.how, self.over) if part)
+
+
+def groups(
+    measurements: Iterable[Measurement], stats: Sequence[str | None] = MIDDLE, measures: Collection[str] = SHOWN.keys()
+) -> list[Group]:
+    """Return the groups in the order in which they were measured."""
+    by_key: dict[tuple[object, ...], Group] = {}
+    for measurement in measurements:
+        labels = measurement.labels
+        if measurement.name not in measures or labels.get("stat") not in stats or "test" not in labels:
+            continue
+        group = _group(measurement)
+        key = (group.test, group.measure, labels.get("size"), group.over, group.how)
+        way = (str(labels.get("from", labels.get("node", "all"))), str(labels.get("to", "")))
+        by_key.setdefault(key, group).ways.setdefault(way, []).append(measurement.value)
+    return list(by_key.values())
+
+
+def _group(measurement: Measurement) -> Group:
+    labels = measurement.labels
+    size, streams = labels.get("size"), labels.get("streams", 1)
+    return Group(
+        test=str(labels["test"]),
+        measure=measurement.name,
+        unit="µs" if measurement.unit == "us" else measurement.unit,
+        size=size if isinstance(size, int) else None,
+        over=str(labels.get("rail") or labels.get("engine") or ""),
+        arm=str(labels.get("arm") or ""),
+        pattern=str(labels.get("pattern") or ""),
+        streams=int(streams) if str(streams).isdecimal() else 1,
+        both_ways=labels.get("direction") == "both",
+        on_gpu=labels.get("memory") == "gpu",
+        tool=str(labels.get("version") or labels.get("tool", "")),
+    )
+
+
+def message_size(size: int | None, *, short: bool = False) -> str:
+    """Return the size of a message, in powers of 1024 where it is one: `64 KiB`, or `64K` in short."""
+    if size is None:
+        return ""
+    for unit, word in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{word[0]}" if short else f"{size // unit}{JOIN}{word}"
+    return str(size) if short else f"{size:,}{JOIN}B"

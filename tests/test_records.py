@@ -1,0 +1,64 @@
+"""Records are a contract: every event and measurement is listed in one place, with an example in the reference."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tools.record_examples import CHANGE, EXAMPLES, FINDING, MEASUREMENT
+
+from railbed.model.events import EVENTS
+from railbed.model.measures import MEASURES
+from railbed.model.record import Event
+from railbed.store import read_record, to_line
+
+SOURCE = Path(__file__).parent.parent / "src" / "railbed"
+
+
+def classes_in_events() -> Iterator[str]:
+    for path in (SOURCE / "model" / "events").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "Event" for base in node.bases):
+                yield node.name
+
+
+def test_every_event_is_listed_once_and_has_an_example() -> None:
+    assert sorted(classes_in_events()) == sorted(event.__name__ for event in EVENTS.values())
+    assert sorted(example.name for example in EXAMPLES) == sorted(EVENTS)
+
+
+@pytest.mark.parametrize("record", [FINDING, MEASUREMENT, CHANGE, *EXAMPLES], ids=lambda record: type(record).__name__)
+def test_a_record_comes_back_from_its_line(record: Event) -> None:
+    again = read_record(to_line(record))
+    assert type(again) is type(record)
+    assert to_line(again) == to_line(record)
+
+
+def test_the_data_of_an_event_is_nested_and_has_no_empty_fields() -> None:
+    line = to_line(next(example for example in EXAMPLES if example.name == "checkpoint_failed"))
+    assert line == (
+        b'{"name":"checkpoint_failed","subject":"node1/rank0","message":"the disk is full",'
+        b'"data":{"rank":0,"step":200},"time":1790000000.0,"kind":"event"}'
+    )
+
+
+def measured_in(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the unit of every measurement that a source constructs with literals."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and {"name", "value", "unit"} <= {key.arg for key in node.keywords}:
+            literal = {key.arg: key.value.value for key in node.keywords if isinstance(key.value, ast.Constant)}
+            if "name" in literal and "unit" in literal:
+                yield str(literal["name"]), str(literal["unit"])
+
+
+def test_every_measurement_is_listed_with_its_unit() -> None:
+    measured = {pair for path in SOURCE.rglob("*.py") for pair in measured_in(path.read_text())}
+    assert len(measured) > 15
+    assert {name: unit for name, unit in measured if name not in MEASURES or MEASURES[name].unit != unit} == {}
+
+
+def test_an_event_that_is_not_listed_cannot_be_constructed() -> None:
+    with pytest.raises(TypeError):
+        Event(name="surprise")  # type: ignore[call-arg]
