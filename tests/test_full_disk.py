@@ -132,7 +132,7 @@ def test_an_agent_says_that_the_disk_is_full(disk: Path) -> None:
         ended = next(one for line in process.stdout if (one := json.loads(line))["kind"] == "exit")
         process.stdin.close()
         assert process.wait(20) == 0
-    assert ended["said"] == f"{disk}/run/rank3.g1.json cannot be written: the disk is full"
+    assert ended["why"] == f"{disk}/run/rank3.g1.json cannot be written: the disk is full"
 
 
 @pytest.mark.parametrize("files", [7, 600])
