@@ -423,8 +423,8 @@ def test_many_ranks_are_a_table_of_some() -> None:
 
 
 def test_how_the_batch_is_shared_is_reported() -> None:
-    event = [event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
-    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *event]))))
+    shares = [event(name="shares", message=words, data={"step": 8}) for words in ("a takes 1", "a takes 12 of 16, b 4")]
+    page = said(build(read(plain_run([measured("step_seconds", 1, 1.0), *shares]))))
     assert "Since step 8: a takes 12 of 16, b 4." in page
     assert "a takes 1." not in page
 
