@@ -53,19 +53,19 @@ class Prepared:
     """Files in the folders that are no text."""
 
 
-Tell = Callable[[str, int, int], None]
+Report = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and how much it is in all; 0 of 0 where nobody can say."""
 
 
-def prepare(recipe: Recipe, cache: Path, tell: Tell = lambda *_: None) -> Prepared:
+def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Prepared:
     """Tokenise a recipe's text, or find it tokenised; raise DataError where it is no use."""
-    texts, skipped = _texts(recipe.data, tell)
+    texts, skipped = _texts(recipe.data, report)
     wanted = recipe.model.vocabulary
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
     key = _key(texts, recipe.data, vocabulary)
     folder = cache / f"tokens-{key[:16]}"
     if not _is_whole(folder):
-        _make(folder, key, texts, recipe.data, vocabulary, tell=tell)
+        _make(folder, key, texts, recipe.data, vocabulary, report=report)
     about = json.loads((folder / "tokens.json").read_text())
     prepared = Prepared(folder=folder, skipped=skipped, **about)
     _check(prepared, recipe)
@@ -75,11 +75,11 @@ def prepare(recipe: Recipe, cache: Path, tell: Tell = lambda *_: None) -> Prepar
 def standard_library() -> list[Path]:
     """Return the source files of Python's standard library on this machine."""
     root = Path(sysconfig.get_paths()["stdlib"])
-    found = [path for path in sorted(root.rglob("*.py")) if not NOT_SOURCE.intersection(path.relative_to(root).parts)]
-    if not found:
+    sources = [path for path in sorted(root.rglob("*.py")) if not NOT_SOURCE.intersection(path.relative_to(root).parts)]
+    if not sources:
         hint = "give files of your own: --set data.files=[PATH]"
         raise DataError(f"the source of Python's standard library is not at {root}", hint=hint)
-    return found
+    return sources
 
 
 def _check(prepared: Prepared, recipe: Recipe) -> None:
@@ -93,15 +93,15 @@ def _check(prepared: Prepared, recipe: Recipe) -> None:
         raise DataError(f"the tokenizer has {prepared.vocabulary} tokens, the model only {wanted}", hint=hint)
 
 
-def _texts(data: Data, tell: Tell) -> tuple[dict[str, Path], int]:
+def _texts(data: Data, report: Report) -> tuple[dict[str, Path], int]:
     """Return the text files by their hashes, in the order of these, and how many files were passed over."""
-    tell("looking for text", 0, 0)
+    report("looking for text", 0, 0)
     files, skipped = _files(data.files)
-    found: dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     for number, path in enumerate(files):
-        tell("reading the text", number, len(files))
-        found[_sha256(path)] = path
-    return dict(sorted(found.items())), skipped
+        report("reading the text", number, len(files))
+        sources[_sha256(path)] = path
+    return dict(sorted(sources.items())), skipped
 
 
 def _files(named: Sequence[str]) -> tuple[list[Path], int]:
@@ -180,7 +180,7 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int, *, tell: Tell) -> None:
+def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int, *, report: Report) -> None:
     """Write the folder beside, and rename it into place."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -191,12 +191,12 @@ def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary
         if data.tokenizer is not None:
             tokenizer = bpe.opened(Path(data.tokenizer))
         else:
-            tell("training a tokenizer on the text", 0, 0)
+            report("training a tokenizer on the text", 0, 0)
             pieces = (piece for path in texts.values() for piece in _pieces(path))
             tokenizer = bpe.trained(pieces, vocabulary)
         size = tokenizer.get_vocab_size(with_added_tokens=True)
         dtype = "uint16" if size <= 1 << 16 else "uint32"
-        count = _write(beside / "tokens.bin", _counted(texts.values(), tell), tokenizer, dtype)
+        count = _write(beside / "tokens.bin", _counted(texts.values(), report), tokenizer, dtype)
         about = {
             "hash": key,
             "tokens": count,
@@ -240,10 +240,10 @@ def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) 
     return count
 
 
-def _counted(texts: Collection[Path], tell: Tell) -> Iterator[Path]:
+def _counted(texts: Collection[Path], report: Report) -> Iterator[Path]:
     """Yield the texts, telling how many are done; of a single large one nobody can say."""
     for number, text in enumerate(texts):
-        tell("turning the text into tokens", number, len(texts))
+        report("turning the text into tokens", number, len(texts))
         yield text
 
 

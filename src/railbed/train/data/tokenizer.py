@@ -71,8 +71,8 @@ def opened(folder: Path) -> Tokenizer:
 
 def end_of_text(tokenizer: Tokenizer) -> int:
     """Return the token between two texts; 0 where the tokenizer has none."""
-    found = (tokenizer.token_to_id(name) for name in ENDS)
-    return next((token for token in found if token is not None), 0)
+    ids = (tokenizer.token_to_id(name) for name in ENDS)
+    return next((token for token in ids if token is not None), 0)
 
 
 def configuration() -> str:

@@ -56,7 +56,7 @@ class Reading:
         connections = message.get("connections") or {}
         return cls(
             rdma={str(port): dict(counters) for port, counters in message["rdma"].items()},
-            net={str(name): Interface(**one) for name, one in message["net"].items()},
+            net={str(name): Interface(**interface) for name, interface in message["net"].items()},
             tcp_segments=message.get("tcp_segments"),
             tcp=TcpReading.of(connections),
             tcp_unread=str(connections.get("reason", "")),
@@ -114,9 +114,11 @@ def moved(before: Reading, after: Reading, netdevs: Mapping[str, str]) -> Moved:
         for port, counters in after.rdma.items()
     }
     net = {
-        name: grown(before.net[name].tx_bytes, one.tx_bytes) for name, one in after.net.items() if name in before.net
+        name: grown(before.net[name].tx_bytes, interface.tx_bytes)
+        for name, interface in after.net.items()
+        if name in before.net
     }
-    longest = max((one.mtu for name, one in after.net.items() if name != "lo"), default=0) + ETHERNET_BYTES
+    longest = max((interface.mtu for name, interface in after.net.items() if name != "lo"), default=0) + ETHERNET_BYTES
     tcp = Span(0, None)
     if before.tcp_segments is not None and after.tcp_segments is not None:
         tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest)

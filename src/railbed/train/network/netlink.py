@@ -66,23 +66,23 @@ class Connection:
 
 def connections() -> list[Connection]:
     """Return all TCP connections of this network namespace; raise Unreadable where the kernel does not tell."""
-    asked = [
+    requests = [
         REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), STATES)
         for family in (socket.AF_INET, socket.AF_INET6)
     ]
-    bodies = _dump(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, asked)
-    return [one for kind, body in bodies if kind == SOCK_DIAG_BY_FAMILY and (one := connection(body))]
+    bodies = _dump(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, requests)
+    return [parsed for kind, body in bodies if kind == SOCK_DIAG_BY_FAMILY and (parsed := connection(body))]
 
 
 def addresses() -> dict[str, str]:
     """Return the interface of every address of this network namespace; raise Unreadable where the kernel does not."""
     names = dict(socket.if_nameindex())
-    found = [
+    attributes = [
         interface_address(body)
         for kind, body in _dump(NETLINK_ROUTE, RTM_GETADDR, [INTERFACE_ADDRESS.pack(socket.AF_UNSPEC, 0)])
         if kind == RTM_NEWADDR
     ]
-    return {address: names.get(number, "") for address, number in found if address}
+    return {address: names.get(number, "") for address, number in attributes if address}
 
 
 def _dump(protocol: int, kind: int, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -90,9 +90,9 @@ def _dump(protocol: int, kind: int, requests: Sequence[bytes]) -> Iterator[tuple
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as netlink:
             netlink.settimeout(ANSWER_SECONDS)
-            for asked in requests:
-                head = HEADER.pack(HEADER.size + len(asked), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0)
-                netlink.sendto(head + asked, (0, 0))
+            for request in requests:
+                head = HEADER.pack(HEADER.size + len(request), kind, NLM_F_REQUEST | NLM_F_DUMP, 1, 0)
+                netlink.sendto(head + request, (0, 0))
                 yield from dumped(netlink.recv(RECEIVE_BYTES) for _ in range(MOST_ANSWERS))
     except OSError as error:
         raise Unreadable(f"the kernel does not list its TCP connections: {error.strerror or error}") from None
@@ -156,23 +156,23 @@ def interface_address(body: bytes) -> tuple[str, int]:
     if len(body) < INTERFACE_ADDRESS.size:
         raise Unreadable("the kernel's list of addresses has a message that is too short")
     family, number = INTERFACE_ADDRESS.unpack_from(body)
-    found = _attributes(body[INTERFACE_ADDRESS.size :])
+    attributes = _attributes(body[INTERFACE_ADDRESS.size :])
     # On a point-to-point link the first of the two is that of the other end.
-    packed = found.get(IFA_LOCAL, found.get(IFA_ADDRESS, b""))
+    packed = attributes.get(IFA_LOCAL, attributes.get(IFA_ADDRESS, b""))
     known = len(packed) == {socket.AF_INET: 4, socket.AF_INET6: 16}.get(family)
     return (_address(family, packed) if known else ""), number
 
 
 def _attributes(rest: bytes) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+    attributes: dict[int, bytes] = {}
     offset = 0
     while len(rest) - offset >= ATTRIBUTE.size:
         length, kind = ATTRIBUTE.unpack_from(rest, offset)
         if not ATTRIBUTE.size <= length <= len(rest) - offset:
             raise Unreadable("the kernel's answer has an attribute that breaks off")
-        found[kind] = rest[offset + ATTRIBUTE.size : offset + length]
+        attributes[kind] = rest[offset + ATTRIBUTE.size : offset + length]
         offset += _aligned(length)
-    return found
+    return attributes
 
 
 def _address(family: int, packed: bytes) -> str:

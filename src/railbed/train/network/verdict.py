@@ -30,7 +30,7 @@ def finding(
     traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric], *, demanded: bool
 ) -> Finding:
     """Judge how the gradients left all nodes; `demanded` says that anything but RDMA is a failure."""
-    roads = {one.road for one in traffic}
+    roads = {entry.road for entry in traffic}
     wrong = Verdict.FAIL if demanded else Verdict.WARN
     if roads == {"rdma"}:
         verdict, observed, remedy = Verdict.OK, _over_rdma(traffic), ""
@@ -46,13 +46,13 @@ def finding(
         observed=observed,
         why=WHY,
         remedy=remedy,
-        evidence="\n".join(line for one in traffic for line in _evidence(one)),
+        evidence="\n".join(line for entry in traffic for line in _evidence(entry)),
     )
 
 
 def in_short(traffic: Sequence[NodeTraffic]) -> str:
     """Return the verdict in three words, for a line that has room for no more."""
-    roads = {one.road for one in traffic}
+    roads = {entry.road for entry in traffic}
     if roads == {"rdma"}:
         return f"{_percent(_least(traffic))} RoCE"
     if "unknown" in roads:
@@ -61,30 +61,30 @@ def in_short(traffic: Sequence[NodeTraffic]) -> str:
 
 
 def _over_rdma(traffic: Sequence[NodeTraffic]) -> str:
-    least, total = _least(traffic), sum(one.gradients for one in traffic)
-    where = _where([one.node for one in traffic])
+    least, total = _least(traffic), sum(entry.gradients for entry in traffic)
+    where = _where([entry.node for entry in traffic])
     rest = f"{_percent(1 - least)} over TCP at the most, control included"
     return f"{_percent(least)} of {size(total)} of gradients crossed RoCE on {where}; {rest}"
 
 
 def _over_tcp(traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric]) -> tuple[str, str]:
-    bad = [one for one in traffic if one.road != "rdma"]
-    total = size(sum(one.gradients for one in bad))
-    partly = any(one.road == "both" for one in bad)
+    bad = [entry for entry in traffic if entry.road != "rdma"]
+    total = size(sum(entry.gradients for entry in bad))
+    partly = any(entry.road == "both" for entry in bad)
     cause = _cause(bad, transport, fabric)
-    where = _where([one.node for one in bad], of=len(traffic))
+    where = _where([entry.node for entry in bad], of=len(traffic))
     words = "gradients went partly over TCP" if partly else "gradients went over TCP"
     return f"{words}: {total} on {where}, because {cause.because}", cause.do
 
 
 def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric]) -> Cause:
-    for one in bad:
-        node = fabric.get(one.node)
+    for entry in bad:
+        node = fabric.get(entry.node)
         if node and node.obstacle:
-            return Cause(f"{one.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` says more")
+            return Cause(f"{entry.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` says more")
     if transport == "gloo":
         return Cause("gloo speaks TCP only", "`railbed train --transport mpi`, or nccl for GPUs")
-    away = next((one for one in bad if one.road == "elsewhere"), None)
+    away = next((entry for entry in bad if entry.road == "elsewhere"), None)
     if away:
         because = f"{transport} used {away.other_interface} of {away.node}, which is on no rail"
         return Cause(because, "`railbed train --show-env` says which interfaces it was told to use")
@@ -93,36 +93,36 @@ def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, Node
 
 
 def _not_known(traffic: Sequence[NodeTraffic]) -> tuple[str, str]:
-    one = next(one for one in traffic if one.road == "unknown")
-    blind = next((rail for rail in one.rails if rail.rdma is None), None)
+    entry = next(entry for entry in traffic if entry.road == "unknown")
+    blind = next((rail for rail in entry.rails if rail.rdma is None), None)
     if blind:
-        why = f"{blind.rdma_port} of {one.node} does not count the bytes it sends"
+        why = f"{blind.rdma_port} of {entry.node} does not count the bytes it sends"
         return f"it is unknown how the gradients went: {why}", "`railbed capture` shows the packets themselves"
-    least, most = one.share
+    least, most = entry.share
     if least > most:
-        why = f"neither RDMA nor TCP on the rails of {one.node} moved by {size(one.gradients)}"
+        why = f"neither RDMA nor TCP on the rails of {entry.node} moved by {size(entry.gradients)}"
         return f"it is unknown how the gradients went: {why}", "`railbed check rdma_device` looks for another device"
-    why = f"RDMA moved {bounds(one.rdma)} and TCP {bounds(one.tcp)} on {one.node} at the same time"
-    if one.unread:
-        why += f", and {one.unread}"
+    why = f"RDMA moved {bounds(entry.rdma)} and TCP {bounds(entry.tcp)} on {entry.node} at the same time"
+    if entry.unread:
+        why += f", and {entry.unread}"
     return (
-        f"it is unknown how {size(one.gradients)} of gradients went: {why}",
+        f"it is unknown how {size(entry.gradients)} of gradients went: {why}",
         "prove it while nothing else uses the rails",
     )
 
 
-def _evidence(one: NodeTraffic) -> list[str]:
-    lines = [f"{one.node}: {size(one.gradients)} of gradients, {size(one.hook)} sent by the hook"]
-    for rail in one.rails:
+def _evidence(entry: NodeTraffic) -> list[str]:
+    lines = [f"{entry.node}: {size(entry.gradients)} of gradients, {size(entry.hook)} sent by the hook"]
+    for rail in entry.rails:
         device = f" {rail.rdma_port}" if rail.rdma_port else " no device"
-        line = f"{one.node}/{rail.netdev} ({rail.rail}): RDMA{device} {bounds(rail.rdma)}, TCP {bounds(rail.tcp)}"
+        line = f"{entry.node}/{rail.netdev} ({rail.rail}): RDMA{device} {bounds(rail.rdma)}, TCP {bounds(rail.tcp)}"
         others = f", other programs' TCP {size(rail.other_tcp)}" if rail.other_tcp else ""
         lines.append(line + others)
-    for name, span in one.elsewhere.items():
-        ranks = f", TCP of the ranks {size(one.away.get(name, 0))}" if one.away is not None else ""
-        lines.append(f"{one.node}/{name} (on no rail): {bounds(span)}{ranks}")
-    if one.unread:
-        lines.append(f"{one.node}: TCP is not counted by connection: {one.unread}")
+    for name, span in entry.elsewhere.items():
+        ranks = f", TCP of the ranks {size(entry.away.get(name, 0))}" if entry.away is not None else ""
+        lines.append(f"{entry.node}/{name} (on no rail): {bounds(span)}{ranks}")
+    if entry.unread:
+        lines.append(f"{entry.node}: TCP is not counted by connection: {entry.unread}")
     return lines
 
 
@@ -138,7 +138,7 @@ def bounds(span: Span | None) -> str:
 
 
 def _least(traffic: Sequence[NodeTraffic]) -> float:
-    return min(one.share[0] for one in traffic)
+    return min(entry.share[0] for entry in traffic)
 
 
 def _percent(share: float) -> str:

@@ -1,10 +1,10 @@
-"""How long each rank waited for slower ones, from what the ranks tell anyway.
+"""How long each rank waited for slower ones, from messages that ranks send anyway.
 
-The last sum of a step is there on all ranks at the same moment, within one journey through the network: nobody has it
-before everybody gave its part. The time from a rank's own last bucket to that moment is what it tells as exposed
-all-reduce. The shortest of these in a step is that of the slowest rank, which waited for nobody: this much is the
-network's. By what another rank's is longer, it was idle. Only lengths of time are compared, never the clocks of two
-machines, and no rank does or sends anything more for it.
+The last sum of a step finishes on all ranks at the same moment, give or take the network's latency: no rank has it
+before every rank has contributed. Ranks report the time from their own last bucket to that moment as exposed
+all-reduce. The shortest of these in a step belongs to the slowest rank, which waited for no other: that much is the
+network. What another rank took beyond it, it was idle. Only durations are compared, never the clocks of two machines,
+and ranks send nothing extra for this.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ IDLE = "idle_seconds"
 
 @dataclass(slots=True)
 class IdleTimes:
-    """The ranks of one generation. A step that a rank never tells of has no idle times: they are unknown."""
+    """The ranks of one generation. A step that a rank never reported has no idle times: they are unknown."""
 
     world: int
-    _told: dict[int, dict[int, tuple[str, float]]] = field(default_factory=dict)
+    _waits: dict[int, dict[int, tuple[str, float]]] = field(default_factory=dict)
     """By step and rank: the node, and the seconds from the rank's last bucket to the end of the sum."""
 
-    def hear(self, node: str, rank: int, said: Mapping[str, Any]) -> list[Measurement]:
-        """Take what a rank said; return the idle times of a step once all ranks have told of it."""
-        match said:
+    def hear(self, node: str, rank: int, message: Mapping[str, Any]) -> list[Measurement]:
+        """Take a message of a rank; return the idle times of a step once all ranks have reported it."""
+        match message:
             case {"kind": "progress", "step": int(step), "allreduce_exposed_seconds": int() | float() as seconds}:
-                told = self._told.setdefault(step, {})
-                told[rank] = node, float(seconds)
-                if len(told) == self.world:
-                    return _idle(step, self._told.pop(step), float(said.get("time", 0)))
+                waits = self._waits.setdefault(step, {})
+                waits[rank] = node, float(seconds)
+                if len(waits) == self.world:
+                    return _idle(step, self._waits.pop(step), float(message.get("time", 0)))
         return []
 
 
-def _idle(step: int, told: Mapping[int, tuple[str, float]], time: float) -> list[Measurement]:
-    least = min(seconds for _, seconds in told.values())
+def _idle(step: int, waits: Mapping[int, tuple[str, float]], time: float) -> list[Measurement]:
+    least = min(seconds for _, seconds in waits.values())
     return [
         Measurement(
             name=IDLE,
@@ -47,5 +47,5 @@ def _idle(step: int, told: Mapping[int, tuple[str, float]], time: float) -> list
             labels={"step": step, "rank": rank, "node": node},
             time=time,
         )
-        for rank, (node, seconds) in sorted(told.items())
+        for rank, (node, seconds) in sorted(waits.items())
     ]

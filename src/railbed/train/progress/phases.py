@@ -1,4 +1,4 @@
-"""What the ranks do when they are not taking steps, for who waits for them."""
+"""What the ranks are busy with when they are not taking steps, as progress messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railbed.model.progress import progress
 from railbed.model.record import Event
 
 STARTING = ("starting", "joining", "loading")
-"""In this order, and all ranks go through them: the last rank counts."""
+"""Phases at the start, in order; the slowest rank counts."""
 WORDS = {
     "starting": "ranks are loading torch",
     "joining": "ranks are joining each other",
@@ -28,22 +28,22 @@ class Phases:
     def __init__(self, world: int) -> None:
         self._world = world
         self._phases: dict[int, str] = {}
-        self._told = ""
+        self._reported = ""
 
-    def hear(self, rank: int, said: Mapping[str, Any]) -> list[Event]:
-        """Take what a rank said; return what is new about all of them."""
-        match said:
+    def hear(self, rank: int, message: Mapping[str, Any]) -> list[Event]:
+        """Take a message of a rank; return a progress event if the phase of the slowest rank changed."""
+        match message:
             case {"kind": "alive", "phase": str(phase)}:
                 self._phases[rank] = phase
         now = self._slowest()
-        if now == self._told:
+        if now == self._reported:
             return []
-        self._told = now
+        self._reported = now
         return [progress(WORDS[now])] if now in WORDS else []
 
     def _slowest(self) -> str:
-        """Return the phase of the rank that the others wait for; after the start that is the first one's."""
+        """Return the phase of the rank that the others wait for; after the start, that of rank 0."""
         there = set(self._phases.values())
         missing = len(self._phases) < self._world
         first = next((phase for phase in STARTING if phase in there), "")
-        return "starting" if missing and first else first or self._phases.get(0, self._told)
+        return "starting" if missing and first else first or self._phases.get(0, self._reported)

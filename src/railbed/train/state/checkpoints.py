@@ -1,10 +1,10 @@
-"""Saved states on disk: written beside, hashed, synced, renamed, read back, and only then the latest.
+"""Checkpoints on disk: written under a temporary name, hashed, synced, renamed, read back, and only then the latest.
 
     checkpoints/step-00000020/{model.safetensors, optimiser.safetensors, state.json, manifest.json}
     checkpoints/latest              the name of the newest one that was read back and verified
 
-A folder without a manifest, or with a file that is not what the manifest says, is never loaded: it is named. No torch
-here: an agent looks for good states without loading it.
+A folder without a manifest, or with a file that differs from it, is never loaded but reported. Needs no torch, so that
+checkpoints can be verified without loading it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from railbed.errors import CheckpointDamaged
 
 KEPT = 2
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Of a file in a folder that is sealed: nothing that leads out of it, or that no file system takes."""
+"""Name of a file in a sealed folder: it must not lead out of the folder."""
 MANIFEST = "manifest.json"
 LATEST = "latest"
 FORMAT = 1
@@ -33,7 +33,7 @@ PIECE = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One file as it was written: what is on the disk must be this."""
+    """Hash and size of a file as it was written."""
 
     sha256: str
     size: int
@@ -41,32 +41,32 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A state that was read back and is whole."""
+    """A checkpoint that was read back and is intact."""
 
     step: int
     hash: str
-    """Of the manifest, and so of everything in it; equal states on two nodes have equal hashes."""
+    """Hash of the manifest, and so of all files; equal states on two nodes have equal hashes."""
     size: int
     path: Path
 
 
 @dataclass(slots=True)
 class Survey:
-    """What a folder holds: the good states, the newest first, and a sentence for each that is not."""
+    """The checkpoints of a folder: the intact ones, newest first, and a sentence for each damaged one."""
 
     good: list[Checkpoint] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
 
 def folder_of(checkpoints: Path, step: int) -> Path:
-    """Return where the state of a step stands."""
+    """Return the folder of the checkpoint of a step."""
     return checkpoints / f"step-{step:08d}"
 
 
 def publish(checkpoints: Path, step: int, write: Callable[[Path], dict[str, Written]]) -> Checkpoint:
-    """Let `write` fill a folder, and make it the latest once it was read back and is whole.
+    """Let `write` fill a folder, read it back, and make it the latest checkpoint.
 
-    Raise OSError (a full disk, say) with everything as it was before.
+    Raise OSError (for a full disk, say), leaving what was there before.
     """
     checkpoints.mkdir(parents=True, exist_ok=True)
     beside, final = checkpoints / f".step-{step:08d}.new", folder_of(checkpoints, step)
@@ -86,21 +86,21 @@ def publish(checkpoints: Path, step: int, write: Callable[[Path], dict[str, Writ
 
 
 def survey(checkpoints: Path) -> Survey:
-    """Read every state back; the newest good one is the first of the good."""
-    found = Survey()
+    """Read back every checkpoint of a folder."""
+    result = Survey()
     if not checkpoints.is_dir():
-        return found
+        return result
     steps = sorted((path for path in checkpoints.iterdir() if NAME.fullmatch(path.name)), key=_step, reverse=True)
     for path in steps:
         try:
-            found.good.append(verified(path))
+            result.good.append(verified(path))
         except CheckpointDamaged as fault:
-            found.damaged.append(fault.message)
-    return found
+            result.damaged.append(fault.message)
+    return result
 
 
 def verified(path: Path) -> Checkpoint:
-    """Read a state back from the disk; raise CheckpointDamaged that says what is wrong with it."""
+    """Read a checkpoint back from the disk; raise CheckpointDamaged with what is wrong."""
     state = sealed(path)
     if state.step != _step(path):
         raise CheckpointDamaged(f"checkpoint {path}: {MANIFEST} is that of another step or another railbed")
@@ -130,7 +130,7 @@ def sealed(path: Path) -> Checkpoint:
 
 
 def seal(folder: Path, step: int, files: Mapping[str, Written]) -> None:
-    """Write down what the files of a folder are, as its last one: what has no manifest is not whole."""
+    """Write the manifest of a folder, as its last file: a folder without one is incomplete."""
     content = {"format": FORMAT, "step": step, "files": {name: [f.sha256, f.size] for name, f in files.items()}}
     write_synced(folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True).encode())
     sync_folder(folder)
@@ -162,7 +162,7 @@ def _compare(path: Path, expected: Written) -> None:
             size = os.fstat(file.fileno()).st_size
             if size != expected.size:
                 raise CheckpointDamaged(f"{where} has {size} bytes of {expected.size}")
-            # What was just written comes from the disk again, not from memory.
+            # Drop the page cache, so that the disk is read and not memory.
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             while piece := file.read(PIECE):
                 digest.update(piece)
@@ -173,7 +173,7 @@ def _compare(path: Path, expected: Written) -> None:
 
 
 def _into_place(beside: Path, final: Path) -> None:
-    """Rename; what stands there already is of an earlier try of the same step, and gives way."""
+    """Rename; replaces the checkpoint of an earlier attempt at the same step."""
     old = final.with_name(f".{final.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if final.exists():
@@ -191,19 +191,19 @@ def _point(checkpoints: Path, name: str) -> None:
 
 
 def _prune(checkpoints: Path, newest: int) -> None:
-    """Keep the newest and the one before it that is good; states of later steps belong to a future that was undone."""
-    kept = [folder_of(checkpoints, newest)]
+    """Keep the newest checkpoint and the intact one before it; later steps were undone by a restart."""
+    keep = [folder_of(checkpoints, newest)]
     for path in sorted(checkpoints.iterdir(), key=_step, reverse=True):
         if UNFINISHED.fullmatch(path.name) or _step(path) > newest:
             shutil.rmtree(path, ignore_errors=True)
-        elif NAME.fullmatch(path.name) and path not in kept:
-            if len(kept) < KEPT and _whole(path):
-                kept.append(path)
+        elif NAME.fullmatch(path.name) and path not in keep:
+            if len(keep) < KEPT and _is_intact(path):
+                keep.append(path)
             else:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _whole(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     try:
         verified(path)
     except CheckpointDamaged:

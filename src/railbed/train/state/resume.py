@@ -1,4 +1,4 @@
-"""Where an earlier run left off: which of its states on the nodes are whole, and what is said where there is none."""
+"""Finds the step that a resumed run continues from: the newest intact checkpoint on its nodes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ LOOK_SECONDS = 60.0
 async def resume_point(
     fleet: Fleet, looks: Mapping[str, str], saved: KnownCheckpoints, run: str, steps: int
 ) -> AsyncGenerator[Event, None]:
-    """Note the good states on the nodes, and yield what is wrong with the others and the step to go on from.
+    """Add the intact checkpoints to `saved`; yield an event for each damaged one, and the step to continue from.
 
-    `looks` has the command for each node that lists its states. Raises where no node has a good one.
+    `looks` has, for each node, the command that lists its checkpoints. Raises where no node has an intact one.
     """
     damaged: list[str] = []
     silent: list[str] = []
     commands = {node: (Command(key="look", script=look, timeout=LOOK_SECONDS),) for node, look in looks.items()}
     async for answer in fleet.run(commands):
-        found = decode(answer.outputs[0].stdout) if answer.outputs else None
-        if found is None:
+        reply = decode(answer.outputs[0].stdout) if answer.outputs else None
+        if reply is None:
             silent.append(answer.device)
             continue
-        for state in found["good"]:
+        for state in reply["good"]:
             saved.note(answer.device, state["step"], state["hash"])
-        for sentence in found["damaged"]:
+        for sentence in reply["damaged"]:
             damaged.append(f"{answer.device}: {sentence}")
             yield events.CheckpointFailed(subject=answer.device, message=sentence)
     newest = saved.newest(list(looks))
@@ -48,7 +48,7 @@ async def resume_point(
 def _nothing(run: str, damaged: Sequence[str], silent: Sequence[str]) -> RailbedError:
     hint = f"`railbed train --resume {run} --from-start` starts it again at step 1"
     if damaged:
-        more = f" ({len(damaged) - 1} more are unusable, too)" if len(damaged) > 1 else ""
+        more = f" ({len(damaged) - 1} more are unusable)" if len(damaged) > 1 else ""
         return CheckpointDamaged(f"no checkpoint of {run} can be used: {damaged[0]}{more}", hint=hint)
     if silent:
         return DeviceError(f"no checkpoint of {run} was found, and {', '.join(silent)} did not answer", hint=hint)

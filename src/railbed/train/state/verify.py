@@ -10,10 +10,10 @@ from railbed.train.state.checkpoints import survey
 
 
 def main() -> None:
-    """Print the good states and a sentence for each of the others."""
-    found = survey(Path(sys.argv[1]))
-    good = [{"step": state.step, "hash": state.hash} for state in found.good]
-    sys.stdout.write(json.dumps({"good": good, "damaged": found.damaged}) + "\n")
+    """Print the intact checkpoints, and a sentence for each of the others."""
+    result = survey(Path(sys.argv[1]))
+    good = [{"step": state.step, "hash": state.hash} for state in result.good]
+    sys.stdout.write(json.dumps({"good": good, "damaged": result.damaged}) + "\n")
 
 
 if __name__ == "__main__":

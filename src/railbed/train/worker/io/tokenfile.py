@@ -34,11 +34,11 @@ class Tokens:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             tokens = torch.frombuffer(mapped, dtype=DTYPES[about["dtype"]])
             read = cls(tokens, about["train"], about["vocabulary"], about["end_of_text"])
-            whole = about["tokens"]
+            expected = about["tokens"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f"the tokens in {folder} cannot be read: {error}") from None
-        if len(tokens) != whole:
-            raise DataError(f"the tokens in {folder} are not whole: {len(tokens)} of {whole}")
+        if len(tokens) != expected:
+            raise DataError(f"the tokens in {folder} are not whole: {len(tokens)} of {expected}")
         return read
 
     def windows(self, context: int) -> int:

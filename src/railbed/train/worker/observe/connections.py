@@ -86,30 +86,30 @@ class Books:
         self._known: dict[int, _Known] = {}
         self._sockets: frozenset[int] = frozenset()
 
-    def enter(self, seen: Look, *, begin: bool = False) -> None:
+    def enter(self, snapshot: Look, *, begin: bool = False) -> None:
         """Take a look; what new connections have sent counts from their first byte, except at the beginning."""
         self._look += 1
-        for one in seen.connections:
-            known = self._known.get(one.cookie)
+        for link in snapshot.connections:
+            known = self._known.get(link.cookie)
             if known is None:
-                known = _Known(one.sent, one.segments, one.again) if begin else _Known()
-                self._known[one.cookie] = known
-            known.of_ranks, known.look = self._owner(one, known, seen.sockets), self._look
-            interface = seen.addresses.get(one.local, "")
-            if interface != "lo" and one.remote not in seen.addresses:
-                self.sums.add(interface, known.of_ranks, max(0, one.sent - known.sent))
-            self.sums.segments += (one.segments - known.segments) % SEGMENTS_WRAP
-            self.sums.segments -= (one.again - known.again) % SEGMENTS_WRAP
-            known.sent, known.segments, known.again = max(one.sent, known.sent), one.segments, one.again
-        self._sockets = seen.sockets or frozenset()
+                known = _Known(link.sent, link.segments, link.again) if begin else _Known()
+                self._known[link.cookie] = known
+            known.of_ranks, known.look = self._owner(link, known, snapshot.sockets), self._look
+            interface = snapshot.addresses.get(link.local, "")
+            if interface != "lo" and link.remote not in snapshot.addresses:
+                self.sums.add(interface, known.of_ranks, max(0, link.sent - known.sent))
+            self.sums.segments += (link.segments - known.segments) % SEGMENTS_WRAP
+            self.sums.segments -= (link.again - known.again) % SEGMENTS_WRAP
+            known.sent, known.segments, known.again = max(link.sent, known.sent), link.segments, link.again
+        self._sockets = snapshot.sockets or frozenset()
         # A list may lack a connection by chance: the kernel does not stand still while it answers.
-        self._known = {cookie: one for cookie, one in self._known.items() if self._look - one.look < FORGET_LOOKS}
+        self._known = {cookie: link for cookie, link in self._known.items() if self._look - link.look < FORGET_LOOKS}
 
-    def _owner(self, one: Connection, known: _Known, sockets: frozenset[int] | None) -> bool | None:
+    def _owner(self, link: Connection, known: _Known, sockets: frozenset[int] | None) -> bool | None:
         """Say whether ranks own a connection; one that was closed and still sends belongs to whom it belonged to."""
-        if known.of_ranks or one.inode in self._sockets or one.inode in (sockets or ()):
+        if known.of_ranks or link.inode in self._sockets or link.inode in (sockets or ()):
             return True
-        return known.of_ranks if not one.inode or sockets is None else False
+        return known.of_ranks if not link.inode or sockets is None else False
 
 
 class Watch:
@@ -173,7 +173,7 @@ def sockets_of(processes: Iterable[int], proc: Path = PROC) -> frozenset[int] | 
     inodes: set[int] = set()
     for process in processes:
         try:
-            links = [one.path for one in os.scandir(proc / str(process) / "fd")]
+            links = [link.path for link in os.scandir(proc / str(process) / "fd")]
         except FileNotFoundError:
             continue  # it ended, and its sockets with it
         except OSError:

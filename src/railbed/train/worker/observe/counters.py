@@ -44,22 +44,22 @@ class Counting:
         """Tell where the counters stand before the first step."""
         if self._watch:
             self._watch.open()
-        self._tell(step, begin=True)
+        self._send(step, begin=True)
         self._due = time.monotonic() + FIRST_SECONDS
 
     def go_on(self, step: int) -> None:
         """Tell them again when it is time."""
         if time.monotonic() >= self._due:
-            self._tell(step)
+            self._send(step)
             self._due = time.monotonic() + EVERY_SECONDS
 
     def end(self, step: int) -> None:
         """Tell them after the last step."""
-        self._tell(step)
+        self._send(step)
         if self._watch:
             self._watch.close()
 
-    def _tell(self, step: int, *, begin: bool = False) -> None:
+    def _send(self, step: int, *, begin: bool = False) -> None:
         if self._watch:
             counted = {**read_counters(), "connections": self._watch.read()}
             self._messages.send("counters", step=step, begin=begin, transport=self._transport, **counted)
@@ -73,9 +73,9 @@ def read_counters(sys: Path = SYS, proc: Path = PROC) -> dict[str, object]:
             for port in sorted(sys.glob("infiniband/*/ports/*"))
         },
         "net": {
-            folder.name: {"tx_bytes": found["statistics/tx_bytes"], "mtu": found["mtu"]}
+            folder.name: {"tx_bytes": numbers["statistics/tx_bytes"], "mtu": numbers["mtu"]}
             for folder in sorted(sys.glob("net/*"))
-            if len(found := dict(_numbers(folder, ("statistics/tx_bytes", "mtu")))) == 2
+            if len(numbers := dict(_numbers(folder, ("statistics/tx_bytes", "mtu")))) == 2
         },
         "tcp_segments": _tcp_segments(proc / "snmp"),
     }
