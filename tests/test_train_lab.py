@@ -211,7 +211,7 @@ def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
     assert result.code == 0, result
     finding = proof(result.records)
     assert (finding["verdict"], finding["subject"]) == ("warn", "cluster")
-    assert finding["observed"].startswith("gradients went over TCP: 96.0 MB on all 3 nodes")
+    assert finding["observed"].startswith("gradients went over TCP: 72.0 MB on all 3 nodes")
     refused = lab.railbed("check", "--prove", "storage")
     assert refused.code == 2
 
