@@ -42,7 +42,7 @@ def main() -> None:
     buckets = [torch.ones(size // 4) for size in job["sizes"]]
     measured = measure(group, buckets, job["rounds"])
     messages.send("measured", path=choice.reason, sizes=job["sizes"], **measured)
-    messages.send("done", step=0)
+    messages.send("rank_done", step=0)
     group.close()
 
 

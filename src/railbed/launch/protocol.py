@@ -5,8 +5,8 @@ From it (`kind`): hello, beat, message (of a rank), log, exit, halted (a rank is
 ranks have ended), listening, reach, error (an unknown request).
 
 A rank writes JSON lines to a file descriptor that its command line names: `alive` every second, with `stepping: false`
-while no steps are to be expected; `progress` after every `step`; `done`; `intrusion` where somebody without the job's
-secret connected to it; and `error`, as `launch.rank` describes it. Other kinds are the job's own.
+while no steps are to be expected; `progress` after every `step`; `rank_done`; `intrusion` where somebody without the
+job's secret connected to it; and `error`, as `launch.rank` describes it. Other kinds are the job's own.
 """
 
 from __future__ import annotations

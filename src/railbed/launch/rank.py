@@ -4,7 +4,7 @@ SPEC and FUNCTION are names of the form `module:name`: the class that reads the 
 called with it and with the rank's messages. The heartbeat starts before FUNCTION's module is imported, because loading
 torch takes half a minute on a slow machine.
 
-The last message of a rank is `done` or `error`, with `sentence` and:
+The last message of a rank is `rank_done` or `error`, with `sentence` and:
 
     hint          what the user can do about it
     peer          true where this rank is healthy and lost another one

@@ -21,7 +21,7 @@ The rank answers with JSON lines on a file descriptor, each with its kind, rank 
     sample              step, tokens: text made by the model, still as tokens
     exported            folder, step: the weights in the layout of Hugging Face
     export_failed       sentence: they could not be written
-    done                step, loss, seconds
+    rank_done           step, loss, seconds
     intrusion           address, sentence: somebody without the secret of the job connected to this rank
     error               as `launch.rank` describes it
 

@@ -7,7 +7,7 @@ The rank answers with JSON lines, each with its kind, rank and time:
                 engine, path, version: what carries them
     result      operation, size, seconds, iterations, repeat; from rank 0, for the slowest rank
     skipped     operation, sentence: the engine does not have it
-    done        everything was measured
+    rank_done   everything was measured
     intrusion   address, sentence: somebody without the secret of the job connected to this rank
     error       as `launch.rank` describes it
 """
