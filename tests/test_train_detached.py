@@ -146,7 +146,7 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
         output = terminal.read()
         assert terminal.process.wait(SECONDS) == 130
     assert "generation 1: 1 rank on here" in output
-    assert f"{run} goes on: `railbed train --attach {run}`" in output
+    assert f"{run} is still running: `railbed train --attach {run}`" in output
     assert "railbed: interrupted" not in output
     assert running(folder, run)
 
@@ -280,7 +280,7 @@ def test_a_run_that_fails_later_is_reported_by_the_view(folder: Path) -> None:
     result = call(folder, "train", "--attach", run)
     assert result.code == 3
     assert "2 are needed" in result.err
-    assert f"{run} failed; what it said is in runs/{run}/output.txt" in result.err
+    assert f"{run} failed; its output is in runs/{run}/output.txt" in result.err
     assert "2 are needed" in (folder / "runs" / run / "output.txt").read_text()
 
 
