@@ -58,7 +58,7 @@ def settled(settings: Recipe, wanted: frozenset[int], lag: int) -> list[int]:
             steps.append(step)
         assert schedule.checkpoint_due(step) == (step in steps)
         if step > lag:
-            schedule.read(step - lag, asked=step - lag in wanted)
+            schedule.read(step - lag, requested=step - lag in wanted)
     return steps
 
 

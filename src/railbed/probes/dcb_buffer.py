@@ -39,8 +39,8 @@ class DcbBuffer:
 
 def parse(text: str) -> DcbBuffer:
     """Read the sections of all interfaces, or the JSON or text of one."""
-    found, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbBuffer(interfaces={name: _buffers(words) for name, words in found.items()}, refused=refused)
+    interfaces, refused = dcb.read_interfaces(text, KEYWORDS)
+    return DcbBuffer(interfaces={name: _buffers(words) for name, words in interfaces.items()}, refused=refused)
 
 
 def _buffers(words: Words) -> Buffers:

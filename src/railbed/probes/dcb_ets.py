@@ -40,8 +40,8 @@ class DcbEts:
 
 def parse(text: str) -> DcbEts:
     """Read the sections of all interfaces, or the JSON or text of one."""
-    found, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbEts(interfaces={name: _ets(words) for name, words in found.items()}, refused=refused)
+    interfaces, refused = dcb.read_interfaces(text, KEYWORDS)
+    return DcbEts(interfaces={name: _ets(words) for name, words in interfaces.items()}, refused=refused)
 
 
 def _ets(words: Words) -> Ets:

@@ -39,8 +39,8 @@ class DcbPfc:
 
 def parse(text: str) -> DcbPfc:
     """Read the sections of all interfaces, or the JSON or text of one."""
-    found, refused = dcb.read_interfaces(text, KEYWORDS)
-    return DcbPfc(interfaces={name: _pfc(words) for name, words in found.items()}, refused=refused)
+    interfaces, refused = dcb.read_interfaces(text, KEYWORDS)
+    return DcbPfc(interfaces={name: _pfc(words) for name, words in interfaces.items()}, refused=refused)
 
 
 def _pfc(words: Words) -> Pfc:

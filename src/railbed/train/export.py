@@ -26,7 +26,7 @@ from railbed.transport.base import Command
 MODEL, SAVED = "model", "saved"
 """Folders of a run on a node: the weights that it wrote at its end, and those that are made from a checkpoint."""
 MAKE_SECONDS = 600.0
-TELL_SECONDS = 1.0
+REPORT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,9 @@ async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Sourc
         return [source for name, text in texts.items() if (source := _source(node, name, text))]
 
     async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(ask(node)) for node in cluster.nodes]
-    found = [source for task in asked for source in task.result()]
-    return sorted(found, key=lambda source: source.rank, reverse=True), silent
+        tasks = [group.create_task(ask(node)) for node in cluster.nodes]
+    sources = [source for task in tasks for source in task.result()]
+    return sorted(sources, key=lambda source: source.rank, reverse=True), silent
 
 
 def _source(node: str, name: str, text: str) -> Source | None:
@@ -127,16 +127,16 @@ async def _fetch(
         async with aclosing(_receive(cluster, fleet, source, place, folder)) as records:
             async for record in records:
                 yield record
-    whole = sealed(folder.partial)
+    manifest = sealed(folder.partial)
     folder.finish()
     how = "as written at its end" if source.written else "from its newest checkpoint"
     yield events.WeightsFetched(
         subject=run,
-        message=f"weights of step {whole.step}, {how}, from {source.node}: {folder.path}",
+        message=f"weights of step {manifest.step}, {how}, from {source.node}: {folder.path}",
         folder=str(folder.path),
         node=source.node,
-        step=whole.step,
-        bytes=whole.size,
+        step=manifest.step,
+        bytes=manifest.size,
         finished=source.written,
     )
 
@@ -155,7 +155,7 @@ async def _receive(
                 async for piece in remote.raw(int(message["size"])):
                     file.write(piece)
                     received += len(piece)
-                    if time.monotonic() - reported > TELL_SECONDS:
+                    if time.monotonic() - reported > REPORT_SECONDS:
                         reported = time.monotonic()
                         yield events.Progress(
                             subject=source.node,
@@ -181,8 +181,8 @@ async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: Source) -> As
         output = await fleet.ask(node, Command(key="convert", script=make, timeout=MAKE_SECONDS))
         answer = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None
         if not answer or "step" not in answer:
-            said = output.stderr.decode("utf-8", "replace").strip().splitlines()
-            why = str(answer["sentence"]) if answer and "sentence" in answer else (said or [output.trouble])[-1]
+            complaints = output.stderr.decode("utf-8", "replace").strip().splitlines()
+            why = str(answer["sentence"]) if answer and "sentence" in answer else (complaints or [output.trouble])[-1]
             raise CheckpointDamaged(f"no weights could be made from its checkpoint: {why}")
         yield SAVED
     finally:

@@ -103,7 +103,9 @@ def discover_command(
     if not as_json:
         flags = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
         words = [*(hosts or ()), *(word for flag in flags for value in flags[flag] if value for word in (flag, value))]
-        _tell(file, clusters[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)]))
+        _print_outcome(
+            file, clusters[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)])
+        )
     return code
 
 
@@ -248,7 +250,7 @@ def _rewritten(data: bytes, cluster: Cluster, *, name: str) -> bytes:
     return (mark + (changed.replace("\n", "\r\n") if carriage_returns else changed)).encode("utf-8")
 
 
-def _tell(file: Path, cluster: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
+def _print_outcome(file: Path, cluster: Cluster, existing: Cluster | None, *, wrote: bool, again: str) -> None:
     console = SafeConsole(stderr=True, highlight=False)
     rdma_ports = sum(bool(port.rdma) for _, port in cluster.ports())
     gpus = sum(len(node.gpus) for node in cluster.nodes.values())

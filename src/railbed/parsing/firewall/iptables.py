@@ -42,9 +42,9 @@ def read_iptables(text: str, family: str) -> dict[str, Chain]:
             raise ParseError("expected a rule as `iptables -S` prints it", line=line)
     return {
         f"{family} iptables {name}": Chain(
-            family=family, rules=tuple(found), policy=policies.get(name) if name == "INPUT" else None
+            family=family, rules=tuple(chain_rules), policy=policies.get(name) if name == "INPUT" else None
         )
-        for name, found in rules.items()
+        for name, chain_rules in rules.items()
         if name == "INPUT" or name not in policies
     }
 

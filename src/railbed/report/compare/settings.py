@@ -97,7 +97,7 @@ def _settings(run: RunData) -> dict[str, dict[str, str]]:
         "chosen": {key: _several(values) for key, values in chosen.items()},
         "version of": {tool: _several(versions) for tool, versions in tools.items()},
     }
-    return {group: found for group, found in groups.items() if found}
+    return {group: values for group, values in groups.items() if values}
 
 
 def command(run: RunData) -> str:

@@ -97,7 +97,7 @@ def _points(figure: Figure) -> tuple[list[str], list[list[str]]]:
         return ["from / to", *map(_shown, trace["x"])], rows
     turned = any(trace.get("orientation") == "h" or isinstance(next(iter(trace["y"]), 0), str) for trace in traces)
     place, height = ("y", "x") if turned else ("x", "y")
-    columns = [{str(at): value for at, value in zip(one[place], one[height], strict=True)} for one in traces]
+    columns = [{str(at): value for at, value in zip(trace[place], trace[height], strict=True)} for trace in traces]
     names = [_shown(trace.get("name", "value")) for trace in traces]
     places = dict.fromkeys(at for column in columns for at in column)
     return ["", *names], [[_shown(at), *(_shown(column.get(at, "")) for column in columns)] for at in places]

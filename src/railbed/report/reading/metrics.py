@@ -52,7 +52,7 @@ def as_json(figures: Mapping[str, Any]) -> bytes:
 
 def _of_run(run: RunData, history: Kept, steps: Sequence[int]) -> dict[str, Any]:
     summary, settings, parts = run.summary, recipe(run), generations(run)
-    done = sum(one.steps[1] - one.steps[0] + 1 for one in parts if one.steps)
+    done = sum(part.steps[1] - part.steps[0] + 1 for part in parts if part.steps)
     losses = _means(history, "loss")
     begin, end = ends(losses) if losses else (None, None)
     return {
@@ -66,18 +66,18 @@ def _of_run(run: RunData, history: Kept, steps: Sequence[int]) -> dict[str, Any]
         "ended": summary.ended,
         "recipe": settings,
         "parameters": next((event.parameters for event in run.of(events.RankChoices)), None),
-        "nodes": list(dict.fromkeys(node for one in parts for node in one.nodes)),
+        "nodes": list(dict.fromkeys(node for part in parts for node in part.nodes)),
         "generations": len(parts),
         "restarts": [
             {
-                "time": one.time,
-                "node": one.who,
-                "why": one.why,
-                "causes": [{"node": node, "why": why} for node, why in one.causes],
-                "seconds": one.seconds,
-                "steps_again": one.steps_again,
+                "time": restart.time,
+                "node": restart.who,
+                "why": restart.why,
+                "causes": [{"node": node, "why": why} for node, why in restart.causes],
+                "seconds": restart.seconds,
+                "steps_again": restart.steps_again,
             }
-            for one in restarts(run)
+            for restart in restarts(run)
         ],
         "lost_seconds": lost_seconds(restarts(run))[0],
         "steps_asked": settings.get("steps"),

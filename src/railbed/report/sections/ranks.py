@@ -26,33 +26,33 @@ COLUMNS = (
     "sent per step",
     "sent",
 )
-TOLD = ("step_seconds", "allreduce_exposed_seconds", "idle_seconds", "bytes_sent")
+COLUMN_MEASURES = ("step_seconds", "allreduce_exposed_seconds", "idle_seconds", "bytes_sent")
 
 
 def show(run: RunData) -> Sequence[Block] | None:
     """Show step time, idle time and bytes by rank."""
     if empty(run.series, "step_seconds", "bytes_sent"):
         return None
-    by_measure = {name: run.series[name].kept_by_source() if name in run.series else {} for name in TOLD}
+    by_measure = {name: run.series[name].kept_by_source() if name in run.series else {} for name in COLUMN_MEASURES}
     times, sent, idle = by_measure["step_seconds"], by_measure["bytes_sent"], by_measure["idle_seconds"]
     ranks = sorted({*times, *sent})
     blocks: list[Block] = []
     if times and len(times) > 1:
         values = [
             Bar(name=_named(source), value=of.middle, upper=of.high)
-            for source, one in times.items()
-            if (of := Typical.of(one)).count
+            for source, seconds in times.items()
+            if (of := Typical.of(seconds)).count
         ]
         note = "The bar is the median; 19 of 20 steps end below the whisker."
         blocks.append(bars("Step time by rank", values, scales=SECONDS, note=note))
     if len(idle) > 1:
-        values = [Bar(name=_named(source), value=sum(one)) for source, one in idle.items()]
+        values = [Bar(name=_named(source), value=sum(seconds)) for source, seconds in idle.items()]
         note = "Waiting for slower ranks. The rank with the lowest bar is the one that the others wait for."
         blocks.append(bars("Idle by rank, in all", values, scales=SECONDS, note=note, colour=COLOURS[4]))
     if sent and len(sent) > 1:
-        values = [Bar(name=_named(source), value=sum(one)) for source, one in sent.items()]
+        values = [Bar(name=_named(source), value=sum(sizes)) for source, sizes in sent.items()]
         blocks.append(bars("Sent by rank, in all", values, scales=BYTES, colour=COLOURS[2]))
-    rows = [_row(source, *(by_measure[name].get(source, []) for name in TOLD)) for source in ranks]
+    rows = [_row(source, *(by_measure[name].get(source, []) for name in COLUMN_MEASURES)) for source in ranks]
     blocks.append(Table(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
     blocks.extend(Text(f"Since step {shares.step}: {shares.message}.") for shares in run.of(SharesChanged)[-1:])
     if len(rows) > MOST_ROWS:

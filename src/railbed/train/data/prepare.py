@@ -166,8 +166,7 @@ def _key(texts: Iterable[str], data: Data, vocabulary: int) -> str:
     """Return the hash of everything that the tokens depend on."""
     tokenizer: object = vocabulary
     if data.tokenizer is not None:
-        given = Path(data.tokenizer)
-        tokenizer = hashlib.sha256(bpe.opened(given).to_str().encode()).hexdigest()
+        tokenizer = hashlib.sha256(bpe.opened(Path(data.tokenizer)).to_str().encode()).hexdigest()
     content = json.dumps([FORMAT, list(texts), tokenizer, data.validation])
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -219,8 +218,8 @@ def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary
 
 
 def _configuration(tokenizer: str | None) -> str:
-    given = Path(tokenizer) / "tokenizer_config.json" if tokenizer is not None else None
-    return given.read_text() if given is not None and given.exists() else bpe.configuration()
+    path = Path(tokenizer) / "tokenizer_config.json" if tokenizer is not None else None
+    return path.read_text() if path is not None and path.exists() else bpe.configuration()
 
 
 def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) -> int:

@@ -126,7 +126,11 @@ class Ledger:
     def closing(self) -> list[Record]:
         """Return the numbers and the verdict of the whole run."""
         judged = self.finding()
-        return [*(one for node in self._traffic() for one in _measurements(node)), judged] if judged else []
+        return (
+            [*(measurement for node in self._traffic() for measurement in _measurements(node)), judged]
+            if judged
+            else []
+        )
 
 
 def must_be_rdma(cluster: Cluster, transport: str, *, proves: bool) -> bool:
@@ -159,19 +163,21 @@ def _gradients(traffic: NodeTraffic) -> events.NodeGradients:
     )
 
 
-def _measurements(one: NodeTraffic) -> list[Measurement]:
+def _measurements(traffic: NodeTraffic) -> list[Measurement]:
     def bounds(name: str, span: Span | None, rail: str) -> list[Measurement]:
         ends = {"least": span.least, "most": span.most} if span else {}
         return [
-            Measurement(name=name, value=value, unit="byte", labels={"node": one.node, "rail": rail, "bound": bound})
+            Measurement(
+                name=name, value=value, unit="byte", labels={"node": traffic.node, "rail": rail, "bound": bound}
+            )
             for bound, value in ends.items()
             if value is not None
         ]
 
-    sent = Measurement(name="gradient_bytes", value=one.gradients, unit="byte", labels={"node": one.node})
+    sent = Measurement(name="gradient_bytes", value=traffic.gradients, unit="byte", labels={"node": traffic.node})
     of_rails = [
         measured
-        for rail in one.rails
+        for rail in traffic.rails
         for measured in (*bounds("rdma_bytes", rail.rdma, rail.rail), *bounds("tcp_bytes", rail.tcp, rail.rail))
     ]
     return [sent, *of_rails]

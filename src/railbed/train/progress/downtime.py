@@ -56,16 +56,16 @@ class Downtime:
 
     def _made(self, step: int, now: float, seconds: float) -> list[Record]:
         """Note a step of rank 0."""
-        told: list[Record] = []
+        records: list[Record] = []
         if self._open:
             if self._open.began is None:
                 self._open.began, self._open.first = max(now - seconds, self._open.noticed), step
             if step >= self._step:
-                told.append(self._account(self._open, now if step == self._step else now - seconds))
+                records.append(self._account(self._open, now if step == self._step else now - seconds))
                 self._open = None
         if step > self._step:
             self._step, self._reached = step, now
-        return told
+        return records
 
     def _account(self, account: _Account, caught_up: float) -> events.CaughtUp:
         began = account.began or caught_up

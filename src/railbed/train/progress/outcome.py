@@ -38,11 +38,13 @@ class Ending:
                 pass
 
     def event(self) -> events.FellShort | None:
-        """Return what is to be told at the end; None where all is well."""
+        """Return why the run fell short; None if it did not."""
         missing = {node: self._lost.get(node, (0, "")) for node in self._nodes if node not in self._last}
         reasons = [_loss(node, *how) for node, how in missing.items()]
-        others = [one for one in self._failed if not (one.check == "reachable" and one.subject in missing)]
-        reasons += [f"{one.check} failed for {one.subject}: {one.observed}" for one in others[:3]]
+        others = [
+            finding for finding in self._failed if not (finding.check == "reachable" and finding.subject in missing)
+        ]
+        reasons += [f"{finding.check} failed for {finding.subject}: {finding.observed}" for finding in others[:3]]
         if self._intruders:
             where = ", ".join(dict.fromkeys(self._intruders))
             reasons.append(f"somebody at {where} tried to get at its ranks")

@@ -1,4 +1,4 @@
-"""What the ranks said, as records: measurements under their names, and events in words."""
+"""Messages of ranks as records: measurements under their names, and events."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ TOGETHER = "global_tokens_per_second"
 """The tokens of all ranks, which is what a user means by tokens per second."""
 
 
-def records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
-    """Yield what is kept of a rank's message; of one that is not understood, that it came."""
+def records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield the records of a rank's message; a notice for one that is not understood."""
     try:
-        records = list(_records_of(node, rank, said))
+        records = list(_records_of(node, rank, fields))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
         records = [events.Notice(message=f"{node}/rank{rank} sent a message that is not understood")]
     yield from records
 
 
-def _records_of(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Record]:
-    match said:
+def _records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Record]:
+    match fields:
         case {"kind": "progress" | "evaluation" | "memory", "step": int(step)}:
-            yield from _measurements(node, rank, step, said)
+            yield from _measurements(node, rank, step, fields)
         case {"kind": "checkpoint", "step": int(step)}:
-            message = f"state of step {step} saved and verified in {said.get('seconds', 0):.1f} s"
-            yield _event("checkpoint", said, subject=node, message=message)
+            message = f"state of step {step} saved and verified in {fields.get('seconds', 0):.1f} s"
+            yield _event("checkpoint", fields, subject=node, message=message)
         case {"kind": "checkpoint_failed" | "error" | "intrusion" as kind, "sentence": str(sentence)}:
-            yield _event(kind, said, subject=f"{node}/rank{rank}", message=sentence)
+            yield _event(kind, fields, subject=f"{node}/rank{rank}", message=sentence)
         case {"kind": "export_failed", "sentence": str(sentence)}:
             yield _weights_missing(node, sentence)
         case {"kind": "transport", "engine": str(engine), "reason": str(reason)}:
-            yield _event("transport", said, subject=engine, message=reason)
-            yield from _trials(node, rank, said)
+            yield _event("transport", fields, subject=engine, message=reason)
+            yield from _trials(node, rank, fields)
         case {"kind": "resumed", "step": int(step)} if rank == 0:
-            yield _event("resumed", said, subject=node, message=f"continues after step {step}")
+            yield _event("resumed", fields, subject=node, message=f"continues after step {step}")
         case {"kind": "shares", "sentence": str(sentence)}:
-            yield _event("shares", said, message=sentence)
-            if cost := said.get("cost"):
+            yield _event("shares", fields, message=sentence)
+            if cost := fields.get("cost"):
                 yield events.Notice(message=str(cost))
         case {"kind": "chosen" | "sample" | "exported" | "rank_done" as kind}:
-            yield _event(kind, said, subject=f"{node}/rank{rank}")
+            yield _event(kind, fields, subject=f"{node}/rank{rank}")
 
 
-def _event(name: str, said: Mapping[str, Any], *, subject: str = "", message: str = "") -> Event:
-    """Return the event of a rank's message: the fields of the message are its data."""
-    data = {key: value for key, value in said.items() if key not in ("kind", "time", "sentence")}
+def _event(name: str, fields: Mapping[str, Any], *, subject: str = "", message: str = "") -> Event:
+    """Return the event of a rank's message: its fields are the data."""
+    data = {key: value for key, value in fields.items() if key not in ("kind", "time", "sentence")}
     return events.parse(name, subject=subject, message=message, data=data, time=time.time())
 
 
@@ -67,29 +67,33 @@ def _weights_missing(node: str, sentence: str) -> Finding:
     )
 
 
-def _measurements(node: str, rank: int, step: int, said: Mapping[str, Any]) -> Iterator[Measurement]:
-    for name, value in {**said, "tokens_per_second": said.get(TOGETHER)}.items():
+def _measurements(node: str, rank: int, step: int, fields: Mapping[str, Any]) -> Iterator[Measurement]:
+    for name, value in {**fields, "tokens_per_second": fields.get(TOGETHER)}.items():
         if name in MEASURES and isinstance(value, int | float) and (rank == 0 or name not in OF_ALL):
             labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
             yield Measurement(
-                name=name, value=float(value), unit=MEASURES[name].unit, labels=labels, time=float(said.get("time", 0))
+                name=name,
+                value=float(value),
+                unit=MEASURES[name].unit,
+                labels=labels,
+                time=float(fields.get("time", 0)),
             )
-    match said:
+    match fields:
         case {"samples": [int(first), int(end)]}:
             # Which of the run's sequences this rank learned from: of a step's, each belongs to exactly one rank.
             labels = {"step": step, "rank": rank, "node": node, "first": first}
             yield Measurement(
-                name="sequences", value=end - first, unit="sequence", labels=labels, time=float(said.get("time", 0))
+                name="sequences", value=end - first, unit="sequence", labels=labels, time=float(fields.get("time", 0))
             )
 
 
-def _trials(node: str, rank: int, said: Mapping[str, Any]) -> Iterator[Measurement]:
+def _trials(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Measurement]:
     """Yield what the trial of each engine measured: seconds, and bytes of gradient per second."""
-    for engine, timings in said.get("timings", {}).items():
+    for engine, timings in fields.get("timings", {}).items():
         for timing in timings:
             size, seconds = int(timing["size"]), float(timing["seconds"])
             labels: dict[str, str | int] = {"engine": engine, "bytes": size, "rank": rank, "node": node}
-            when = float(said.get("time", 0))
+            when = float(fields.get("time", 0))
             yield Measurement(name="allreduce_trial_seconds", value=seconds, unit="s", labels=labels, time=when)
             rate = size / seconds if seconds else 0.0
             yield Measurement(name="allreduce_trial_rate", value=rate, unit="byte/s", labels=labels, time=when)

@@ -165,7 +165,7 @@ class Training:
             waiting.append(taken)
             while len(waiting) > lag:
                 oldest = waiting.popleft()
-                schedule.read(oldest.step, asked=self.progress.read(oldest))
+                schedule.read(oldest.step, requested=self.progress.read(oldest))
                 self.rebalancer.read(oldest)
             self.rebalancer.apply(taken.step)
             self.counting.go_on(self.messages.step)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from railbed.train.recipe import Recipe
 
-ASKED_AHEAD = 2
-"""Steps until all ranks know that rank 0 asked for a checkpoint: on a GPU the numbers of a step are read one later."""
+REQUESTED_AHEAD = 2
+"""Steps until all ranks know that rank 0 requested a checkpoint: on a GPU the numbers of a step are read one later."""
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Schedule:
     settings: Recipe
     _since: float = field(default_factory=time.monotonic)
     _due: bool = False
-    _asked: set[int] = field(default_factory=set)
+    _requested: set[int] = field(default_factory=set)
 
     @property
     def _holds_back(self) -> bool:
@@ -36,15 +36,15 @@ class Schedule:
         self._since = time.monotonic()
         return True
 
-    def read(self, step: int, *, asked: bool) -> None:
-        """Note whether rank 0 asked for a checkpoint with a step."""
-        if asked:
+    def read(self, step: int, *, requested: bool) -> None:
+        """Note whether rank 0 requested a checkpoint with a step."""
+        if requested:
             self._due = True
-            self._asked.add(step + ASKED_AHEAD)
+            self._requested.add(step + REQUESTED_AHEAD)
 
     def settles(self, step: int) -> bool:
         """Say whether a step sends all that the wire held back, because its state will be saved."""
-        return self._holds_back and (step == self.settings.steps or step in self._asked or self._in_turn(step))
+        return self._holds_back and (step == self.settings.steps or step in self._requested or self._in_turn(step))
 
     def checkpoint_due(self, step: int) -> bool:
         """Say whether the state after this step is to be saved."""

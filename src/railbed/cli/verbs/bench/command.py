@@ -105,7 +105,7 @@ def bench_command(
     if save and noted.measured:
         _save(baseline_file, noted, site.name)
     if sentence := noted.second_visit(cluster):
-        _say(sentence)
+        _print_notice(sentence)
     return code
 
 
@@ -118,10 +118,10 @@ def _conclude(tally: Tally) -> Conclusion:
 def _save(path: Path, noted: Noted, cluster: str) -> None:
     made = baseline.make_baseline(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
     baseline.write(path, made)
-    _say(f"{path}: {len(made.measures)} measurements to judge later runs by")
+    _print_notice(f"{path}: {len(made.measures)} measurements to judge later runs by")
 
 
-def _say(sentence: str) -> None:
+def _print_notice(sentence: str) -> None:
     SafeConsole(stderr=True, highlight=False, soft_wrap=True).print(Text(sentence))
 
 

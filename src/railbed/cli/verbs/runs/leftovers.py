@@ -94,13 +94,13 @@ def make_plan(
 
 def _leftovers(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
     """Yield what is on the nodes; where nodes share a disk, once."""
-    seen: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for node, listing in listings.items():
         if isinstance(listing, DeviceError):
             continue
         for entry in listing.entries:
-            if (listing.disk, entry.path) not in seen:
-                seen.add((listing.disk, entry.path))
+            if (listing.disk, entry.path) not in listed:
+                listed.add((listing.disk, entry.path))
                 yield OnNode(node=node, base=listing.base, entry=entry)
 
 

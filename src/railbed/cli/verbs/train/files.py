@@ -19,7 +19,7 @@ from railbed.store.tensorboard import TensorBoardLogs
 def training_files(run: Path) -> Iterator[Callable[[Record], None]]:
     """Log the records that come, and write the metrics when the run has ended, however it ended.
 
-    What cannot be written is told, and changes nothing about how the run ended: its records are what counts.
+    A file that cannot be written is reported on standard error; it does not change how the run ended.
     """
     logs = TensorBoardLogs(run)
     try:
@@ -27,12 +27,12 @@ def training_files(run: Path) -> Iterator[Callable[[Record], None]]:
     finally:
         logs.close()
         if logs.problem:
-            _tell(logs.problem)
+            _warn(logs.problem)
         try:
             write_atomically(run / FILE, as_json(metrics(read(run))), mode=0o600)
         except OSError as error:
-            _tell(f"{run / FILE} could not be written: {os_reason(error)}")
+            _warn(f"{run / FILE} could not be written: {os_reason(error)}")
 
 
-def _tell(sentence: str) -> None:
+def _warn(sentence: str) -> None:
     sys.stderr.write(f"railbed: {sentence}\n")
