@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from railbed.lab.nexus.cli.commandset import CommandSet, Match
+from railbed.lab.nexus.cli.context import Context
 from railbed.lab.nexus.commands.qos import policy_in
-from railbed.lab.nexus.commandset import CommandSet, Match
-from railbed.lab.nexus.config import Action, Config, PolicyClass, PolicyMap, QosKind, Rejected
-from railbed.lab.nexus.context import Context
+from railbed.lab.nexus.model.config import Action, Config, PolicyClass, PolicyMap, QosKind, Rejected
 
 actions = CommandSet()
 UNIT_BYTES = {"bytes": 1, "kbytes": 1000, "mbytes": 1_000_000, "packets": 1500}
 THRESHOLDS = "minimum-threshold <minimum:0-2147483647> (bytes|kbytes|mbytes|packets)"
 THRESHOLDS += " maximum-threshold <maximum:0-2147483647> (bytes|kbytes|mbytes|packets)"
 OPTIONS = "[drop-probability <probability:0-100>] [weight <weight:0-15>] [cap-average] [ecn]"
+BUFFER = "buffer-size <size:0-100000000> pause-threshold <pause:0-100000000> resume-threshold <resume:0-100000000>"
 MINIMUM_BUFFER, MINIMUM_THRESHOLD = 27_456, 12_480
 
 
@@ -39,7 +40,13 @@ def set_group(context: Context, match: Match) -> None:
     _apply(item, Action("set", match.line, {"group": group}), negated=match.negated)
 
 
-@actions.add("pmap-c-qos", "set dscp <value:0-63>", "no set dscp [<value:0-63>]", "set cos <value:0-7>", "no set cos [<value:0-7>]")
+@actions.add(
+    "pmap-c-qos",
+    "set dscp <value:0-63>",
+    "no set dscp [<value:0-63>]",
+    "set cos <value:0-7>",
+    "no set cos [<value:0-7>]",
+)
 def set_marking(context: Context, match: Match) -> None:
     _, item = _target(context, "qos")
     _apply(item, Action(" ".join(match.line.split()[:2]), match.line), negated=match.negated)
@@ -133,8 +140,8 @@ def queue_setting(context: Context, match: Match) -> None:
 
 @actions.add(
     "pmap-c-queuing",
-    "pause buffer-size <size:0-100000000> pause-threshold <pause:0-100000000> resume-threshold <resume:0-100000000>",
-    "no pause [buffer-size <size:0-100000000> pause-threshold <pause:0-100000000> resume-threshold <resume:0-100000000>]",
+    f"pause {BUFFER}",
+    f"no pause [{BUFFER}]",
     families=("n9k",),
 )
 def pause_buffer(context: Context, match: Match) -> None:
@@ -165,7 +172,10 @@ def pause_cos(context: Context, match: Match) -> None:
         return
     cos = match.number("cos")
     _check_no_drop(context.config, item)
-    taken = next((other.name for other in policy.classes.values() if other is not item and other.value("pause", "cos") == cos), None)
+    taken = next(
+        (other.name for other in policy.classes.values() if other is not item and other.value("pause", "cos") == cos),
+        None,
+    )
     if taken is not None:
         raise Rejected(f"ERROR: pfc-cos {cos} is already used by class {taken}\n")
     _apply(item, Action("pause", match.line, {"cos": cos}), negated=False)
@@ -191,8 +201,20 @@ def _check_no_drop(config: Config, item: PolicyClass) -> None:
         raise Rejected(f"ERROR: pause cannot be configured on the default class {item.name}\n")
 
 
-@actions.add("pmap-c-network-qos", "congestion-control (ecn|tail-drop|random-detect [ecn])", "no congestion-control", families=("n9k",))
-@actions.add("pmap-c-network-qos", "set cos <value:0-7>", "no set cos [<value:0-7>]", "multicast-optimize", "no multicast-optimize", families=("n5k",))
+@actions.add(
+    "pmap-c-network-qos",
+    "congestion-control (ecn|tail-drop|random-detect [ecn])",
+    "no congestion-control",
+    families=("n9k",),
+)
+@actions.add(
+    "pmap-c-network-qos",
+    "set cos <value:0-7>",
+    "no set cos [<value:0-7>]",
+    "multicast-optimize",
+    "no multicast-optimize",
+    families=("n5k",),
+)
 def network_setting(context: Context, match: Match) -> None:
     _, item = _target(context, "network-qos")
     _apply(item, Action(match.line.split()[0], match.line), negated=match.negated)

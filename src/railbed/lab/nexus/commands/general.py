@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 
-from railbed.lab.nexus.commandset import CommandSet, Match
-from railbed.lab.nexus.config import Interface, Rejected
-from railbed.lab.nexus.context import CONFIG, Context, Mode
-from railbed.lab.nexus.settings import GLOBAL_SETTINGS, Setting
+from railbed.lab.nexus.cli.commandset import CommandSet, Match
+from railbed.lab.nexus.cli.context import CONFIG, Context, Mode
+from railbed.lab.nexus.model.config import Interface, Rejected
+from railbed.lab.nexus.model.settings import GLOBAL_SETTINGS, Setting
 
 general = CommandSet()
 FEATURES = (
     *("bash-shell", "bfd", "bgp", "dhcp", "eigrp", "hsrp", "interface-vlan", "isis", "lacp", "lldp", "netconf", "ntp"),
-    *("nv overlay", "nxapi", "ospf", "pim", "privilege", "ptp", "restconf", "scp-server", "sftp-server", "ssh", "telnet"),
+    *(
+        "nv overlay",
+        "nxapi",
+        "ospf",
+        "pim",
+        "privilege",
+        "ptp",
+        "restconf",
+        "scp-server",
+        "sftp-server",
+        "ssh",
+        "telnet",
+    ),
     *("tacacs+", "udld", "vn-segment-vlan-based", "vpc", "vrrp"),
 )
 _HOSTNAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,62}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from railbed.lab.nexus.cli.commandset import CommandSet, Match
+from railbed.lab.nexus.cli.context import Context
 from railbed.lab.nexus.commands.general import store
-from railbed.lab.nexus.commandset import CommandSet, Match
-from railbed.lab.nexus.config import Config, Interface, QosKind, Rejected
-from railbed.lab.nexus.context import Context
-from railbed.lab.nexus.settings import INTERFACE_SETTINGS, Setting
+from railbed.lab.nexus.model.config import Config, Interface, QosKind, Rejected
+from railbed.lab.nexus.model.settings import INTERFACE_SETTINGS, Setting
 
 interface_commands = CommandSet()
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from railbed.lab.nexus.commandset import CommandSet, Match
-from railbed.lab.nexus.config import QOS_KINDS, ClassMap, Config, Criterion, PolicyClass, PolicyMap, QosKind, Rejected
-from railbed.lab.nexus.context import Context, Mode
+from railbed.lab.nexus.cli.commandset import CommandSet, Match
+from railbed.lab.nexus.cli.context import Context, Mode
+from railbed.lab.nexus.model.config import (
+    QOS_KINDS,
+    ClassMap,
+    Config,
+    Criterion,
+    PolicyClass,
+    PolicyMap,
+    QosKind,
+    Rejected,
+)
 
 qos = CommandSet()
 CLASS_MAP_PROMPTS = {"qos": "config-cmap-qos", "queuing": "config-cmap-que", "network-qos": "config-cmap-nqos"}
@@ -66,12 +75,16 @@ def no_class_map(context: Context, match: Match) -> None:
 @qos.add("cmap-qos", "[no] match access-group name <acl:long>")
 def match_qos(context: Context, match: Match) -> None:
     words = match.line.replace("match ip ", "match ").split(" ")
-    _change_criterion(context, "qos", Criterion(words[1], " ".join(words), match.numbers("values")), remove=match.negated)
+    _change_criterion(
+        context, "qos", Criterion(words[1], " ".join(words), match.numbers("values")), remove=match.negated
+    )
 
 
 @qos.add("cmap-queuing", "[no] match qos-group <values:*0-7>")
 def match_queuing(context: Context, match: Match) -> None:
-    _change_criterion(context, "queuing", Criterion("qos-group", match.line, match.numbers("values")), remove=match.negated)
+    _change_criterion(
+        context, "queuing", Criterion("qos-group", match.line, match.numbers("values")), remove=match.negated
+    )
 
 
 @qos.add("cmap-network-qos", "[no] match qos-group <values:*0-7>")

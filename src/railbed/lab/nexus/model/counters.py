@@ -113,7 +113,9 @@ class MacEntry:
     port: str
 
 
-def add_to_counter(port: Port, counter: str, amount: int, *, group: int | None = None, priority: int | None = None) -> None:
+def add_to_counter(
+    port: Port, counter: str, amount: int, *, group: int | None = None, priority: int | None = None
+) -> None:
     """Increase one counter of a port: of the port itself, an error, a queue (`group`), the watchdog or a priority."""
     if counter in ("pfc_rx", "pfc_tx") and priority is not None and 0 <= priority <= 7:
         counts: list[int] = getattr(port, counter)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from railbed.lab.nexus.grammar import Argument, SyntaxFault, Taken, Token
+from railbed.lab.nexus.cli.grammar import Argument, SyntaxFault, Taken, Token
+from railbed.lab.nexus.model.render import compress
 
 DSCP_NAMES = {
     "default": 0,
@@ -14,10 +15,14 @@ DSCP_NAMES = {
     **{f"cs{number}": number * 8 for number in range(1, 8)},
     **{f"af{group}{drop}": group * 8 + drop * 2 for group in range(1, 5) for drop in range(1, 4)},
 }
-INTERFACE_KINDS = {"ethernet": "Ethernet", "mgmt": "mgmt", "vlan": "Vlan", "port-channel": "port-channel", "loopback": "loopback"}
+INTERFACE_KINDS = {
+    "ethernet": "Ethernet",
+    "mgmt": "mgmt",
+    "vlan": "Vlan",
+    "port-channel": "port-channel",
+    "loopback": "loopback",
+}
 MAX_DIGITS = 10
-_INTERFACE = re.compile(r"([A-Za-z-]+?)(\d[\d/]*)")
-_RANGE = re.compile(r"(\d+(?:/\d+)*?)(?:-(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Word:
         if not text:
             return None
         if len(text) > self.longest:
-            raise SyntaxFault("String exceeded max length of (%d)" % self.longest, tokens[0].start)
+            raise SyntaxFault(f"String exceeded max length of ({self.longest})", tokens[0].start)
         return Taken(text, text)
 
 
@@ -91,17 +96,6 @@ class NumberList:
                 raise SyntaxFault("Invalid number", tokens[0].start)
             numbers.update(range(first, last + 1))
         return Taken(tuple(sorted(numbers)), compress(numbers))
-
-
-def compress(numbers: set[int]) -> str:
-    """Write numbers as NX-OS does: 24,26-31."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 @dataclass(frozen=True)

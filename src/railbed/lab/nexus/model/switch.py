@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from railbed.lab.nexus.config import Config, Interface
-from railbed.lab.nexus.counters import Link, MacEntry, Neighbour, Port, add_to_counter
-from railbed.lab.nexus.defaults import factory_config
-from railbed.lab.nexus.platform import Platform
-from railbed.lab.nexus.render import render, running_blocks
-from railbed.lab.nexus.traffic import Outcome, Packets, forward, pfc_priorities
+from railbed.lab.nexus.model.config import Config, Interface
+from railbed.lab.nexus.model.counters import Link, MacEntry, Neighbour, Port, add_to_counter
+from railbed.lab.nexus.model.defaults import factory_config
+from railbed.lab.nexus.model.platform import Platform
+from railbed.lab.nexus.model.render import render, running_blocks
+from railbed.lab.nexus.model.traffic import Crossing, Outcome, Packets, forward, pfc_priorities
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ class Switch:
     def add_neighbour(self, neighbour: Neighbour) -> None:
         """Connect an LLDP neighbour; its port comes up."""
         self.set_link(neighbour.port, up=True)
-        self.neighbours = [item for item in self.neighbours if (item.port, item.port_id) != (neighbour.port, neighbour.port_id)]
+        self.neighbours = [
+            item for item in self.neighbours if (item.port, item.port_id) != (neighbour.port, neighbour.port_id)
+        ]
         self.neighbours.append(neighbour)
 
     def add_mac(self, entry: MacEntry) -> None:
@@ -86,7 +88,9 @@ class Switch:
         self.macs = [item for item in self.macs if (item.vlan, item.address) != (entry.vlan, entry.address)]
         self.macs.append(entry)
 
-    def add(self, port: str, counter: str, amount: int = 1, *, group: int | None = None, priority: int | None = None) -> None:
+    def add(
+        self, port: str, counter: str, amount: int = 1, *, group: int | None = None, priority: int | None = None
+    ) -> None:
         """Increase a counter of a port, of one of its queues (`group`) or priorities."""
         self._link(port)
         add_to_counter(self.ports[port], counter, amount, group=group, priority=priority)
@@ -95,9 +99,14 @@ class Switch:
         """Forward a burst of packets as the configuration says, and count it."""
         self._link(port_in)
         self._link(port_out)
-        return forward(
-            self.running, self.ports[port_in], self.ports[port_out], (port_in, port_out), packets, self.pfc_on(port_in)
+        way = Crossing(
+            port_in=port_in,
+            port_out=port_out,
+            incoming=self.ports[port_in],
+            outgoing=self.ports[port_out],
+            pfc=self.pfc_on(port_in),
         )
+        return forward(self.running, way, packets)
 
     def pfc_on(self, port: str) -> dict[int, int]:
         """Return the priorities that PFC protects on a port now, with their QoS groups."""

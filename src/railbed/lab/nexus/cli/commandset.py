@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from railbed.lab.nexus import grammar
-from railbed.lab.nexus.arguments import argument
-from railbed.lab.nexus.context import Context, Result
-from railbed.lab.nexus.platform import Platform
-from railbed.lab.nexus.settings import BOTH
+from railbed.lab.nexus.cli import grammar
+from railbed.lab.nexus.cli.arguments import argument
+from railbed.lab.nexus.cli.context import Context, Result
+from railbed.lab.nexus.model.platform import Platform
+from railbed.lab.nexus.model.settings import BOTH
 
 Handler = Callable[[Context, "Match"], Result]
 

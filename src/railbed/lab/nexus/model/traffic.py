@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.lab.nexus.config import ClassMap, Config, PolicyClass
-from railbed.lab.nexus.counters import Port
+from railbed.lab.nexus.model.config import ClassMap, Config, PolicyClass
+from railbed.lab.nexus.model.counters import Port
 
 QUEUE_LIMIT_BYTES = 1_000_000  # a lossy queue that is fuller than this drops at its tail
 PAUSE_THRESHOLD_BYTES = 77_376
@@ -66,25 +66,34 @@ def pfc_priorities(config: Config, port: str, *, up: bool, dcbx_peer: bool) -> d
     return config.pause_classes() if active else {}
 
 
-def forward(config: Config, incoming: Port, outgoing: Port, names: tuple[str, str], packets: Packets, pfc: dict[int, int]) -> Outcome:
-    """Count a burst on both ports and return what happened to it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crossing:
+    """The way through the switch: two ports by name, their counters, and PFC as it is on the first."""
 
-    `names` are the ports' names; `pfc` is what `pfc_priorities` returns for the incoming one.
-    """
-    group = classify(config, names[0], dscp=packets.dscp, cos=packets.cos)
-    pause = {cos: paused for cos, paused in pfc.items() if paused == group}
+    port_in: str
+    port_out: str
+    incoming: Port
+    outgoing: Port
+    pfc: dict[int, int]
+
+
+def forward(config: Config, way: Crossing, packets: Packets) -> Outcome:
+    """Count a burst on both ports and return what happened to it."""
+    group = classify(config, way.port_in, dscp=packets.dscp, cos=packets.cos)
+    paused = next((cos for cos, protected in way.pfc.items() if protected == group), None)
     if packets.packet_size > config.network_mtu(group):
-        return _drop_oversized(incoming, group, packets)
-    _count_arrival(incoming, group, packets)
-    item = config.class_of_group(config.policy_on(names[1], ("queuing", "output")), group)
-    marked, dropped = _congestion(item, packets, lossless=bool(pause))
+        return _drop_oversized(way.incoming, group, packets)
+    _count_arrival(way.incoming, group, packets)
+    item = config.class_of_group(config.policy_on(way.port_out, ("queuing", "output")), group)
+    spare_others = "congestion-control random-detect forward-nonecn" in config.settings
+    marked, dropped = _congestion(item, packets, lossless=paused is not None, spare_others=spare_others)
     pauses = 0
-    if pause and packets.depth >= PAUSE_THRESHOLD_BYTES:
+    if paused is not None and packets.depth >= PAUSE_THRESHOLD_BYTES:
         pauses = packets.count
-        incoming.pfc_tx[next(iter(pause))] += pauses
-    _count_departure(outgoing, group, packets, marked, dropped)
+        way.incoming.pfc_tx[paused] += pauses
+    _count_departure(way.outgoing, group, packets, marked, dropped)
     sent = packets.count - dropped
-    return Outcome(group=group, lossless=bool(pause), sent=sent, marked=marked, dropped=dropped, pauses=pauses)
+    return Outcome(group=group, lossless=paused is not None, sent=sent, marked=marked, dropped=dropped, pauses=pauses)
 
 
 def _drop_oversized(incoming: Port, group: int, packets: Packets) -> Outcome:
@@ -115,13 +124,13 @@ def _count_departure(outgoing: Port, group: int, packets: Packets, marked: int, 
     outgoing.errors["out_discards"] += dropped
 
 
-def _congestion(item: PolicyClass | None, packets: Packets, *, lossless: bool) -> tuple[int, int]:
+def _congestion(item: PolicyClass | None, packets: Packets, *, lossless: bool, spare_others: bool) -> tuple[int, int]:
     """Return how many packets are marked and how many are dropped at this queue depth."""
     share = _wred_share(item, packets.depth)
     affected = round(packets.count * share)
     ecn = bool(item and item.value("random-detect", "ecn"))
     marked = affected if ecn and packets.ecn_capable else 0
-    dropped = affected if not ecn or not packets.ecn_capable else 0
+    dropped = 0 if marked or spare_others else affected
     if not lossless and packets.depth > QUEUE_LIMIT_BYTES:
         dropped = packets.count
         marked = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railbed.lab.nexus.config import Interface
+from railbed.lab.nexus.model.config import Interface
 
 SWITCHED = ("ethernet", "port-channel")
 EVERYWHERE = ("ethernet", "port-channel", "mgmt", "vlan", "loopback")
@@ -52,7 +52,9 @@ INTERFACE_SETTINGS = (
     Setting("switchport trunk native vlan <vlan:1-4094>", 4, "switchport trunk native vlan 1", kinds=SWITCHED),
     Setting("switchport trunk allowed vlan <vlans:*1-4094>", 4, "switchport trunk allowed vlan 1-4094", kinds=SWITCHED),
     Setting(f"{PFC} mode (auto|on|off)", 2, f"{PFC} mode auto", kinds=SWITCHED, qos=True),
-    Setting(f"{PFC} watch-dog-interval (on|off)", 2, f"{PFC} watch-dog-interval off", ("ethernet",), ("n9k",), qos=True),
+    Setting(
+        f"{PFC} watch-dog-interval (on|off)", 2, f"{PFC} watch-dog-interval off", ("ethernet",), ("n9k",), qos=True
+    ),
     Setting(f"{PFC} watch-dog interface-multiplier <n:1-10>", 3, "", ("ethernet",), ("n9k",), qos=True),
     Setting("flowcontrol receive (on|off)", 2, "flowcontrol receive off", kinds=SWITCHED),
     Setting("flowcontrol send (on|off)", 2, "flowcontrol send off", kinds=SWITCHED),
@@ -74,9 +76,19 @@ GLOBAL_SETTINGS = (
     Setting("congestion-control random-detect forward-nonecn", 3, families=("n9k",), qos=True),
     Setting(f"{PFC} watch-dog-interval (on|off)", 2, f"{PFC} watch-dog-interval off", families=("n9k",), qos=True),
     Setting(f"{PFC} watch-dog interval <ms:100-1000>", 3, f"{PFC} watch-dog interval 100", families=("n9k",), qos=True),
-    Setting(f"{PFC} watch-dog shutdown-multiplier <n:1-10>", 3, f"{PFC} watch-dog shutdown-multiplier 1", families=("n9k",), qos=True),
-    Setting(f"{PFC} auto-restore multiplier <n:0-100>", 3, f"{PFC} auto-restore multiplier 10", families=("n9k",), qos=True),
-    Setting(f"{PFC} fixed-restore multiplier <n:0-100>", 3, f"{PFC} fixed-restore multiplier 0", families=("n9k",), qos=True),
+    Setting(
+        f"{PFC} watch-dog shutdown-multiplier <n:1-10>",
+        3,
+        f"{PFC} watch-dog shutdown-multiplier 1",
+        families=("n9k",),
+        qos=True,
+    ),
+    Setting(
+        f"{PFC} auto-restore multiplier <n:0-100>", 3, f"{PFC} auto-restore multiplier 10", families=("n9k",), qos=True
+    ),
+    Setting(
+        f"{PFC} fixed-restore multiplier <n:0-100>", 3, f"{PFC} fixed-restore multiplier 0", families=("n9k",), qos=True
+    ),
     Setting("copp profile (dense|lenient|moderate|strict)", 2, "copp profile strict"),
     Setting("lldp timer <seconds:5-254>", 2, "lldp timer 30", feature="lldp"),
     Setting("lldp holdtime <seconds:10-255>", 2, "lldp holdtime 120", feature="lldp"),

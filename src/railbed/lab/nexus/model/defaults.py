@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from railbed.lab.nexus.config import Action, ClassMap, Config, Criterion, Interface, PolicyClass, PolicyMap, QosKind
-from railbed.lab.nexus.platform import Platform
+from railbed.lab.nexus.model.config import (
+    Action,
+    ClassMap,
+    Config,
+    Criterion,
+    Interface,
+    PolicyClass,
+    PolicyMap,
+    QosKind,
+)
+from railbed.lab.nexus.model.platform import Platform
 
 
 def factory_config(platform: Platform) -> Config:
@@ -46,7 +55,8 @@ def _add_n9k_policies(config: Config) -> None:
     _add_policy(config, "network-qos", f"default-{mark}nq-policy", {f"c-{mark}n{name}": mtu for name in names.values()})
     strict = Action("priority", "priority level 1", {"level": 1})
     actions = {
-        f"c-out-{mark}{name}": strict if group == queues - 1 else bandwidth(0 if group else 100) for group, name in names.items()
+        f"c-out-{mark}{name}": strict if group == queues - 1 else bandwidth(0 if group else 100)
+        for group, name in names.items()
     }
     _add_policy(config, "queuing", f"default-{mark}out-policy", actions)
     config.default_policies = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from railbed.lab.nexus.platform import Platform
+from railbed.lab.nexus.model.platform import Platform
 
 QosKind = Literal["qos", "queuing", "network-qos"]
 QOS_KINDS: tuple[QosKind, ...] = ("qos", "queuing", "network-qos")
@@ -205,6 +205,4 @@ class Config:
 
 
 def _key(attachment: Attachment, name: str) -> tuple[QosKind, str]:
-    kind = attachment[0]
-    assert kind in ("qos", "queuing", "network-qos")
-    return kind, name
+    return next(kind for kind in QOS_KINDS if kind == attachment[0]), name

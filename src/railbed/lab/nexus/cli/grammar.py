@@ -47,10 +47,11 @@ class Taken:
 
 
 class Argument(Protocol):
-    help: str
+    @property
+    def help(self) -> str: ...
 
     def take(self, tokens: Sequence[Token]) -> Taken | None:
-        """Read the argument from the front of `tokens`; None where it does not fit, SyntaxFault where it is out of range."""
+        """Read the argument from the front of `tokens`: None if it does not fit, SyntaxFault if it is out of range."""
 
 
 C = TypeVar("C")
@@ -65,7 +66,9 @@ class Node(Generic[C]):
     def insert(self, elements: Sequence[str], command: C, argument: Callable[[str], Argument]) -> None:
         node = self
         for element in elements:
-            node = node._child(element, argument) if element.startswith("<") else node.keywords.setdefault(element, Node())
+            node = (
+                node._child(element, argument) if element.startswith("<") else node.keywords.setdefault(element, Node())
+            )
         if node.command is not None:
             raise ValueError(f"two commands share the pattern {' '.join(elements)}")
         node.command = command
@@ -212,6 +215,8 @@ def _common_prefix(text: str, words: Iterable[str]) -> int:
     lowered = text.lower()
     longest = 0
     for word in words:
-        length = next((at for at, (a, b) in enumerate(zip(lowered, word, strict=False)) if a != b), min(len(lowered), len(word)))
+        length = next(
+            (at for at, (a, b) in enumerate(zip(lowered, word, strict=False)) if a != b), min(len(lowered), len(word))
+        )
         longest = max(longest, length)
     return min(longest, max(len(text) - 1, 0))

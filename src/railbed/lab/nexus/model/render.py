@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from railbed.lab.nexus.arguments import compress
-from railbed.lab.nexus.config import Attachment, ClassMap, Config, Interface, PolicyMap, QosKind
-from railbed.lab.nexus.settings import GLOBAL_SETTINGS, INTERFACE_SETTINGS, Setting
+from railbed.lab.nexus.model.config import Attachment, ClassMap, Config, Interface, PolicyMap, QosKind
+from railbed.lab.nexus.model.settings import GLOBAL_SETTINGS, INTERFACE_SETTINGS, Setting
 
 
 @dataclass(slots=True)
@@ -36,6 +35,17 @@ def render(blocks: Iterable[Block]) -> str:
 
 def _is_plain(block: Block) -> bool:
     return not block.children and not block.line.startswith(("class-map", "policy-map", "system qos", "vlan "))
+
+
+def compress(numbers: set[int]) -> str:
+    """Write numbers as NX-OS does: 24,26-31."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def running_blocks(config: Config, *, everything: bool = False) -> list[Block]:
@@ -67,7 +77,9 @@ def qos_blocks(config: Config, *, everything: bool = False) -> list[Block]:
 
 def _setting_lines(settings: dict[str, str], table: Iterable[Setting], defaults: dict[str, str]) -> Iterator[Block]:
     for setting in table:
-        keys = [key for key in settings if key == setting.key or (setting.key.endswith(">") and _same_stem(key, setting))]
+        keys = [
+            key for key in settings if key == setting.key or (setting.key.endswith(">") and _same_stem(key, setting))
+        ]
         for key in keys:
             yield Block(settings[key], qos=setting.qos)
         if not keys and setting.key in defaults:
@@ -108,7 +120,9 @@ def _class_maps(config: Config, everything: bool) -> Iterator[Block]:
 def class_map_block(item: ClassMap) -> Block:
     mode = f" {item.mode}" if item.kind != "network-qos" or item.builtin else ""
     return Block(
-        f"class-map type {item.kind}{mode} {item.name}", [Block(criterion.line) for criterion in item.criteria], qos=True
+        f"class-map type {item.kind}{mode} {item.name}",
+        [Block(criterion.line) for criterion in item.criteria],
+        qos=True,
     )
 
 

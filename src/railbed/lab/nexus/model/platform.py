@@ -49,7 +49,11 @@ _SFP28 = PortGroup(
     first=1, last=48, mbps=25_000, hardware="100/1000/10000/25000 Ethernet", transceiver="SFP-H25GB-CU3M"
 )
 _QSFP28 = PortGroup(
-    first=49, last=54, mbps=100_000, hardware="1000/10000/25000/40000/50000/100000 Ethernet", transceiver="QSFP-100G-CR4"
+    first=49,
+    last=54,
+    mbps=100_000,
+    hardware="1000/10000/25000/40000/50000/100000 Ethernet",
+    transceiver="QSFP-100G-CR4",
 )
 
 PLATFORMS: dict[str, Platform] = {
@@ -105,7 +109,9 @@ PLATFORMS: dict[str, Platform] = {
             module="32x40G Ethernet Module",
             queues=4,
             ports=(
-                PortGroup(first=1, last=32, mbps=40_000, hardware="1000/10000/40000 Ethernet", transceiver="QSFP-H40G-CU3M"),
+                PortGroup(
+                    first=1, last=32, mbps=40_000, hardware="1000/10000/40000 Ethernet", transceiver="QSFP-H40G-CU3M"
+                ),
             ),
             internal_ports=6,
         ),
@@ -119,7 +125,9 @@ PLATFORMS: dict[str, Platform] = {
             image="n5000-uk9.7.3.2.N1.1.bin",
             module="O2 32X10GE/Modular Universal Platform Supervisor",
             queues=8,
-            ports=(PortGroup(first=1, last=32, mbps=10_000, hardware="1000/10000 Ethernet", transceiver="SFP-H10GB-CU3M"),),
+            ports=(
+                PortGroup(first=1, last=32, mbps=10_000, hardware="1000/10000 Ethernet", transceiver="SFP-H10GB-CU3M"),
+            ),
             family="n5k",
             features=("lldp",),
         ),

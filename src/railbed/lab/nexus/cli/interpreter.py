@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from railbed.lab.nexus.commandset import Match, Tree, Trees
-from railbed.lab.nexus.config import Rejected
-from railbed.lab.nexus.context import Context, Result
-from railbed.lab.nexus.grammar import SyntaxFault, descend, parse, tokenize
+from railbed.lab.nexus.cli.commandset import Match, Tree, Trees
+from railbed.lab.nexus.cli.context import Context, Result
+from railbed.lab.nexus.cli.grammar import SyntaxFault, Token, descend, parse, tokenize
+from railbed.lab.nexus.model.config import Rejected
 
 
 class Interpreter:
@@ -46,7 +46,13 @@ class Interpreter:
 
     def _find(self, context: Context, line: str) -> tuple[int, Match]:
         worst: SyntaxFault | None = None
+        tokens = tokenize(line)
+        spelled_out = False
         for depth, tree in self._candidates(context):
+            exact = _starts_exactly(tree, tokens)
+            if spelled_out and not exact:
+                continue  # `class` of this mode must not become an abbreviation of `class-map` above
+            spelled_out = spelled_out or exact
             try:
                 return depth, parse(tree, line)
             except SyntaxFault as fault:
@@ -59,8 +65,19 @@ class Interpreter:
         """Return the trees to try, in order, with how many modes stay open for each."""
         features = context.config.features
         trees = [(len(context.modes), self._trees.tree("any", features))] if context.modes else []
-        for depth in range(len(context.modes), 0, -1):
-            trees.append((depth, self._trees.tree(context.modes[depth - 1].name, features)))
+        for depth, mode in reversed(list(enumerate(context.modes, 1))):
+            trees += [(depth, self._trees.tree(mode.name, features))]
         return [*trees, (0, self._trees.tree("exec", features))]
 
 
+def _starts_exactly(tree: Tree, tokens: list[Token]) -> bool:
+    """Return whether a command starts with a whole keyword of this tree, after `no` if there is one."""
+    node = tree
+    for token in tokens:
+        word = token.text.lower()
+        if word not in node.keywords:
+            return False
+        if word != "no":
+            return True
+        node = node.keywords[word]
+    return False

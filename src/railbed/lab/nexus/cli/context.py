@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from railbed.lab.nexus.config import Config
-from railbed.lab.nexus.switch import Switch
+from railbed.lab.nexus.model.config import Config
+from railbed.lab.nexus.model.switch import Switch
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from railbed.lab.nexus.cli.commandset import Command, Trees
+from railbed.lab.nexus.cli.context import CONFIG, Context
+from railbed.lab.nexus.cli.grammar import SyntaxFault
+from railbed.lab.nexus.cli.interpreter import Interpreter
 from railbed.lab.nexus.commands.actions import actions
 from railbed.lab.nexus.commands.general import general
 from railbed.lab.nexus.commands.interface import interface_commands
 from railbed.lab.nexus.commands.qos import qos
-from railbed.lab.nexus.commandset import Command, Trees
-from railbed.lab.nexus.config import Config, Rejected
-from railbed.lab.nexus.context import CONFIG, Context
-from railbed.lab.nexus.grammar import SyntaxFault
-from railbed.lab.nexus.interpreter import Interpreter
-from railbed.lab.nexus.platform import Platform
-from railbed.lab.nexus.switch import Switch
+from railbed.lab.nexus.model.config import Config, Rejected
+from railbed.lab.nexus.model.platform import Platform
+from railbed.lab.nexus.model.switch import Switch
 
 CONFIG_COMMANDS: list[Command] = [*general.commands, *interface_commands.commands, *qos.commands, *actions.commands]
 
