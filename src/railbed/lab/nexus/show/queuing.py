@@ -57,17 +57,18 @@ STATISTICS: dict[str, tuple[Statistic, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The measures of the egress table: label width, total width, and the columns."""
+    """The measures of the egress table: widths of the labels, of the table and of its titles; and the columns."""
 
     label: int
     width: int
+    title: int
     columns: tuple[str, ...]
 
 
 FRAMES = {
-    "ale": Frame(15, 67, ("  Unicast       ", " OOBFC Unicast  ", "  Multicast     ")),
-    "cloudscale-9.2": Frame(22, 57, ("  Unicast       ", "Multicast       ")),
-    "cloudscale": Frame(26, 61, ("  Unicast       ", "Multicast       ")),
+    "ale": Frame(15, 67, 67, ("  Unicast       ", " OOBFC Unicast  ", "  Multicast     ")),
+    "cloudscale-9.2": Frame(22, 57, 50, ("  Unicast       ", "Multicast       ")),
+    "cloudscale": Frame(26, 61, 61, ("  Unicast       ", "Multicast       ")),
 }
 
 
@@ -143,7 +144,7 @@ def _group_table(switch: Switch, title: str, queue: Queue) -> str:
     layout = switch.platform.layout
     frame = FRAMES[layout]
     rule = "+" + "-" * frame.width + "+"
-    lines = [rule, f"|{title:>41}".ljust(frame.width + 1) + "|", rule]
+    lines = [rule, f"|{title:>41}".ljust(frame.title + 1) + "|", rule]
     lines += [f"|{'':{frame.label + 1}}|{'|'.join(frame.columns)}|", rule]
     for statistic in STATISTICS[layout]:
         values = [statistic.unicast(queue), statistic.multicast(queue)]
