@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from railbed.lab.nexus.cli.loader import apply_lines
-from railbed.lab.nexus.cli.session import Session
+from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
-from railbed.lab.nexus.service import Emulator, Endpoints
 from railbed.lab.nexus.servers.ssh import Logins
+from railbed.lab.nexus.service import Emulator, Endpoints
+from railbed.lab.nexus.session import Session
 from tests.nexus.support import LOSSLESS, PASSWORD
 
 StartEmulator = Callable[..., AbstractAsyncContextManager[Emulator]]

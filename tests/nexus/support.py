@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from railbed.lab.nexus.cli.arguments import expand_interfaces
-from railbed.lab.nexus.cli.session import Session
+from railbed.lab.nexus.session import Session
 
 FIXTURES = Path(__file__).parent.parent.parent.parent / "shared" / "fixtures" / "nxos"
 PASSWORD = "emulated-only"  # noqa: S105 - of a switch that exists for one test

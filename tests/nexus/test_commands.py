@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from railbed.lab.nexus.cli.session import Session
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
+from railbed.lab.nexus.session import Session
 from tests.nexus.support import refuse, run
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from railbed.lab.nexus.cli.loader import apply_lines
-from railbed.lab.nexus.cli.session import Session
+from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.counters import Neighbour
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.model.traffic import Packets
+from railbed.lab.nexus.session import Session
 from tests.nexus.support import FIXTURES, config_lines, run
 
 pytestmark = [pytest.mark.shared, pytest.mark.skipif(not FIXTURES.is_dir(), reason="no ../shared/fixtures here")]
@@ -25,7 +25,7 @@ def captured(name: str) -> str:
 
 def shape(text: str) -> list[str]:
     """Return lines with numbers masked and space collapsed: headings, labels, columns and borders remain."""
-    masked = re.sub(r"(?<=[\s|:/])\d+(?=[\s|,]|$)", "#", text, flags=re.M)
+    masked = re.sub(r"(?<=[\s|:/])\d+(?=[\s|,]|$)", "#", text, flags=re.MULTILINE)
     return [" ".join(line.split()).replace("#|", "# |") for line in masked.splitlines() if line.strip()]
 
 
@@ -130,7 +130,7 @@ def test_policy_map_interface() -> None:
     assert shape(emulated)[: len(shape(real))] == shape(real)
 
 
-def test_pfc_watchdog_box(ale: Session, lossless: Switch) -> None:
+def test_pfc_watchdog_box(lossless: Switch) -> None:
     real = shape(captured("ale_show_queuing_pfc-queue_detail__synthetic_numbers.txt"))
     emulated = shape(run(Session(lossless), "show queuing pfc-queue detail"))
     wanted = [line.replace("1/23", "1/1").replace("[Shutdown]", "[Active]") for line in real]
@@ -203,13 +203,13 @@ def test_lldp_detail_has_the_real_labels(ale: Session) -> None:
 def test_version_has_the_real_labels(session: Session, number: str) -> None:
     real = (FIXTURES / "interface" / f"ShowVersion__golden_output_{number}_output.txt").read_text()
     pattern = re.compile(
-        r"^ *(BIOS|NXOS|BIOS compile time|NXOS image file is|Device name|bootflash|Processor Board ID)\b", re.M
+        r"^ *(BIOS|NXOS|BIOS compile time|NXOS image file is|Device name|bootflash|Processor Board ID)\b", re.MULTILINE
     )
     assert set(pattern.findall(real)) == set(pattern.findall(run(session, "show version")))
 
 
 def test_inventory_lines(session: Session) -> None:
     real = (FIXTURES / "interface" / "ShowInventory__golden_output_1_output.txt").read_text()
-    line = re.compile(r'^NAME: "[^"]+", +DESCR: "[^"]+" *\nPID: \S+ *, +VID: \S+ *, +SN: \S+', re.M)
+    line = re.compile(r'^NAME: "[^"]+", +DESCR: "[^"]+" *\nPID: \S+ *, +VID: \S+ *, +SN: \S+', re.MULTILINE)
     assert line.search(real)
     assert len(line.findall(run(session, "show inventory"))) == 4

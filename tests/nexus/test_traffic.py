@@ -6,20 +6,20 @@ import json
 
 import pytest
 
-from railbed.lab.nexus.cli.session import Session
 from railbed.lab.nexus.model.counters import MacEntry, Neighbour
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.model.traffic import Packets
+from railbed.lab.nexus.session import Session
 from tests.nexus.support import run
 
 MEGABYTE = 1_000_000
 
 
-def carry(switch: Switch, dscp: int = 26, **options: int) -> tuple[int, int, int, int, int]:
+def carry(switch: Switch, dscp: int = 26, *, depth: int = 0, cos: int = 0) -> tuple[int, int, int, int, int]:
     """Send a burst from port 1 to port 2; return group, sent, marked, dropped and pauses."""
     outcome = switch.carry(
-        "Ethernet1/1", "Ethernet1/2", Packets(dscp=dscp, bytes=MEGABYTE, packet_size=1000, **options)
+        "Ethernet1/1", "Ethernet1/2", Packets(dscp=dscp, bytes=MEGABYTE, packet_size=1000, depth=depth, cos=cos)
     )
     return outcome.group, outcome.sent, outcome.marked, outcome.dropped, outcome.pauses
 

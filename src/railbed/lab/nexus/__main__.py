@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from railbed.lab.nexus.cli.loader import apply_lines
+from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.servers.ssh import Logins

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from railbed.lab.nexus.cli.loader import boot
+from railbed.lab.nexus.commands.loader import boot
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.servers.control import ControlService
 from railbed.lab.nexus.servers.hostkey import ensure_host_key

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from railbed.lab.nexus.cli.context import Shown
 from railbed.lab.nexus.cli.grammar import SyntaxFault, tokenize
-from railbed.lab.nexus.show.layout import stringify
 
 UNSTRUCTURED = "ERROR: Structured output unsupported for this command\n"
 MAX_LINE = 4096
@@ -124,7 +123,7 @@ def apply_filter(shown: Shown, text: str, segment: Segment, *, structured: bool)
 
 
 def _filter_name(word: str, position: int, *, structured: bool) -> str:
-    names = ["no-more", "count", *_FILTERS, *(("json", "json-pretty") if structured else ())]
+    names: list[str] = ["no-more", "count", *_FILTERS, *(("json", "json-pretty") if structured else ())]
     if word in names:
         return word
     candidates = [name for name in names if name.startswith(word)]
@@ -133,6 +132,15 @@ def _filter_name(word: str, position: int, *, structured: bool) -> str:
     if len(candidates) > 1:
         raise SyntaxFault("Ambiguous command", position)
     return candidates[0]
+
+
+def stringify(value: object) -> object:
+    """Return data as `| json` prints it: every number as a string."""
+    if isinstance(value, Mapping):
+        return {key: stringify(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [stringify(item) for item in value]
+    return str(value) if isinstance(value, int) else value
 
 
 def _as_json(shown: Shown, *, pretty: bool) -> tuple[str, bool]:

@@ -7,7 +7,7 @@ import time
 
 from railbed.lab.nexus.cli.commandset import CommandSet, Match
 from railbed.lab.nexus.cli.context import CONFIG, Context, Question, Shown
-from railbed.lab.nexus.cli.loader import apply_lines, boot, parse_config
+from railbed.lab.nexus.commands.loader import apply_lines, boot, parse_config
 from railbed.lab.nexus.model.config import Rejected
 from railbed.lab.nexus.model.patch import patch
 from railbed.lab.nexus.model.render import running_blocks

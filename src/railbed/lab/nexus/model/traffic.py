@@ -25,6 +25,13 @@ class Packets:
     ecn_capable: bool = True
     depth: int = 0
 
+    def __post_init__(self) -> None:
+        limits = {"dscp": (0, 63), "bytes": (0, 2**63), "packet_size": (64, 9216), "cos": (0, 7), "depth": (0, 2**63)}
+        for name, (low, high) in limits.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ValueError(f"{name} must be a number from {low} to {high}, not {value!r}")
+
     @property
     def count(self) -> int:
         return -(-self.bytes // self.packet_size) if self.bytes else 0

@@ -10,10 +10,10 @@ import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from railbed.lab.nexus.cli.session import Session
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.servers.nxapi_forms import answer_ins_api, answer_json_rpc
 from railbed.lab.nexus.servers.ssh import Logins
+from railbed.lab.nexus.session import Session
 
 MAX_BODY = 1 << 20
 MAX_HEADER = 1 << 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from railbed.lab.nexus.cli.session import Reply, Session
+from railbed.lab.nexus.session import Reply, Session
 
 MAX_COMMANDS = 64
 Answer = tuple[HTTPStatus, object]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import asyncssh
 
-from railbed.lab.nexus.cli.session import Session
-from railbed.lab.nexus.cli.terminal import Disconnected, Keys, Terminal
 from railbed.lab.nexus.model.switch import Switch
+from railbed.lab.nexus.session import Session
 from railbed.lab.nexus.show.device import LEGAL
+from railbed.lab.nexus.terminal import Disconnected, Keys, Terminal
 
 IDLE_SECONDS = 600.0
 LOGIN_SECONDS = 30.0

@@ -16,15 +16,6 @@ def table(name: str, rows: Iterable[Mapping[str, object]]) -> Row:
     return {f"TABLE_{name}": {f"ROW_{name}": listed[0] if len(listed) == 1 else listed}}
 
 
-def stringify(value: object) -> object:
-    """Return data as `| json` prints it: every number as a string."""
-    if isinstance(value, Mapping):
-        return {key: stringify(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [stringify(item) for item in value]
-    return str(value) if isinstance(value, int) else value
-
-
 def age(seconds: float) -> str:
     """Return a time span as interface tables print it."""
     whole = int(max(seconds, 0))

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from railbed.lab.nexus.cli.commandset import Trees
 from railbed.lab.nexus.cli.context import Context, Question, Result, Shown
 from railbed.lab.nexus.cli.grammar import SyntaxFault
 from railbed.lab.nexus.cli.interpreter import Interpreter
-from railbed.lab.nexus.cli.loader import CONFIG_COMMANDS
 from railbed.lab.nexus.cli.pipes import apply_filter, split_commands, split_pipes
 from railbed.lab.nexus.commands.execute import execute
+from railbed.lab.nexus.commands.loader import CONFIG_COMMANDS
 from railbed.lab.nexus.commands.show import show
 from railbed.lab.nexus.model.config import Rejected
 from railbed.lab.nexus.model.platform import Platform
 from railbed.lab.nexus.model.switch import Switch
 
 MAX_LINE = 8192
-_TREES: dict[str, Trees] = {}
 
 
+@cache
 def trees_for(platform: Platform) -> Trees:
     """Return the command trees of a platform, which all its sessions share."""
-    if platform.name not in _TREES:
-        _TREES[platform.name] = Trees([*CONFIG_COMMANDS, *execute.commands, *show.commands], platform)
-    return _TREES[platform.name]
+    return Trees([*CONFIG_COMMANDS, *execute.commands, *show.commands], platform)
 
 
 @dataclass(frozen=True, slots=True)

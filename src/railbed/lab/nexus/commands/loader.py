@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from railbed.lab.nexus.cli.commandset import Command, Trees
 from railbed.lab.nexus.cli.context import CONFIG, Context
@@ -19,9 +20,14 @@ from railbed.lab.nexus.model.switch import Switch
 CONFIG_COMMANDS: list[Command] = [*general.commands, *interface_commands.commands, *qos.commands, *actions.commands]
 
 
+@cache
+def config_trees(platform: Platform) -> Trees:
+    return Trees(CONFIG_COMMANDS, platform)
+
+
 def apply_lines(switch: Switch, lines: Iterable[str]) -> list[str]:
     """Run configuration lines on a switch; return the lines that it rejected, each with the reason."""
-    interpreter = Interpreter(Trees(CONFIG_COMMANDS, switch.platform))
+    interpreter = Interpreter(config_trees(switch.platform))
     context = Context(switch, [CONFIG])
     rejected: list[str] = []
     for raw in lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from railbed.lab.nexus.cli.session import MAX_LINE, Reply, Session
+from railbed.lab.nexus.session import MAX_LINE, Reply, Session
 
 MORE = "--More--"
 ENTER, INTERRUPT, END_OF_INPUT, END_MODE = "\r", "\x03", "\x04", "\x1a"
