@@ -132,6 +132,20 @@ def test_what_a_nexus_rejects(session: Session, setup: tuple[str, ...], command:
     assert (session.prompt, session.context.switch.running_text()) == before
 
 
+def test_a_name_may_look_like_a_keyword(session: Session) -> None:
+    run(
+        session,
+        "conf t",
+        "class-map match-any type",
+        "match dscp 26",
+        "policy-map type qos queuing",
+        "class class-default",
+    )
+    run(session, "interface e1/1", "service-policy input queuing")
+    assert "service-policy type qos input queuing" in run(session, "show running-config interface e1/1")
+    assert "class-map type qos match-any type" in run(session, "show running-config ipqos")
+
+
 def test_bandwidth_of_all_classes_is_limited(session: Session) -> None:
     run(
         session,

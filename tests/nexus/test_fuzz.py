@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from railbed.lab.nexus.cli.grammar import expand
 from railbed.lab.nexus.cli.pipes import compile_pattern
+from railbed.lab.nexus.commands.loader import parse_config
 from railbed.lab.nexus.model.platform import PLATFORMS
+from railbed.lab.nexus.model.render import render, running_blocks
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.servers.control import ControlService
 from railbed.lab.nexus.servers.nxapi_forms import answer_ins_api, answer_json_rpc
@@ -26,6 +28,7 @@ WORDS = sorted(
         if not word.startswith("<")
     }
 )
+PATTERNS = [sequence for command in trees_for(PLATFORMS["n9k"])._commands for sequence in expand(command.pattern)]
 VALUES = [
     "1",
     "3",
@@ -58,14 +61,25 @@ VALUES += [
     "/",
 ]
 shortened = st.builds(lambda word, length: word[:length], st.sampled_from(WORDS), st.integers(1, 30))
+
+
+@st.composite
+def plausible(draw: st.DrawFn) -> str:
+    """A command that follows some pattern, with arguments of any kind."""
+    pattern = draw(st.sampled_from(PATTERNS))
+    arguments = st.one_of(st.sampled_from(VALUES), st.sampled_from(WORDS))
+    return " ".join(draw(arguments) if element.startswith("<") else element for element in pattern)
+
+
 command_text = st.one_of(
+    plausible(),
     st.lists(st.one_of(st.sampled_from(WORDS), shortened, st.sampled_from(VALUES)), max_size=12).map(" ".join),
     st.text(max_size=200),
 )
 platforms = st.sampled_from(sorted(PLATFORMS))
 
 
-@settings(max_examples=150)
+@settings(max_examples=200)
 @given(platforms, st.lists(command_text, max_size=12))
 def test_every_command_gets_a_reply(name: str, lines: list[str]) -> None:
     session = Session(Switch(PLATFORMS[name]))
@@ -79,6 +93,9 @@ def test_every_command_gets_a_reply(name: str, lines: list[str]) -> None:
                 json.dumps(dict(reply.data))
         session.help(line)
         assert session.prompt.endswith("# ")
+    switch = session.context.switch
+    config, rejected = parse_config(switch.platform, switch.running_text())
+    assert (render(running_blocks(config)), rejected) == (switch.running_text(), [])
 
 
 @settings(max_examples=100)

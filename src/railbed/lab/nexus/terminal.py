@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from railbed.lab.nexus.session import MAX_LINE, Reply, Session
@@ -21,16 +21,20 @@ class Keys:
     """Characters from a client, one at a time; `read` returns an empty string at the end of input."""
 
     read: Callable[[], Awaitable[str]]
-    _pending: str = ""
+    before_read: Callable[[], None] = lambda: None
+    _pending: Iterator[str] = field(default_factory=lambda: iter(""))
     _after_return: bool = False
 
     async def next(self) -> str:
         while True:
-            while not self._pending:
-                self._pending = await self.read()
-                if not self._pending:
+            key = next(self._pending, "")
+            if not key:
+                self.before_read()
+                chunk = await self.read()
+                if not chunk:
                     raise Disconnected
-            key, self._pending = self._pending[0], self._pending[1:]
+                self._pending = iter(chunk)
+                continue
             follows_return, self._after_return = self._after_return, key == "\r"
             if key == "\n" and follows_return:
                 continue  # a client that sends CR LF means one Enter
@@ -39,11 +43,17 @@ class Keys:
 
 @dataclass
 class Terminal:
+    """Output is collected and sent whenever the switch waits for the client: one packet per pause, not per key."""
+
     session: Session
     keys: Keys
-    write: Callable[[str], None]
+    send: Callable[[str], None]
     echo: bool = True
     _line: str = field(init=False, default="")
+    _unsent: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.keys.before_read = self._flush
 
     async def run(self) -> None:
         """Serve commands until the user leaves."""
@@ -56,6 +66,16 @@ class Terminal:
                 self.write(self.session.prompt)
         except Disconnected:
             return
+        finally:
+            self._flush()
+
+    def write(self, text: str) -> None:
+        self._unsent.append(text)
+
+    def _flush(self) -> None:
+        if self._unsent:
+            self.send("".join(self._unsent))
+            self._unsent.clear()
 
     async def _lines(self) -> AsyncIterator[str]:
         while True:

@@ -23,6 +23,7 @@ INTERFACE_KINDS = {
     "loopback": "loopback",
 }
 MAX_DIGITS = 10
+_NAME = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Word:
 
     def take(self, tokens: Sequence[Token]) -> Taken | None:
         text = tokens[0].text
-        if not text:
+        if not _NAME.fullmatch(text):
             return None
         if len(text) > self.longest:
             raise SyntaxFault(f"String exceeded max length of ({self.longest})", tokens[0].start)

@@ -92,11 +92,12 @@ class Node(Generic[C]):
 
 @dataclass(slots=True)
 class Match(Generic[C]):
-    """A parsed command: its arguments by name, and the command line with every abbreviation spelled out."""
+    """A parsed command: arguments by name, all words with abbreviations spelled out, and the keywords among them."""
 
     command: C
-    values: dict[str, object]
-    words: list[str]
+    values: dict[str, object] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    keywords: list[str] = field(default_factory=list)
 
     @property
     def negated(self) -> bool:
@@ -154,30 +155,39 @@ def _alternatives(elements: list[str]) -> tuple[list[list[str]], list[str]]:
 
 def parse(root: Node[C], line: str) -> Match[C]:
     """Match a command line against a tree, or raise SyntaxFault."""
-    node, match_values, words = descend(root, tokenize(line))
-    if node.command is None:
+    path = descend(root, tokenize(line))
+    if path.node.command is None:
         raise SyntaxFault("Incomplete command", len(line.rstrip()))
-    return Match(node.command, match_values, words)
+    return Match(path.node.command, path.values, path.words, path.keywords)
 
 
-def descend(root: Node[C], tokens: list[Token]) -> tuple[Node[C], dict[str, object], list[str]]:
+@dataclass(slots=True)
+class Path(Generic[C]):
+    """How far tokens lead into a tree."""
+
+    node: Node[C]
+    values: dict[str, object] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    keywords: list[str] = field(default_factory=list)
+
+
+def descend(root: Node[C], tokens: list[Token]) -> Path[C]:
     if len(tokens) > MAX_TOKENS:
         raise SyntaxFault("Invalid command", tokens[MAX_TOKENS].start)
-    node, index = root, 0
-    values: dict[str, object] = {}
-    words: list[str] = []
+    path, index = Path(root), 0
     while index < len(tokens):
-        keyword = _keyword(node, tokens[index])
+        keyword = _keyword(path.node, tokens[index])
         if keyword is not None:
-            node = node.keywords[keyword]
-            words.append(keyword)
+            path.node = path.node.keywords[keyword]
+            path.words.append(keyword)
+            path.keywords.append(keyword)
             index += 1
             continue
-        name, taken, node = _argument(node, tokens[index:])
-        values[name] = taken.value
-        words.append(taken.canonical)
+        name, taken, path.node = _argument(path.node, tokens[index:])
+        path.values[name] = taken.value
+        path.words.append(taken.canonical)
         index += taken.used
-    return node, values, words
+    return path
 
 
 def _keyword(node: Node[C], token: Token) -> str | None:

@@ -38,7 +38,7 @@ class Interpreter:
         entries: list[str] = []
         for _, tree in self._candidates(context):
             try:
-                node, _, _ = descend(tree, tokens)
+                node = descend(tree, tokens).node
             except SyntaxFault:
                 continue
             entries += [entry for entry in node.help(prefix) if entry not in entries]

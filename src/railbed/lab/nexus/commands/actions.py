@@ -67,7 +67,7 @@ def bandwidth(context: Context, match: Match) -> None:
     others = sum(other.value("bandwidth", "percent") or 0 for other in policy.classes.values() if other is not item)
     if others + percent > 100:
         raise Rejected("ERROR: Total bandwidth of all classes cannot exceed 100 percent\n")
-    values = {"percent": percent, "remaining": int("remaining" in match.words)}
+    values = {"percent": percent, "remaining": int("remaining" in match.keywords)}
     _apply(item, Action("bandwidth", match.line, values), negated=False)
 
 
@@ -107,7 +107,7 @@ def random_detect(context: Context, match: Match) -> None:
 
 
 def _wred_values(match: Match) -> dict[str, int]:
-    values = {"ecn": int("ecn" in match.words)}
+    values = {"ecn": int("ecn" in match.keywords)}
     if "minimum" not in match.values:
         return values
     words = match.words

@@ -48,7 +48,7 @@ def terminal_width(context: Context, match: Match) -> None:
 
 @execute.add("exec", "terminal dont-ask", "no terminal dont-ask", "terminal no dont-ask")
 def dont_ask(context: Context, match: Match) -> None:
-    context.dont_ask = "no" not in match.words
+    context.dont_ask = "no" not in match.keywords
 
 
 @execute.add("exec", "copy running-config startup-config")

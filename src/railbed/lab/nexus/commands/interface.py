@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from railbed.lab.nexus.cli.commandset import CommandSet, Match
 from railbed.lab.nexus.cli.context import Context
 from railbed.lab.nexus.commands.general import store
+from railbed.lab.nexus.commands.qos import kind_of
 from railbed.lab.nexus.model.config import Config, Interface, QosKind, Rejected
 from railbed.lab.nexus.model.settings import INTERFACE_SETTINGS, Setting
 
@@ -59,8 +60,7 @@ def _check(config: Config, interface: Interface, setting: Setting, match: Match)
     "no service-policy type queuing (input|output) [<policy:name>] [no-stats]",
 )
 def service_policy(context: Context, match: Match) -> None:
-    kind: QosKind = "queuing" if "queuing" in match.words[:4] else "qos"
-    where = kind, "input" if "input" in match.words[:5] else "output"
+    where = kind_of(match), "input" if "input" in match.keywords else "output"
     targets = list(_targets(context))
     for interface in targets:
         _check_policy(context.config, interface, where, match)
@@ -69,7 +69,7 @@ def service_policy(context: Context, match: Match) -> None:
         interface.no_stats.discard(where)
         if not match.negated:
             interface.policies[where] = match.text("policy")
-            if match.words[-1] == "no-stats":
+            if "no-stats" in match.keywords:
                 interface.no_stats.add(where)
 
 

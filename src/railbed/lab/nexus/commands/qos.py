@@ -23,8 +23,8 @@ CLASS_PROMPTS = {"qos": "config-pmap-c-qos", "queuing": "config-pmap-c-que", "ne
 
 def kind_of(match: Match) -> QosKind:
     """Return the type that a command names; without `type` it is qos."""
-    words = match.words
-    named = words[words.index("type") + 1] if "type" in words[:3] else "qos"
+    words = match.keywords
+    named = words[words.index("type") + 1] if "type" in words else "qos"
     return next(kind for kind in QOS_KINDS if kind == named)
 
 
@@ -42,7 +42,7 @@ def class_map(context: Context, match: Match) -> None:
     existing = context.config.class_maps.get((kind, name))
     if existing is not None and existing.builtin:
         raise Rejected(f"ERROR: Class-map {name} is system-defined and cannot be modified\n")
-    mode = next((word for word in match.words if word in ("match-any", "match-all")), None)
+    mode = next((word for word in match.keywords if word in ("match-any", "match-all")), None)
     if existing is None:
         default = "match-all" if kind == "qos" else "match-any"
         context.config.class_maps[kind, name] = ClassMap(kind, name, mode or default)
@@ -194,7 +194,7 @@ def system_qos(context: Context, _: Match) -> None:
 @qos.add("system-qos", "no service-policy type qos input [<policy:name>]", families=("n5k",))
 def system_policy(context: Context, match: Match) -> None:
     kind = kind_of(match)
-    direction = "" if kind == "network-qos" else "input" if "input" in match.words[:5] else "output"
+    direction = "" if kind == "network-qos" else "input" if "input" in match.keywords else "output"
     where = kind, direction
     attached = context.config.system_policies.get(where)
     name = str(match.values.get("policy", ""))

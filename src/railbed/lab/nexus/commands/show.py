@@ -63,7 +63,9 @@ def vlan(context: Context, match: Match) -> Shown:
     only = match.values.get("vlan")
     if only is not None and only not in context.config.vlans:
         raise Rejected(f"VLAN {only} not found in current VLAN database\n")
-    return device.show_vlan(context.switch, only=match.number("vlan") if only else None, brief="brief" in match.words)
+    return device.show_vlan(
+        context.switch, only=match.number("vlan") if only else None, brief="brief" in match.keywords
+    )
 
 
 Reader = Callable[[Switch, Sequence[str]], Shown]
@@ -136,7 +138,7 @@ def mac_table(context: Context, match: Match) -> Shown:
 
 
 def _kind(match: Match) -> QosKind | None:
-    named = match.words[match.words.index("type") + 1] if "type" in match.words else None
+    named = match.keywords[match.keywords.index("type") + 1] if "type" in match.keywords else None
     kinds: tuple[QosKind, ...] = ("qos", "queuing", "network-qos")
     return next((kind for kind in kinds if kind == named), None)
 
@@ -160,7 +162,7 @@ def policy_map_system(context: Context, match: Match) -> Shown:
 @show.add("exec", "show policy-map interface [<interfaces>] [input|output] [type qos|type queuing]")
 @show.add("exec", "show policy-map interface <interfaces> type (qos|queuing) (input|output)")
 def policy_map_interface(context: Context, match: Match) -> Shown:
-    direction = next((word for word in match.words if word in ("input", "output")), None)
+    direction = next((word for word in match.keywords if word in ("input", "output")), None)
     return policies.show_interface_policies(context.switch, _physical(context, match), _kind(match), direction)
 
 
@@ -179,8 +181,8 @@ def class_map(context: Context, match: Match) -> Shown:
     "show running-config interface [<interfaces>] [all]",
 )
 def running_config(context: Context, match: Match) -> Shown:
-    part = next((word for word in ("ipqos", "interface") if word in match.words), "")
-    everything = match.words[-1] == "all"
+    part = next((word for word in ("ipqos", "interface") if word in match.keywords), "")
+    everything = match.keywords[-1] == "all"
     return policies.show_running(
         context.switch, match.line, part=part, everything=everything, names=existing(context, match)
     )
@@ -188,7 +190,9 @@ def running_config(context: Context, match: Match) -> Shown:
 
 @show.add("exec", *(f"show running-config {part} [all]" for part in ("lldp", "vlan", "nxapi")))
 def running_part(context: Context, match: Match) -> Shown:
-    return policies.show_running(context.switch, match.line, part=match.words[2], everything=match.words[-1] == "all")
+    return policies.show_running(
+        context.switch, match.line, part=match.keywords[2], everything=match.keywords[-1] == "all"
+    )
 
 
 @show.add("exec", "show startup-config")

@@ -53,6 +53,7 @@ def running_blocks(config: Config, *, everything: bool = False) -> list[Block]:
     return [
         *_first_settings(config, everything),
         *(Block(f"feature {name}") for name in sorted(config.features)),
+        *(Block(f"no feature {name}") for name in config.platform.features if name not in config.features),
         *_other_settings(config, everything),
         *_class_maps(config, everything),
         *_policy_maps(config, everything),

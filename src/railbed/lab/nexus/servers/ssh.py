@@ -104,7 +104,7 @@ class SshService:
             else:
                 await self._run_shell(process, session)
             process.exit(0)
-        except (asyncssh.Error, ConnectionError, BrokenPipeError):
+        except (asyncssh.Error, ConnectionError, TimeoutError, Disconnected):
             process.close()
 
     async def _read(self, process: asyncssh.SSHServerProcess[str]) -> str:
@@ -125,7 +125,7 @@ class SshService:
                 process.stdout.write(reply.text)
                 reply = session.answer(reply.question, await _read_answer(keys))
             process.stdout.write(reply.text)
-            await process.stdout.drain()
+            await asyncio.wait_for(process.stdout.drain(), self._idle_seconds)
 
     async def _run_shell(self, process: asyncssh.SSHServerProcess[str], session: Session) -> None:
         has_terminal = process.term_type is not None

@@ -87,7 +87,7 @@ admin state is {admin}, Dedicated Interface
 
 def _counter_text(switch: Switch, port: Port) -> str:
     errors = port.errors
-    stomped = f"  {errors['stomped_crc']} Stomped CRC" if switch.platform.layout == "cloudscale" else ""
+    stomped = f"\n    {errors['stomped_crc']} Stomped CRC" if switch.platform.layout == "cloudscale" else ""
     return f"""  RX
     {port.rx_unicast} unicast packets  {port.rx_multicast} multicast packets  {port.rx_broadcast} broadcast packets
     {_rx_packets(port)} input packets  {port.rx_bytes} bytes
