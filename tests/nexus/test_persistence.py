@@ -93,10 +93,10 @@ def test_checkpoint_errors(session: Session) -> None:
 
 
 def test_a_session_survives_the_removal_of_what_it_configures(lossless: Switch) -> None:
-    one, two = Session(lossless), Session(lossless)
-    run(two, "checkpoint empty", "conf t", "policy-map type qos NEW", "class class-default")
-    run(one, "rollback running-config checkpoint empty", "conf t", "no interface loopback1")
-    assert "ERROR" in refuse(two, "set qos-group 1")
+    first, second = Session(lossless), Session(lossless)
+    run(second, "checkpoint empty", "conf t", "policy-map type qos NEW", "class class-default")
+    run(first, "rollback running-config checkpoint empty", "conf t", "no interface loopback1")
+    assert "ERROR" in refuse(second, "set qos-group 1")
 
 
 LINES = [line for line in LOSSLESS.splitlines() if line]

@@ -70,6 +70,30 @@ async def test_control_errors(switch: Switch, emulate: StartEmulator, tmp_path: 
         assert "dscp must be a number from 0 to 63" in answers[5]["error"]
 
 
+async def test_injected_failures(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:
+    async with emulate(switch) as emulator:
+        path, port = tmp_path / "control", emulator.ssh_port
+        await control(path, {"do": "refuse", "command": "checkpoint", "error": "ERROR: no space left"})
+        assert await ssh(port, "checkpoint a") == "ERROR: no space left\n"
+        await control(path, {"do": "refuse", "command": "checkpoint"}, {"do": "cut", "after": 2})
+        with pytest.raises((asyncssh.Error, OSError)):
+            await ssh(port, "checkpoint a ; checkpoint b ; checkpoint c")
+        assert list(switch.checkpoints) == ["a", "b"]
+        assert await ssh(port, "show hostname") == "switch \n"
+
+
+async def test_unplugging_a_port(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:
+    async with emulate(switch):
+        await control(
+            tmp_path / "control",
+            {"do": "neighbour", "port": "e1/1", "chassis_id": "a", "port_id": "b", "system_name": "node1"},
+            {"do": "mac", "port": "e1/1", "vlan": 1, "address": "0c42.a1aa.0001"},
+        )
+        assert switch.links["Ethernet1/1"].up
+        await control(tmp_path / "control", {"do": "disconnect", "port": "e1/1"})
+        assert (switch.links["Ethernet1/1"].up, switch.neighbours, switch.macs) == (False, [], [])
+
+
 @asynccontextmanager
 async def process(folder: Path, *arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
     """Run the emulator as a program; yield it with its SSH port."""
@@ -97,6 +121,8 @@ async def ssh(port: int, command: str) -> str:
     )
     async with await asyncssh.connect("127.0.0.1", port, options=options) as connection:
         result = await connection.run(command)
+    if result.exit_status != 0:
+        raise ConnectionError("the connection was cut")
     return str(result.stdout)
 
 

@@ -120,13 +120,13 @@ async def terminal(client: asyncssh.SSHClientConnection, rows: int = 24) -> Asyn
 
 async def expect(process: Process, text: str) -> str:
     """Read until the output contains a text."""
-    seen = ""
+    output = ""
     async with asyncio.timeout(PATIENCE):
-        while text not in seen:
+        while text not in output:
             chunk = await process.stdout.read(1024)
-            assert chunk, f"the switch closed the session after {seen!r}"
-            seen += chunk
-    return seen
+            assert chunk, f"the switch closed the session after {output!r}"
+            output += chunk
+    return output
 
 
 async def test_paging_by_line_and_page(client: asyncssh.SSHClientConnection) -> None:

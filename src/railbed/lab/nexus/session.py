@@ -54,6 +54,15 @@ class Session:
         """Run one command; every input gets a reply, never an exception."""
         if len(command) > MAX_LINE:
             return Reply("% Command line too long\n", failed=True)
+        faults = self.context.switch.faults
+        error = faults.error_for(command)
+        reply = Reply(error, failed=True) if error else self._run(command, prompt_width)
+        if faults.count_command():
+            self.context.closing = True
+            self.context.switch.drop_connections()
+        return reply
+
+    def _run(self, command: str, prompt_width: int) -> Reply:
         first, *filters = split_pipes(command)
         try:
             result = self._interpreter.run(self.context, first.text)

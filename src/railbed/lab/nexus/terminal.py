@@ -144,6 +144,8 @@ class Terminal:
             reply = self.session.execute(command, prompt_width=start)
             if reply.question is not None:
                 reply = await self._ask(reply)
+            if self.session.context.closing:
+                return
             await self._page(reply.text)
 
     async def _ask(self, reply: Reply) -> Reply:

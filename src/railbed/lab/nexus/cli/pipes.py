@@ -38,13 +38,13 @@ def split_pipes(line: str) -> list[Segment]:
 
 
 def _separators(line: str) -> list[int]:
-    found, quoted = [], False
+    positions, quoted = list[int](), False
     for position, character in enumerate(line):
         quoted ^= character == '"'
         spaced = position > 0 and line[position - 1].isspace() and line[position + 1 : position + 2] in ("", " ")
         if character == ";" and not quoted and spaced:
-            found.append(position)
-    return found
+            positions.append(position)
+    return positions
 
 
 def _split(line: str, positions: list[int]) -> list[str]:

@@ -114,10 +114,10 @@ def _free_name(taken: dict[str, Checkpoint]) -> str:
 
 
 def _checkpoint(context: Context, match: Match, key: str = "name") -> Checkpoint:
-    found = context.switch.checkpoints.get(match.text(key))
-    if found is None:
+    item = context.switch.checkpoints.get(match.text(key))
+    if item is None:
         raise Rejected("ERROR: Checkpoint does not exist\n")
-    return found
+    return item
 
 
 @execute.add("exec", "no checkpoint <name:long>", "clear checkpoint <name:long>")

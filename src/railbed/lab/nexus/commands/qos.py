@@ -59,10 +59,10 @@ def class_map(context: Context, match: Match) -> None:
 )
 def no_class_map(context: Context, match: Match) -> None:
     kind, name = kind_of(match), match.text("name")
-    found = context.config.class_maps.get((kind, name))
-    if found is None:
+    existing = context.config.class_maps.get((kind, name))
+    if existing is None:
         raise Rejected(f"ERROR: Class-map {name} of type {kind} does not exist\n")
-    if found.builtin:
+    if existing.builtin:
         raise Rejected(f"ERROR: Class-map {name} is system-defined and cannot be deleted\n")
     users = context.config.users_of_class(kind, name)
     if users:
@@ -125,10 +125,10 @@ def policy_map(context: Context, match: Match) -> None:
 @qos.add("config", *(f"no policy-map type {kind} <name>" for kind in QOS_KINDS), "no policy-map <name>")
 def no_policy_map(context: Context, match: Match) -> None:
     kind, name = kind_of(match), match.text("name")
-    found = context.config.policy_maps.get((kind, name))
-    if found is None:
+    policy = context.config.policy_maps.get((kind, name))
+    if policy is None:
         raise Rejected(f"ERROR: Policy-map {name} of type {kind} does not exist\n")
-    if found.builtin:
+    if policy.builtin:
         raise Rejected(f"ERROR: Policy-map {name} is system-defined and cannot be deleted\n")
     user = next(context.config.users_of_policy(kind, name), None)
     if user is not None:
@@ -137,10 +137,10 @@ def no_policy_map(context: Context, match: Match) -> None:
 
 
 def policy_in(context: Context, kind: QosKind) -> PolicyMap:
-    found = context.config.policy_maps.get((kind, context.mode.keys[0]))
-    if found is None:
+    policy = context.config.policy_maps.get((kind, context.mode.keys[0]))
+    if policy is None:
         raise Rejected("ERROR: Policy-map does not exist\n")
-    return found
+    return policy
 
 
 def _enter_class(context: Context, match: Match, kind: QosKind) -> None:

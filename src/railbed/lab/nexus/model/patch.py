@@ -27,17 +27,17 @@ def _removal_rank(block: Block) -> int:
     )
 
 
-def _removed(block: Block, kept: Block | None) -> list[str]:
-    if kept is None:
+def _removed(block: Block, target: Block | None) -> list[str]:
+    if target is None:
         if block.line == "system qos":
             return [block.line, *(f"  no {child.line}" for child in block.children)]
         return [_negate(block.line)]
-    gone = _missing(block, kept, 1)
+    gone = _missing(block, target, 1)
     return [block.line, *gone] if gone else []
 
 
-def _missing(block: Block, kept: Block, depth: int) -> list[str]:
-    remaining = {child.line: child for child in kept.children}
+def _missing(block: Block, target: Block, depth: int) -> list[str]:
+    remaining = {child.line: child for child in target.children}
     lines: list[str] = []
     for child in block.children:
         if child.line not in remaining:

@@ -12,6 +12,7 @@ from pathlib import Path
 from railbed.lab.nexus.model.config import Config, Interface
 from railbed.lab.nexus.model.counters import Link, MacEntry, Neighbour, Port, add_to_counter
 from railbed.lab.nexus.model.defaults import factory_config
+from railbed.lab.nexus.model.faults import Faults
 from railbed.lab.nexus.model.platform import Platform
 from railbed.lab.nexus.model.render import render, running_blocks
 from railbed.lab.nexus.model.traffic import Crossing, Outcome, Packets, forward, pfc_priorities
@@ -44,7 +45,8 @@ class Switch:
     booted: float = field(init=False, default_factory=time.time)
     configured: float = field(init=False, default_factory=time.time)
     observers: list[Callable[[], None]] = field(init=False, default_factory=list)
-    reload_observers: list[Callable[[], None]] = field(init=False, default_factory=list)
+    connection_droppers: list[Callable[[], None]] = field(init=False, default_factory=list)
+    faults: Faults = field(init=False, default_factory=Faults)
 
     def __post_init__(self) -> None:
         self.running = factory_config(self.platform)
@@ -87,6 +89,17 @@ class Switch:
         self.set_link(entry.port, up=True)
         self.macs = [item for item in self.macs if (item.vlan, item.address) != (entry.vlan, entry.address)]
         self.macs.append(entry)
+
+    def disconnect(self, port: str) -> None:
+        """Unplug a port: the link goes down, its neighbours and addresses are forgotten."""
+        self.set_link(port, up=False)
+        self.neighbours = [item for item in self.neighbours if item.port != port]
+        self.macs = [item for item in self.macs if item.port != port]
+
+    def drop_connections(self) -> None:
+        """Cut every SSH connection without a goodbye."""
+        for drop in self.connection_droppers:
+            drop()
 
     def add(
         self, port: str, counter: str, amount: int = 1, *, group: int | None = None, priority: int | None = None
@@ -160,8 +173,7 @@ class Switch:
         for port in self.ports.values():
             port.clear()
         self.replace_running(config)
-        for observer in self.reload_observers:
-            observer()
+        self.drop_connections()
 
     def _read_state(self, folder: Path) -> None:
         saved = folder / "startup-config"

@@ -33,6 +33,9 @@ class ControlService:
             "add": self._add,
             "carry": self._carry,
             "counters": self._counters,
+            "disconnect": lambda arguments: self._switch.disconnect(str(arguments["port"])),
+            "cut": self._cut,
+            "refuse": self._refuse,
             "ping": lambda _: "pong",
         }
 
@@ -114,6 +117,21 @@ class ControlService:
 
     def _counters(self, arguments: Arguments) -> object:
         return asdict(self._switch.ports[str(arguments["port"])])
+
+    def _cut(self, arguments: Arguments) -> None:
+        """Cut all SSH connections, now or once `after` more commands have run."""
+        after = _number(arguments.get("after"))
+        if after is None:
+            self._switch.drop_connections()
+        else:
+            self._switch.faults.commands_until_cut = max(after, 1)
+
+    def _refuse(self, arguments: Arguments) -> None:
+        """Refuse commands that start with `command`; without `error`, accept them again."""
+        command, error = str(arguments["command"]), arguments.get("error")
+        self._switch.faults.refused.pop(command, None)
+        if error:
+            self._switch.faults.refused[command] = f"{str(error).rstrip()}\n"
 
 
 def _number(value: object) -> int | None:

@@ -80,13 +80,13 @@ class SshService:
             login_timeout=LOGIN_SECONDS,
             server_version="Cisco-1.25",
         )
-        self._switch.reload_observers.append(self._drop_connections)
+        self._switch.connection_droppers.append(self._drop_connections)
         return int(self._acceptor.get_port())
 
     async def close(self) -> None:
         if self._acceptor is None:
             return
-        self._switch.reload_observers.remove(self._drop_connections)
+        self._switch.connection_droppers.remove(self._drop_connections)
         self._drop_connections()
         self._acceptor.close()
         await self._acceptor.wait_closed()
@@ -124,6 +124,8 @@ class SshService:
             if reply.question is not None:
                 process.stdout.write(reply.text)
                 reply = session.answer(reply.question, await _read_answer(keys))
+            if session.context.closing:
+                return
             process.stdout.write(reply.text)
             await asyncio.wait_for(process.stdout.drain(), self._idle_seconds)
 

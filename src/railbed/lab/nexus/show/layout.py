@@ -18,8 +18,8 @@ def table(name: str, rows: Iterable[Mapping[str, object]]) -> Row:
 
 def age(seconds: float) -> str:
     """Return a time span as interface tables print it."""
-    whole = int(max(seconds, 0))
-    days, rest = divmod(whole, 86_400)
+    total = int(max(seconds, 0))
+    days, rest = divmod(total, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     if days >= 7:
         return f"{days // 7}week(s) {days % 7}day(s)"
