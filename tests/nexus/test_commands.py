@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.session import Session
-from tests.nexus.support import refuse, run
+from tests.nexus.support import config_lines, refuse, run
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,47 @@ def test_a_name_may_look_like_a_keyword(session: Session) -> None:
     run(session, "interface e1/1", "service-policy input queuing")
     assert "service-policy type qos input queuing" in run(session, "show running-config interface e1/1")
     assert "class-map type qos match-any type" in run(session, "show running-config ipqos")
+
+
+PUBLISHED_LAB = """
+hardware access-list tcam region ing-l3-vlan-qos 256
+hardware qos nodrop-queue-thresholds queue-green 1000
+congestion-control random-detect forward-nonecn
+class-map type qos match-any ROCE
+  match dscp 26
+policy-map type qos MARK
+  class ROCE
+    set qos-group 5
+policy-map type network-qos NETWORK
+  class type network-qos c-8q-nq5
+    mtu 9216
+    pause pfc-cos 5
+policy-map type queuing INPUT
+  class type queuing c-in-q5
+    pause buffer-size 147456 pause-threshold 114688 resume-threshold 107688
+policy-map type queuing OUTPUT
+  class type queuing c-out-8q-q5
+    bandwidth remaining percent 60
+    random-detect minimum-threshold 400 kbytes maximum-threshold 800 kbytes drop-probability 5 weight 7 ecn
+system qos
+  service-policy type queuing input INPUT
+  service-policy type queuing output OUTPUT
+  service-policy type network-qos NETWORK
+interface Ethernet1/51
+  priority-flow-control mode on
+  service-policy type qos input MARK
+"""
+
+
+def test_another_published_configuration(switch: Switch) -> None:
+    """Priority 5 instead of 3, with pause buffers in an input policy."""
+    assert apply_lines(switch, PUBLISHED_LAB.splitlines()) == []
+    session = Session(switch)
+    assert config_lines(PUBLISHED_LAB) <= config_lines(run(session, "show running-config"))
+    switch.set_link("Ethernet1/51", up=True)
+    assert "On   On   (20)" in run(session, "show interface priority-flow-control")
+    run(session, "conf t", "policy-map type queuing INPUT", "class type queuing c-in-q5")
+    assert "cannot be configured together" in refuse(session, "bandwidth percent 10")
 
 
 def test_bandwidth_of_all_classes_is_limited(session: Session) -> None:

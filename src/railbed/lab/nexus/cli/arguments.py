@@ -23,6 +23,8 @@ INTERFACE_KINDS = {
     "loopback": "loopback",
 }
 MAX_DIGITS = 10
+MAX_INTERFACES = 4096
+_RANGE = re.compile(r"((?:[0-9]{1,5}/){0,3})([0-9]{1,5})(?:-(?:[0-9]{1,5}/){0,3}([0-9]{1,5}))?")
 _NAME = re.compile(r"[!-~]+")
 
 
@@ -107,7 +109,7 @@ class Interfaces:
     help: str = "ethernet, mgmt, vlan, port-channel, loopback"
 
     def take(self, tokens: Sequence[Token]) -> Taken | None:
-        if interface_kind(re.split(r"\d", tokens[0].text, maxsplit=1)[0]) is None:
+        if interface_kind(leading_letters(tokens[0].text)) is None:
             return None
         used = 2 if interface_kind(tokens[0].text) and len(tokens) > 1 else 1
         if self.several:
@@ -130,18 +132,22 @@ def interface_kind(text: str) -> str | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
+def leading_letters(text: str) -> str:
+    return re.split(r"[0-9]", text, maxsplit=1)[0]
+
+
 def expand_interfaces(text: str) -> list[str] | None:
     """Return the interfaces that a list with ranges names, or None if it is malformed."""
     names: list[str] = []
     kind: str | None = None
     for part in filter(None, text.replace(" ", "").split(",")):
-        letters = re.split(r"\d", part, maxsplit=1)[0]
+        letters = leading_letters(part)
         kind = interface_kind(letters) if letters else kind
-        bounds = re.fullmatch(r"((?:\d{1,5}/)*)(\d{1,5})(?:-(?:(?:\d{1,5}/)*)(\d{1,5}))?", part[len(letters) :])
+        bounds = _RANGE.fullmatch(part[len(letters) :])
         if kind is None or bounds is None:
             return None
         first, last = int(bounds[2]), int(bounds[3] or bounds[2])
-        if last < first or last - first > 4096:
+        if last < first or last - first + len(names) > MAX_INTERFACES:
             return None
         names += [f"{kind}{bounds[1]}{number}" for number in range(first, last + 1)]
     return names or None
@@ -161,5 +167,5 @@ def argument(element: str) -> Argument:
     }
     if (kind or name) in kinds:
         return kinds[kind or name]
-    several, low, high = re.fullmatch(r"(\*?)(\d+)-(\d+)", kind).groups()  # type: ignore[union-attr]
-    return NumberList(int(low), int(high)) if several else Number(int(low), int(high))
+    low, _, high = kind.removeprefix("*").partition("-")
+    return NumberList(int(low), int(high)) if kind.startswith("*") else Number(int(low), int(high))

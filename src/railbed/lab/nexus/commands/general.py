@@ -133,7 +133,7 @@ def interface(context: Context, match: Match) -> None:
 
 def _create(context: Context, name: str) -> None:
     kind = Interface(name).kind
-    number = int("".join(character for character in name.rsplit("/", 1)[-1] if character.isdigit()) or 0)
+    number = Interface(name).number
     allowed = {"vlan": range(1, 4095), "port-channel": range(1, 4097), "loopback": range(1024)}
     if kind not in allowed or "/" in name or number not in allowed[kind]:
         raise Rejected(f"ERROR: Invalid interface {name}\n" if kind != "ethernet" else "Invalid range\n")

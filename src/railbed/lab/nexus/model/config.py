@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -81,7 +81,8 @@ class Interface:
 
     @property
     def number(self) -> int:
-        return int(self.name.rsplit("/", 1)[-1].lstrip("abcdefghijklmnopqrstuvwxyzEVABCD-"))
+        """The last number of the name: 7 for Ethernet1/7."""
+        return numbers_in(self.name)[-1]
 
     @property
     def short_name(self) -> str:
@@ -120,11 +121,15 @@ class Interface:
         return self.settings.get("priority-flow-control mode", "auto").split()[-1]
 
 
+def numbers_in(name: str) -> list[int]:
+    return [int(part) for part in re.findall(r"[0-9]+", name)]
+
+
 def interface_order(name: str) -> tuple[int, list[int]]:
+    """Sort as NX-OS lists interfaces: by kind, then by number."""
     kinds = ("Vlan", "port-channel", "Ethernet", "mgmt", "loopback")
     rank = next((index for index, kind in enumerate(kinds) if name.startswith(kind)), len(kinds))
-    digits = name.lstrip("".join(sorted(set("".join(kinds)))))
-    return rank, [int(part) for part in digits.split("/") if part.isdigit()]
+    return rank, numbers_in(name)
 
 
 @dataclass(slots=True)
@@ -138,13 +143,6 @@ class Config:
     system_policies: dict[Attachment, str] = field(default_factory=dict)
     default_policies: dict[Attachment, str] = field(default_factory=dict)
     interfaces: dict[str, Interface] = field(default_factory=dict)
-
-    def copy(self) -> Config:
-        platform, self_copy = self.platform, copy.copy(self)
-        for name in ("settings", "features", "vlans", "class_maps", "policy_maps", "system_policies", "interfaces"):
-            setattr(self_copy, name, copy.deepcopy(getattr(self, name)))
-        self_copy.platform = platform
-        return self_copy
 
     @property
     def hostname(self) -> str:
