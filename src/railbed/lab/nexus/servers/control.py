@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from railbed.lab.nexus.cli.arguments import expand_interfaces
 from railbed.lab.nexus.model.counters import MacEntry, Neighbour
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.model.traffic import Packets
+from railbed.lab.nexus.servers.connections import Connections
 
 MAX_REQUEST = 1 << 20
 Arguments = dict[str, object]
@@ -25,7 +27,7 @@ class ControlService:
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
         self._server: asyncio.Server | None = None
-        self._handlers: set[asyncio.Task[None]] = set()
+        self._connections = Connections()
         self._actions: dict[str, Callable[[Arguments], object]] = {
             "link": self._link,
             "neighbour": self._neighbour,
@@ -48,13 +50,8 @@ class ControlService:
             os.umask(mask)
 
     async def close(self) -> None:
-        if self._server is None:
-            return
-        self._server.close()
-        for task in list(self._handlers):
-            task.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
-        await self._server.wait_closed()
+        if self._server is not None:
+            await self._connections.end(self._server)
 
     def perform(self, request: object) -> dict[str, object]:
         """Carry out one request."""
@@ -70,22 +67,17 @@ class ControlService:
             return {"ok": False, "error": str(error)}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handlers.add(task)
-        try:
+        with self._connections.serve(writer), suppress(ValueError):  # a line over the limit ends the connection
             while line := await reader.readline():
-                try:
-                    answer = self.perform(json.loads(line))
-                except (ValueError, RecursionError):
-                    answer = {"ok": False, "error": "not a JSON object"}
-                writer.write(json.dumps(answer).encode() + b"\n")
+                writer.write(json.dumps(self._answer(line)).encode() + b"\n")
                 await writer.drain()
-        except (ValueError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._handlers.discard(task)
-            writer.close()
+
+    def _answer(self, line: bytes) -> dict[str, object]:
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            return {"ok": False, "error": "not a JSON object"}
+        return self.perform(request)
 
     def _link(self, arguments: Arguments) -> None:
         self._switch.set_link(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from railbed.lab.nexus.model.switch import Switch
+from railbed.lab.nexus.servers.connections import Connections
 from railbed.lab.nexus.servers.nxapi_forms import answer_ins_api, answer_json_rpc
 from railbed.lab.nexus.servers.ssh import Logins
 from railbed.lab.nexus.session import Session
@@ -38,7 +39,7 @@ class NxapiService:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._handlers: set[asyncio.Task[None]] = set()
+        self._connections = Connections()
 
     async def start(self, host: str, port: int) -> None:
         """Begin to follow `feature nxapi`; with port 0 the port is chosen when the listener first opens."""
@@ -85,26 +86,14 @@ class NxapiService:
     async def _stop(self) -> None:
         if self._server is None:
             return
-        self._server.close()
-        for task in list(self._handlers):
-            task.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
-        await self._server.wait_closed()
+        await self._connections.end(self._server)
         self._server = None
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._handlers.add(task)
-        try:
+        with self._connections.serve(writer):
             async with asyncio.timeout(REQUEST_SECONDS):
                 writer.write(await self._respond(reader))
                 await writer.drain()
-        except (TimeoutError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._handlers.discard(task)
-            writer.close()
 
     async def _respond(self, reader: asyncio.StreamReader) -> bytes:
         """Answer one request; every connection carries one."""
