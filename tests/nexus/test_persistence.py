@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from railbed.lab.nexus.commands.loader import apply_lines, boot, parse_config
@@ -103,6 +103,7 @@ LINES = [line for line in LOSSLESS.splitlines() if line]
 
 
 @settings(max_examples=30)
+@example(["interface Ethernet1/1", "mtu 9216"], ["priority-flow-control watch-dog-interval on"])
 @given(st.lists(st.sampled_from(LINES), max_size=60), st.lists(st.sampled_from(LINES), max_size=60))
 def test_a_patch_leads_from_one_configuration_to_another(first: list[str], second: list[str]) -> None:
     """Whatever was configured, a rendered configuration reads back the same, and patches apply without an error."""

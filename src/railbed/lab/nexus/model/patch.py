@@ -33,7 +33,9 @@ def _removed(block: Block, target: Block | None) -> list[str]:
             return [block.line, *(f"  no {child.line}" for child in block.children)]
         return [_negate(block.line)]
     gone = _missing(block, target, 1)
-    return [block.line, *gone] if gone else []
+    # An interface has commands with the same name as global ones that may follow: leave its mode.
+    leave = ["  exit"] if block.line.startswith("interface ") else []
+    return [block.line, *gone, *leave] if gone else []
 
 
 def _missing(block: Block, target: Block, depth: int) -> list[str]:
