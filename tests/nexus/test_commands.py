@@ -88,6 +88,8 @@ def test_show_works_in_every_mode(session: Session) -> None:
         (("policy-map type queuing A",), "class type queuing c-out-q3", "ERROR: Class-map c-out-q3"),
         (("policy-map type qos A",), "class UNKNOWN", "ERROR: Class-map UNKNOWN"),
         ((), "feature qos", "% Invalid command"),
+        ((), "class-map type queuing match-any MINE", "ERROR: User-defined class-maps of type queuing"),
+        ((), "class-map type network-qos MINE", "ERROR: User-defined class-maps of type network-qos"),
         ((), "no class-map type queuing c-out-8q-q3", "ERROR: Class-map c-out-8q-q3 is system-defined"),
         ((), "policy-map type queuing default-8q-out-policy", "ERROR: Policy-map default-8q-out-policy is system"),
         ((), "no policy-map type qos MISSING", "ERROR: Policy-map MISSING"),
@@ -316,7 +318,7 @@ def test_filter_errors(session: Session) -> None:
     assert "% Incomplete command" in refuse(session, "show version |")
     assert "% Incomplete command" in refuse(session, "show version | include")
     assert "% Invalid command" in refuse(session, "terminal length 0 | include x")
-    assert "ERROR: Structured output" in refuse(session, "show policy-map | json")
+    assert "ERROR: Structured output" in refuse(session, "show policy-map interface e1/1 | json")
 
 
 def test_several_commands_on_one_line(session: Session) -> None:

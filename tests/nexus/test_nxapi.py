@@ -98,7 +98,7 @@ async def test_ins_api_show(api: Switch, emulate: StartEmulator) -> None:
     ("kind", "text", "error"),
     [
         ("cli_show", "show foo", ("400", "Input CLI command error")),
-        ("cli_show", "show class-map", ("501", "Structured output unsupported")),
+        ("cli_show", "show running-config", ("501", "Structured output unsupported")),
         ("cli_show", "configure terminal", ("400", "Input CLI command error")),
         ("cli_conf", "interface e1/1 ; mtu 9", ("400", "CLI execution error")),
         ("bash", "ls", ("400", "Request message is invalid")),

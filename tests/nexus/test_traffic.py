@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -167,3 +168,50 @@ def test_neighbours_and_addresses_come_from_outside(lossless: Switch) -> None:
     run(session, "conf t", "interface e1/1", "shutdown")
     assert "Total entries displayed: 0" in run(session, "show lldp neighbors")
     assert "0c42" not in run(session, "show mac address-table")
+
+
+def row(data: Any, *path: str) -> Any:
+    """Follow TABLE_x and ROW_x through structured output."""
+    for name in path:
+        data = data[f"TABLE_{name}"][f"ROW_{name}"]
+    return data
+
+
+def test_policies_as_data(lossless: Switch) -> None:
+    session = Session(lossless)
+    policy = json.loads(run(session, "show policy-map type queuing EGRESS | json"))
+    classes = {item["cmap-name"]: row(item, "action") for item in row(policy, "pmap", "cmap")}
+    bandwidth, wred = classes["c-out-8q-q3"]
+    assert (bandwidth["rem-bw-units"], bandwidth["rem-bw-rate"]) == ("percent", "50")
+    assert wred["rdet-ecn"] == "ecn"
+    thresholds = row(wred, "rdet")
+    assert (thresholds["rdet-min-thresh"], thresholds["rdet-max-thresh"], thresholds["rdet-size-units"]) == (
+        "150",
+        "1500",
+        "kbytes",
+    )
+    assert classes["c-out-8q-q7"]["prio-level"] == "1"
+    classification = json.loads(run(session, "show policy-map type qos CLASSIFY | json"))
+    assert [row(item, "action")["qos-group"] for item in row(classification, "pmap", "cmap")] == ["3", "7"]
+    class_map = json.loads(run(session, "show class-map type qos ROCE | json"))
+    assert row(class_map, "cmap")["any_or_all"] == "match-any"
+    assert row(class_map, "cmap", "match")["dscp-list"] == "26"
+
+
+def test_the_policy_of_the_system_as_data(lossless: Switch) -> None:
+    system = json.loads(run(Session(lossless), "show policy-map system | json"))
+    network = {item["xcmap-name"]: row(item, "xaction") for item in row(system, "xpmap", "xcmap")}
+    group, mtu, pause = network["c-8q-nq3"]
+    assert (group["qos-group-list"], mtu["mtu"], pause["pfc-cos-list"]) == ("3", "9216", "3")
+    assert (row(system, "pmap")["in-or-out"], row(system, "pmap")["pmap-name"]) == ("output", "EGRESS")
+
+
+def test_the_watchdog_as_data(lossless: Switch) -> None:
+    lossless.add("Ethernet1/1", "watchdog.shutdown", 2, group=3)
+    module = row(json.loads(run(Session(lossless), "show queuing pfc-queue interface e1/1 detail | json")), "module")
+    assert (module["glb-wd-status"], module["glb-wd-timer"]) == ("Enabled", "100")
+    port = row(module, "queuing_interface")
+    assert (port["wd-status"], port["vl-bmp"]) == ("Enabled", "0x8")
+    group = row(port, "qosgrp_stats")
+    assert (group["eq-qosgrp"], group["pfc-cos"], group["eq-qosgrp-state"]) == ("3", "3", "Active")
+    assert {"q-stat-type": "Shutdown", "q-shutdown": "2"} in row(group, "qosgrp_stats_entry")

@@ -42,6 +42,8 @@ def class_map(context: Context, match: Match) -> None:
     existing = context.config.class_maps.get((kind, name))
     if existing is not None and existing.builtin:
         raise Rejected(f"ERROR: Class-map {name} is system-defined and cannot be modified\n")
+    if kind != "qos" and context.config.platform.family == "n9k":
+        raise Rejected(f"ERROR: User-defined class-maps of type {kind} are not supported on this platform\n")
     mode = next((word for word in match.keywords if word in ("match-any", "match-all")), None)
     if existing is None:
         default = "match-all" if kind == "qos" else "match-any"

@@ -10,6 +10,7 @@ from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.interfaces import chosen
 from railbed.lab.nexus.show.layout import Row, table
 
+PAUSE_BUFFER = (348_608, 77_376, 75_712)  # size, pause threshold, resume threshold, as a 100G port carves them
 RULE = "=" * 60
 SLOT = "slot  1\n=======\n\n"
 BOX = "+----------------------------------------------------+"
@@ -96,54 +97,81 @@ def watchdog_enabled(switch: Switch, port: str) -> bool:
     return all(value.endswith(" on") for value in settings)
 
 
+def _watchdog_settings(switch: Switch) -> Row:
+    """Return the global settings of the watchdog."""
+    settings, prefix = switch.running.settings, "priority-flow-control"
+
+    def value(name: str, default: int) -> int:
+        return int(settings.get(f"{prefix} {name}", str(default)).split()[-1])
+
+    enabled = settings.get(f"{prefix} watch-dog-interval", "").endswith(" on")
+    return {
+        "glb-wd-status": "Enabled" if enabled else "Disabled",
+        "glb-wd-force-status": "Not Enabled",
+        "glb-wd-timer": value("watch-dog interval", 100),
+        "glb-wd-timer-thresh": value("watch-dog shutdown-multiplier", 1),
+        "glb-auto-restore": value("auto-restore multiplier", 10),
+        "glb-fixed-restore": value("fixed-restore multiplier", 0),
+        "glb-int-intf-multi": 2,
+    }
+
+
+def _watchdog_port(switch: Switch, name: str) -> Row:
+    settings = switch.running.interfaces[name].settings
+    multiplier = settings.get("priority-flow-control watch-dog interface-multiplier", "0").split()[-1]
+    enabled = "Enabled" if watchdog_enabled(switch, name) else "Disabled"
+    row: Row = {
+        "if_name_str": f"{name} Interface PFC watchdog: [{enabled}]",
+        "wd-status": enabled,
+        "disable-action": "No",
+    }
+    return row | {"intf-multi": int(multiplier), "vl-bmp": f"0x{sum(1 << cos for cos in switch.pfc_on(name)):x}"}
+
+
+def _front_ports(switch: Switch, names: Sequence[str]) -> list[str]:
+    return [name for name in pfc_ports(switch, names) if not name.startswith("ii")]
+
+
 def show_pfc_queue(switch: Switch, names: Sequence[str] = ()) -> Shown:
-    settings = switch.running.settings
-    key = "priority-flow-control watch-dog"
-    enabled = "Enabled" if settings.get(f"{key}-interval", "").endswith(" on") else "Disabled"
-    interval = settings.get(f"{key} interval", "100").split()[-1]
-    multiplier = settings.get(f"{key} shutdown-multiplier", "1").split()[-1]
-    auto = settings.get("priority-flow-control auto-restore multiplier", "10").split()[-1]
-    fixed = settings.get("priority-flow-control fixed-restore multiplier", "0").split()[-1]
+    settings = _watchdog_settings(switch)
     lines = [
-        *(BOX, f"Global watch-dog interval [{enabled}]", BOX, BOX, "Global PFC watchdog configuration details"),
-        f"PFC watch-dog poll interval            : {interval} ms",
-        f"PFC watch-dog shutdown multiplier      : {multiplier}",
-        f"PFC watch-dog auto-restore multiplier  : {auto}",
-        f"PFC watch-dog fixed-restore multiplier : {fixed}",
-        "PFC watchdog internal-interface multiplier : 2",
+        *(BOX, f"Global watch-dog interval [{settings['glb-wd-status']}]", BOX, BOX),
+        "Global PFC watchdog configuration details",
+        f"PFC watch-dog poll interval            : {settings['glb-wd-timer']} ms",
+        f"PFC watch-dog shutdown multiplier      : {settings['glb-wd-timer-thresh']}",
+        f"PFC watch-dog auto-restore multiplier  : {settings['glb-auto-restore']}",
+        f"PFC watch-dog fixed-restore multiplier : {settings['glb-fixed-restore']}",
+        f"PFC watchdog internal-interface multiplier : {settings['glb-int-intf-multi']}",
         *(BOX, "|      Port     PFC Watchdog  (VL bmap)   State   |", BOX),
     ]
-    for name in pfc_ports(switch, names):
-        if name.startswith("ii"):
-            continue
-        state = "Enabled" if watchdog_enabled(switch, name) else "Disabled"
-        shut = any(item.active for item in switch.ports[name].watchdogs.values())
-        bitmap = sum(1 << cos for cos in switch.pfc_on(name))
-        lines.append(f" {name:<15} {state:<13} ({bitmap:#x})".ljust(42) + (" Shutdown" if shut else " -"))
-    return Shown(SLOT + "\n".join(lines) + "\n")
+    rows: list[Row] = []
+    for name in _front_ports(switch, names):
+        row, watchdogs = _watchdog_port(switch, name), switch.ports[name].watchdogs
+        shut = any(item.active for item in watchdogs.values())
+        lines.append(
+            f" {name:<15} {row['wd-status']:<13} ({row['vl-bmp']})".ljust(42) + (" Shutdown" if shut else " -")
+        )
+        for group in switch.pfc_on(name).values():
+            row[f"qosgrp_{group}_state"] = "S" if group in watchdogs and watchdogs[group].active else "A"
+        rows.append(row)
+    data = settings | table("queuing_interface", rows)
+    return Shown(SLOT + "\n".join(lines) + "\n", table("module", [{"module_number": 1, **data}]))
 
 
 def show_pfc_queue_detail(switch: Switch, names: Sequence[str] = ()) -> Shown:
     text, rows = SLOT, list[Row]()
-    for name in pfc_ports(switch, names):
-        if name.startswith("ii"):
-            continue
-        enabled = "Enabled" if watchdog_enabled(switch, name) else "Disabled"
-        multiplier = (
-            switch.running.interfaces[name]
-            .settings.get("priority-flow-control watch-dog interface-multiplier", "0")
-            .split()[-1]
-        )
-        text += f"{name} Interface PFC watchdog: [{enabled}]\nDisable-action                     : No\n"
-        text += f"PFC watch-dog interface-multiplier : {multiplier}\n"
+    for name in _front_ports(switch, names):
+        row = _watchdog_port(switch, name)
+        text += f"{row['if_name_str']}\nDisable-action                     : No\n"
+        text += f"PFC watch-dog interface-multiplier : {row['intf-multi']}\n"
         groups: list[Row] = []
         for cos, group in switch.pfc_on(name).items():
             watchdog = switch.ports[name].watchdog(group)
             text += _watchdog_box(group, cos, watchdog)
-            groups.append(_watchdog_row(group, watchdog))
-        label = f"{name} Interface PFC watchdog: [{enabled}]"
-        rows.append({"if_name_str": label, **table("qosgrp_stats", groups)})
-    return Shown(text, table("module", [{"module_number": 1, **table("queuing_interface", rows)}]))
+            groups.append(_watchdog_row(group, cos, watchdog))
+        rows.append(row | table("qosgrp_stats", groups))
+    data = _watchdog_settings(switch) | table("queuing_interface", rows)
+    return Shown(text, table("module", [{"module_number": 1, **data}]))
 
 
 def _value(watchdog: Watchdog, counter: str) -> int:
@@ -163,13 +191,17 @@ def _watchdog_box(group: int, cos: int, watchdog: Watchdog) -> str:
     return "\n".join([*lines, BOX]) + "\n"
 
 
-def _watchdog_row(group: int, watchdog: Watchdog) -> Row:
-    keys = ("shutdown", "restored", "total-pkts-drain", "total-pkts-drop", "total-pkts-drain-drop", "aggr-pkts-drop")
+def _watchdog_row(group: int, cos: int, watchdog: Watchdog) -> Row:
+    keys = ("shutdown", "restored", "pkt-drained", "pkt-dropped", "pkt-drained-n-dropped", "aggr-pkt-dropped")
     entries: list[Row] = [
         {"q-stat-type": heading, f"q-{key}": _value(watchdog, counter)}
-        for key, (heading, counter) in zip((*keys, "ing-pkts-drop", "aggr-ing-pkts-drop"), WATCHDOG_ROWS, strict=True)
+        for key, (heading, counter) in zip(
+            (*keys, "ing-pkt-dropped", "ing-aggr-pkt-dropped"), WATCHDOG_ROWS, strict=True
+        )
     ]
-    return {"eq-qosgrp": group, **table("qosgrp_stats_entry", entries)}
+    state = "Shutdown" if watchdog.active else "Active"
+    row: Row = {"eq-qosgrp": group, "eq-qosgrp-state": state, "pfc-configured": "YES", "pfc-cos": cos}
+    return row | table("qosgrp_stats_entry", entries)
 
 
 def show_flowcontrol(switch: Switch, names: Sequence[str] = ()) -> Shown:

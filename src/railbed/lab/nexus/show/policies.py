@@ -13,6 +13,7 @@ from railbed.lab.nexus.model.render import Block, class_map_block, policy_map_bl
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.interfaces import chosen
 from railbed.lab.nexus.show.layout import timestamp
+from railbed.lab.nexus.show.policy_data import class_map_data, policy_map_data, system_policy_data
 
 ATTACHMENTS: tuple[tuple[QosKind, str], ...] = (("qos", "input"), ("queuing", "input"), ("queuing", "output"))
 
@@ -23,14 +24,15 @@ def _heading(kind: QosKind, what: str) -> str:
 
 
 def show_policy_maps(switch: Switch, kind: QosKind | None = None, name: str | None = None) -> Shown:
-    text = ""
+    text, shown = "", list[PolicyMap]()
     for each in QOS_KINDS:
-        policies = [
+        items = [
             item for item in switch.running.policy_maps.values() if item.kind == each and name in (None, item.name)
         ]
-        if policies and kind in (None, each):
-            text += _heading(each, "policy-maps") + "".join(_policy_text(switch, item) for item in policies)
-    return Shown(text)
+        if items and kind in (None, each):
+            text += _heading(each, "policy-maps") + "".join(_policy_text(switch, item) for item in items)
+            shown += items
+    return Shown(text, policy_map_data(switch, shown))
 
 
 def _policy_text(switch: Switch, policy: PolicyMap) -> str:
@@ -44,15 +46,16 @@ def _policy_text(switch: Switch, policy: PolicyMap) -> str:
 
 
 def show_system_policies(switch: Switch, kind: QosKind | None = None) -> Shown:
-    text = ""
-    network = switch.running.system_policy(("network-qos", ""))
-    if network is not None and kind in (None, "network-qos"):
+    network = switch.running.system_policy(("network-qos", "")) if kind in (None, "network-qos") else None
+    text, attached = "", list[tuple[str, PolicyMap]]()
+    if network is not None:
         text += _heading("network-qos", "policy-maps") + _policy_text(switch, network)
     for where in ATTACHMENTS:
         policy = switch.running.system_policy(where)
         if policy is not None and kind in (None, where[0]):
             text += "\n" + _service_policy(switch, where, policy)
-    return Shown(text)
+            attached.append((where[1], policy))
+    return Shown(text, system_policy_data(switch, network, attached))
 
 
 def show_interface_policies(
@@ -93,13 +96,14 @@ def _queue_text(switch: Switch, class_map: ClassMap, port: str) -> str:
 
 
 def show_class_maps(switch: Switch, kind: QosKind | None = None, name: str | None = None) -> Shown:
-    text = ""
+    text, shown = "", list[ClassMap]()
     for each in QOS_KINDS:
         items = [item for item in switch.running.class_maps.values() if item.kind == each and name in (None, item.name)]
         listed = [item for item in items if item.name != "class-default" or switch.platform.family == "n5k"]
         if listed and kind in (None, each):
             text += _heading(each, "class-maps") + "".join(_class_text(item) for item in listed)
-    return Shown(text)
+            shown += listed
+    return Shown(text, class_map_data(shown))
 
 
 def _class_text(item: ClassMap) -> str:

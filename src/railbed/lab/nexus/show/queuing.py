@@ -10,10 +10,9 @@ from railbed.lab.nexus.model.config import PolicyClass
 from railbed.lab.nexus.model.counters import Port, Queue
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.layout import Row, table
-from railbed.lab.nexus.show.pfc import SLOT, pfc_ports
+from railbed.lab.nexus.show.pfc import PAUSE_BUFFER, SLOT, pfc_ports
 from railbed.lab.nexus.show.queuing_n5k import n5k_text
 
-PAUSE_BUFFER = (348_608, 77_376, 75_712)  # size, pause threshold, resume threshold, as a 100G port carves them
 RULE = "-" * 78
 
 
@@ -83,7 +82,10 @@ def show_queuing(switch: Switch, names: Sequence[str] = ()) -> Shown:
 
 
 def show_queuing_summary(switch: Switch, names: Sequence[str] = ()) -> Shown:
-    return Shown(SLOT + "".join(f"\n{_schedule_text(switch, name)}\n" for name in pfc_ports(switch, names)))
+    ports = pfc_ports(switch, names)
+    text = SLOT + "".join(f"\n{_schedule_text(switch, name)}\n" for name in ports)
+    rows = [_schedule_row(switch, name) for name in ports]
+    return Shown(text, table("module", [{"module_number": 1, **table("queuing_interface", rows)}]))
 
 
 def _groups(switch: Switch) -> list[int]:
@@ -214,25 +216,29 @@ def _pfc_text(switch: Switch, name: str) -> str:
     return "\n".join([*lines, rule]) + "\n"
 
 
-def _egress_row(switch: Switch, name: str) -> Row:
-    port = switch.ports[name]
+def _schedule_row(switch: Switch, name: str) -> Row:
     configuration: list[Row] = []
     for group, item in _classes(switch, name).items():
         bandwidth, level = _schedule(item)
         row: Row = {"qosgrp": group, "bandwidth": bandwidth, "priority": level, "shape-min": "-", "shape-max": "-"}
         configuration.append(row | {"shape-units": "-", "q-limit": _queue_limit(switch)})
+    scope = f"{name} [{_scope(switch, name)}]"
+    return {"dir": "Egress", "if_name_str": scope, **table("qosgrp_cfg", configuration)}
+
+
+def _egress_row(switch: Switch, name: str) -> Row:
+    port = switch.ports[name]
     statistics: list[Row] = [
         {"eq-qosgrp": group, **_statistics(switch, port.queues.get(group, Queue()))} for group in _groups(switch)
     ]
     numbered = switch.platform.queues == 4
     for number, title in zip((5, 6), _special_groups(switch), strict=True):
         statistics.append({"eq-qosgrp": number if numbered else title, **_statistics(switch, Queue())})
-    return {
-        "dir": "Egress",
-        "if_name_str": f"{name} [{_scope(switch, name)}]",
-        **table("qosgrp_cfg", configuration),
-        **table("qosgrp_egress_stats", statistics),
-    }
+    row = _schedule_row(switch, name) | table("qosgrp_egress_stats", statistics)
+    if switch.platform.layout == "ale":
+        drops: Row = {"ep-stat-type": "WRED Drop", "ep-stat-units": "Pkts", "ep-stat-value": port.wred_drops}
+        row |= table("egress_stats_entry", [drops])
+    return row
 
 
 def _statistics(switch: Switch, queue: Queue) -> Row:
