@@ -141,6 +141,18 @@ async def test_paging_by_line_and_page(client: asyncssh.SSHClientConnection) -> 
         await expect(process, "switch# ")
 
 
+async def test_no_more_turns_paging_off_for_one_command(client: asyncssh.SSHClientConnection) -> None:
+    async with terminal(client, rows=4) as process:
+        process.stdin.write("show vlan brief | no-more\r")
+        assert "--More--" not in await expect(process, "switch# ")
+
+
+async def test_configuring_in_one_exec_request(client: asyncssh.SSHClientConnection, switch: Switch) -> None:
+    result = await client.run("configure terminal ; interface e1/1 ; mtu 9216 ; no shutdown")
+    assert result.stdout == "Enter configuration commands, one per line. End with CNTL/Z.\n"
+    assert switch.running.interfaces["Ethernet1/1"].mtu == 9216
+
+
 async def test_editing_help_and_completion(client: asyncssh.SSHClientConnection) -> None:
     async with terminal(client) as process:
         process.stdin.write("shoq\x7fw hostn\t\r")

@@ -35,6 +35,7 @@ class Reply:
     failed: bool = False
     question: Question | None = None
     data: Mapping[str, object] | None = None
+    paged: bool = True
 
 
 class Session:
@@ -74,7 +75,8 @@ class Session:
             structured = self.context.switch.platform.family != "n5k"
             for segment in filters:
                 text, failed = apply_filter(result, text, segment, structured=structured)
-            return Reply(text, failed, data=result.data)
+            paged = not any("no-more".startswith(segment.text.strip()) for segment in filters)
+            return Reply(text, failed, data=result.data, paged=paged)
         except SyntaxFault as fault:
             return Reply(fault.render(prompt_width), failed=True)
         except Rejected as refusal:

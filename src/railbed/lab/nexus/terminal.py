@@ -146,7 +146,7 @@ class Terminal:
                 reply = await self._ask(reply)
             if self.session.context.closing:
                 return
-            await self._page(reply.text)
+            await self._page(reply)
 
     async def _ask(self, reply: Reply) -> Reply:
         assert reply.question is not None
@@ -161,12 +161,12 @@ class Terminal:
         self.write("\n")
         return self.session.answer(reply.question, answer)
 
-    async def _page(self, text: str) -> None:
-        """Write output, stopping after each screen unless the terminal length is 0."""
+    async def _page(self, reply: Reply) -> None:
+        """Write output, stopping after each screen unless the terminal length is 0 or `no-more` was asked for."""
         length = self.session.context.terminal_length
-        lines = text.splitlines(keepends=True)
-        if length == 0:
-            self.write(text)
+        lines = reply.text.splitlines(keepends=True)
+        if length == 0 or not reply.paged:
+            self.write(reply.text)
             return
         room = max(length - 1, 1)
         while len(lines) > room:

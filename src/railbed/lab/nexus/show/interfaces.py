@@ -13,6 +13,19 @@ from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.layout import Row, age, speed_name, table
 
 RULE = "-" * 80
+PORT_KEYS = (
+    *(("inucast", "rx_unicast"), ("inmcast", "rx_multicast"), ("inbcast", "rx_broadcast"), ("inbytes", "rx_bytes")),
+    *(("outucast", "tx_unicast"), ("outmcast", "tx_multicast"), ("outbcast", "tx_broadcast"), ("outbytes", "tx_bytes")),
+    *(("jumbo_inpkts", "rx_jumbo"), ("jumbo_outpkts", "tx_jumbo"), ("inpause", "rx_pause"), ("outpause", "tx_pause")),
+)
+ERROR_KEYS = (
+    *(("runts", "runts"), ("giants", "giants"), ("crc", "fcs"), ("inerr", "rcv"), ("indiscard", "in_discards")),
+    *(("outerr", "xmit"), ("outdiscard", "out_discards")),
+)
+UNUSED_KEYS = (
+    *("storm_supp", "nobuf", "frame", "overrun", "underrun", "ignored", "watchdog", "bad_eth", "bad_proto"),
+    *("in_ifdown_drops", "dribble", "coll", "deferred", "latecoll", "lostcarrier", "nocarrier", "babbles"),
+)
 
 
 def chosen(switch: Switch, names: Sequence[str] = ()) -> list[Interface]:
@@ -200,52 +213,10 @@ def _full_row(switch: Switch, interface: Interface) -> Row:
 
 def _counter_row(switch: Switch, port: Port) -> Row:
     errors = port.errors
-    zero = dict.fromkeys(
-        (
-            "eth_nobuf",
-            "eth_frame",
-            "eth_overrun",
-            "eth_underrun",
-            "eth_ignored",
-            "eth_watchdog",
-            "eth_bad_eth",
-            "eth_bad_proto",
-        ),
-        "0",
-    )
-    row: Row = {
-        "eth_inucast": port.rx_unicast,
-        "eth_inmcast": port.rx_multicast,
-        "eth_inbcast": port.rx_broadcast,
-        "eth_inpkts": _rx_packets(port),
-        "eth_inbytes": port.rx_bytes,
-        "eth_jumbo_inpkts": str(port.rx_jumbo),
-        "eth_storm_supp": "0",
-        "eth_runts": errors["runts"],
-        "eth_giants": errors["giants"],
-        "eth_crc": str(errors["fcs"]),
-        **zero,
-        "eth_inerr": str(errors["rcv"]),
-        "eth_in_ifdown_drops": "0",
-        "eth_dribble": "0",
-        "eth_indiscard": str(errors["in_discards"]),
-        "eth_inpause": str(port.rx_pause),
-        "eth_outucast": port.tx_unicast,
-        "eth_outmcast": port.tx_multicast,
-        "eth_outbcast": port.tx_broadcast,
-        "eth_outpkts": _tx_packets(port),
-        "eth_outbytes": port.tx_bytes,
-        "eth_jumbo_outpkts": str(port.tx_jumbo),
-        "eth_outerr": str(errors["xmit"]),
-        "eth_coll": "0",
-        "eth_deferred": "0",
-        "eth_latecoll": "0",
-        "eth_lostcarrier": "0",
-        "eth_nocarrier": "0",
-        "eth_babbles": "0",
-        "eth_outdiscard": str(errors["out_discards"]),
-        "eth_outpause": str(port.tx_pause),
-    }
+    row: Row = {f"eth_{key}": getattr(port, counter) for key, counter in PORT_KEYS}
+    row |= {f"eth_{key}": str(errors[counter]) for key, counter in ERROR_KEYS}
+    row |= {f"eth_{key}": "0" for key in UNUSED_KEYS}
+    row |= {"eth_inpkts": _rx_packets(port), "eth_outpkts": _tx_packets(port)}
     if switch.platform.layout == "cloudscale":
         row["eth_stomped_crc"] = str(errors["stomped_crc"])
     return row
