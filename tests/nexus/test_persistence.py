@@ -73,7 +73,7 @@ def test_rollback_restores_every_line(lossless: Switch) -> None:
     )
     run(session, "no policy-map type queuing EGRESS", "vlan 99", "end")
     patch_text = run(session, "show diff rollback-patch running-config checkpoint good")
-    assert "no vlan" in patch_text
+    assert "\nno vlan 99\n" in patch_text
     assert "  service-policy type queuing output EGRESS" in patch_text
     assert "Rollback completed successfully." in run(session, "rollback running-config checkpoint good atomic")
     assert lossless.running_text() == before
@@ -100,6 +100,15 @@ def test_a_session_survives_the_removal_of_what_it_configures(lossless: Switch) 
 
 
 LINES = [line for line in LOSSLESS.splitlines() if line]
+LINES += ["vlan 5", "name storage", "vlan 7-9", "hostname leaf1", "feature nxapi", "feature interface-vlan"]
+LINES += [
+    "interface vlan 5",
+    "no shutdown",
+    "switchport mode trunk",
+    "no switchport",
+    "no feature lldp",
+    "lldp timer 9",
+]
 
 
 @settings(max_examples=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.lab.nexus.model.render import Block
+from railbed.lab.nexus.model.render import Block, compress
 
 # Nothing may be removed while something else refers to it, so removals run from the users to what they use.
 _REMOVAL_ORDER = ("interface ", "system qos", "policy-map ", "class-map ")
@@ -12,13 +12,35 @@ _REMOVAL_ORDER = ("interface ", "system qos", "policy-map ", "class-map ")
 
 def patch(current: Sequence[Block], target: Sequence[Block]) -> list[str]:
     """Return the lines that turn `current` into `target`: what goes, then what comes."""
-    old = {block.line: block for block in current}
-    new = {block.line: block for block in target}
+    old_vlans, old = _split_vlans(current)
+    new_vlans, new = _split_vlans(target)
     removals: list[str] = []
-    for block in sorted(current, key=_removal_rank):
-        removals += _removed(block, new.get(block.line))
-    additions = [line for block in target for line in _added(block, old.get(block.line), 0)]
+    for block in sorted(old.values(), key=_removal_rank):
+        if not _belongs_to_vlan(block, old_vlans - new_vlans):
+            emptied = Block(block.line) if _belongs_to_vlan(block, new_vlans) else None
+            removals += _removed(block, new.get(block.line, emptied))
+    removals += [f"no vlan {compress(old_vlans - new_vlans)}"] if old_vlans - new_vlans else []
+    additions = [f"vlan {compress(new_vlans - old_vlans)}"] if new_vlans - old_vlans else []
+    additions += [line for block in new.values() for line in _added(block, old.get(block.line), 0)]
     return removals + additions
+
+
+def _split_vlans(blocks: Sequence[Block]) -> tuple[set[int], dict[str, Block]]:
+    """Return the VLANs that a configuration lists on one line, and its other blocks by their first line."""
+    vlans: set[int] = set()
+    others: dict[str, Block] = {}
+    for block in blocks:
+        if block.line.startswith("vlan ") and not block.children:
+            for part in block.line.removeprefix("vlan ").split(","):
+                first, _, last = part.partition("-")
+                vlans.update(range(int(first), int(last or first) + 1))
+        else:
+            others[block.line] = block
+    return vlans, others
+
+
+def _belongs_to_vlan(block: Block, vlans: set[int]) -> bool:
+    return block.line in {f"vlan {number}" for number in vlans}
 
 
 def _removal_rank(block: Block) -> int:
