@@ -196,6 +196,10 @@ def test_policies_as_data(lossless: Switch) -> None:
     class_map = json.loads(run(session, "show class-map type qos ROCE | json"))
     assert row(class_map, "cmap")["any_or_all"] == "match-any"
     assert row(class_map, "cmap", "match")["dscp-list"] == "26"
+    network = json.loads(run(session, "show policy-map type network-qos NETWORK | json"))
+    assert row(network, "xpmap", "xcmap")[0]["xcmap-name"] == "c-8q-nq3"
+    every = {item["pmap-key"] for item in row(json.loads(run(session, "show policy-map | json")), "pmap")}
+    assert {"CLASSIFY", "NETWORK", "EGRESS"} < every
 
 
 def test_the_policy_of_the_system_as_data(lossless: Switch) -> None:

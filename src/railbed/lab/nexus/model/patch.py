@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from railbed.lab.nexus.model.render import Block, compress
 
 # Nothing may be removed while something else refers to it, so removals run from the users to what they use.
-_REMOVAL_ORDER = ("interface ", "system qos", "policy-map ", "class-map ")
+# A feature goes last: its commands exist only as long as it is enabled.
+_REMOVAL_ORDER = ("interface ", "system qos", "policy-map ", "class-map ", "", "feature ")
 
 
 def patch(current: Sequence[Block], target: Sequence[Block]) -> list[str]:
@@ -44,9 +45,8 @@ def _belongs_to_vlan(block: Block, vlans: set[int]) -> bool:
 
 
 def _removal_rank(block: Block) -> int:
-    return next(
-        (rank for rank, start in enumerate(_REMOVAL_ORDER) if block.line.startswith(start)), len(_REMOVAL_ORDER)
-    )
+    starts = [start for start in _REMOVAL_ORDER if start and block.line.startswith(start)]
+    return _REMOVAL_ORDER.index(starts[0] if starts else "")
 
 
 def _removed(block: Block, target: Block | None) -> list[str]:

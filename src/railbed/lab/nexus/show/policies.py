@@ -32,7 +32,7 @@ def show_policy_maps(switch: Switch, kind: QosKind | None = None, name: str | No
         if items and kind in (None, each):
             text += _heading(each, "policy-maps") + "".join(_policy_text(switch, item) for item in items)
             shown += items
-    return Shown(text, policy_map_data(switch, shown))
+    return Shown(text, policy_map_data(switch, shown, kind))
 
 
 def _policy_text(switch: Switch, policy: PolicyMap) -> str:
@@ -103,7 +103,7 @@ def show_class_maps(switch: Switch, kind: QosKind | None = None, name: str | Non
         if listed and kind in (None, each):
             text += _heading(each, "class-maps") + "".join(_class_text(item) for item in listed)
             shown += listed
-    return Shown(text, class_map_data(shown))
+    return Shown(text, class_map_data(shown, kind))
 
 
 def _class_text(item: ClassMap) -> str:

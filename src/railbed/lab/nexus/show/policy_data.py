@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from railbed.lab.nexus.model.config import Action, ClassMap, PolicyClass, PolicyMap
+from railbed.lab.nexus.model.config import Action, ClassMap, PolicyClass, PolicyMap, QosKind
 from railbed.lab.nexus.model.render import compress
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.layout import Row, table
@@ -18,14 +18,21 @@ CRITERION_KEYS = {
 }
 
 
-def class_map_data(items: Iterable[ClassMap]) -> Row:
-    return table("cmap", (_class_row(item) for item in items))
+def class_map_data(items: Iterable[ClassMap], kind: QosKind | None) -> Row:
+    """Return what `show class-map` prints; network-qos classes have other keys when only they are asked for."""
+    return table(
+        "cmap", (_network_row(item, kind) if item.kind == "network-qos" else _class_row(item) for item in items)
+    )
+
+
+def _network_row(item: ClassMap, kind: QosKind | None) -> Row:
+    groups = compress(set(item.groups))
+    if kind == "network-qos":
+        return {"cmap-key": item.name, "xcmap-name": item.name, "qos-group-list": groups}
+    return {"nq-cmap-key": item.name, "xqos-or-q": item.kind, "nq-cmap-name": item.name, "nq-qos-group-list": groups}
 
 
 def _class_row(item: ClassMap) -> Row:
-    if item.kind == "network-qos":
-        groups = {"nq-qos-group-list": compress(set(item.groups))} if item.groups else {}
-        return {"nq-cmap-key": item.name, "xqos-or-q": item.kind, "nq-cmap-name": item.name, **groups}
     matches: list[Row] = []
     for number, criterion in enumerate(item.criteria, 1):
         key = CRITERION_KEYS.get(criterion.field, "match-acl-name")
@@ -35,19 +42,25 @@ def _class_row(item: ClassMap) -> Row:
     return row | table("match", matches)
 
 
-def policy_map_data(switch: Switch, items: Iterable[PolicyMap]) -> Row:
-    """Return what `show policy-map` prints; network-qos policies have a table of their own."""
+def policy_map_data(switch: Switch, items: Iterable[PolicyMap], kind: QosKind | None) -> Row:
+    """Return what `show policy-map` prints; network-qos policies have other keys when only they are asked for."""
     policies = list(items)
-    rows: list[Row] = []
-    for policy in policies:
-        if policy.kind != "network-qos":
-            classes = [
-                {"cmap-key": item.name, "xqos-or-q": policy.kind, **_class_data(item)}
-                for item in policy.classes.values()
-            ]
-            row: Row = {"pmap-key": policy.name, "yqos-or-q": policy.kind, "pmap-name-out": policy.name}
-            rows.append(row | table("cmap", classes))
-    return _network_data(switch, policies, "action") | table("pmap", rows)
+    if kind == "network-qos":
+        return _network_data(switch, policies, "action")
+    return table("pmap", (_policy_row(switch, policy) for policy in policies))
+
+
+def _policy_row(switch: Switch, policy: PolicyMap) -> Row:
+    classes: list[Row] = []
+    for item in policy.classes.values():
+        key: Row = {"cmap-key": item.name, "xqos-or-q": policy.kind}
+        if policy.kind == "network-qos":
+            actions = _numbered("nq-action-key", _network_actions(switch, item))
+            classes.append(key | {"nq-xcmap-name": item.name, **table("action", actions)})
+        else:
+            classes.append(key | _class_data(item))
+    name: Row = {"nq-xpmap-name": policy.name} if policy.kind == "network-qos" else {"pmap-name-out": policy.name}
+    return {"pmap-key": policy.name, "yqos-or-q": policy.kind, **name, **table("cmap", classes)}
 
 
 def system_policy_data(switch: Switch, network: PolicyMap | None, attached: Iterable[tuple[str, PolicyMap]]) -> Row:
@@ -66,13 +79,15 @@ def system_policy_data(switch: Switch, network: PolicyMap | None, attached: Iter
 def _network_data(switch: Switch, policies: Iterable[PolicyMap], action_table: str) -> Row:
     rows: list[Row] = []
     for policy in policies:
-        if policy.kind == "network-qos":
-            classes = [_network_class(switch, item, action_table) for item in policy.classes.values()]
-            rows.append({"xpmap-name": policy.name, **table("xcmap", classes)})
+        classes: list[Row] = []
+        for item in policy.classes.values():
+            actions = _numbered(f"{action_table}-key", _network_actions(switch, item))
+            classes.append({"xcmap-name": item.name, **table(action_table, actions)})
+        rows.append({"xpmap-name": policy.name, **table("xcmap", classes)})
     return table("xpmap", rows)
 
 
-def _network_class(switch: Switch, item: PolicyClass, action_table: str) -> Row:
+def _network_actions(switch: Switch, item: PolicyClass) -> list[Row]:
     groups = switch.running.class_maps["network-qos", item.name].groups
     actions: list[Row] = [{"qos-group-list": compress(set(groups))}] if groups else []
     for action in item.actions.values():
@@ -82,12 +97,15 @@ def _network_class(switch: Switch, item: PolicyClass, action_table: str) -> Row:
             size, pause, resume = PAUSE_BUFFER
             buffers: Row = {"size-in-bytes": size, "xoff-bytes": pause, "xon-bytes": resume}
             actions.append({"pause": "pause", **buffers, "pfc-cos-list": action.values["cos"]})
-    numbered = [{f"{action_table}-key": number, **action} for number, action in enumerate(actions, 1)]
-    return {"xcmap-name": item.name, **table(action_table, numbered)}
+    return actions
+
+
+def _numbered(key: str, actions: Iterable[Row]) -> list[Row]:
+    return [{key: number, **action} for number, action in enumerate(actions, 1)]
 
 
 def _class_data(item: PolicyClass) -> Row:
-    actions = [{"action-key": number, **_action_row(action)} for number, action in enumerate(item.actions.values(), 1)]
+    actions = _numbered("action-key", (_action_row(action) for action in item.actions.values()))
     return {"cmap-name": item.name, **table("action", actions)}
 
 
