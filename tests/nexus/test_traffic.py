@@ -17,8 +17,16 @@ from tests.nexus.support import run
 MEGABYTE = 1_000_000
 
 
+def connect(switch: Switch) -> Switch:
+    """Bring up the links of ports 1 and 2."""
+    switch.set_link("Ethernet1/1", up=True)
+    switch.set_link("Ethernet1/2", up=True)
+    return switch
+
+
 def carry(switch: Switch, dscp: int = 26, *, depth: int = 0, cos: int = 0) -> tuple[int, int, int, int, int]:
     """Send a burst from port 1 to port 2; return group, sent, marked, dropped and pauses."""
+    connect(switch)
     outcome = switch.carry(
         "Ethernet1/1", "Ethernet1/2", Packets(dscp=dscp, bytes=MEGABYTE, packet_size=1000, depth=depth, cos=cos)
     )
@@ -84,10 +92,40 @@ def test_a_paused_class_does_not_drop_and_a_lossy_one_does(lossless: Switch) -> 
     assert carry(lossless, depth=2 * MEGABYTE)[3:] == (1000, 0)
 
 
-def test_frames_over_the_network_mtu_are_giants(switch: Switch) -> None:
-    outcome = switch.carry("Ethernet1/1", "Ethernet1/2", Packets(dscp=0, bytes=40_000, packet_size=4000))
-    assert (outcome.sent, outcome.dropped) == (0, 10)
-    assert "10 giants" in run(Session(switch), "show interface e1/1")
+def test_packets_over_the_mtu_are_lost(switch: Switch) -> None:
+    """As giants where they arrive, as discards where they cannot leave."""
+    jumbo = Packets(dscp=0, bytes=40_000, packet_size=4000)
+    session = Session(connect(switch))
+    assert (outcome := switch.carry("Ethernet1/1", "Ethernet1/2", jumbo)).dropped == 10
+    assert outcome.sent == 0
+    assert "10 giants" in run(session, "show interface e1/1")
+    run(session, "conf t", "interface e1/1", "mtu 9216")
+    assert switch.carry("Ethernet1/1", "Ethernet1/2", jumbo).dropped == 10
+    assert "10 output discard" in run(session, "show interface e1/2")
+    run(session, "conf t", "interface e1/2", "mtu 9216")
+    assert switch.carry("Ethernet1/1", "Ethernet1/2", jumbo).sent == 10
+
+
+def test_the_mtu_of_an_n5k_is_that_of_the_class() -> None:
+    switch = connect(Switch(PLATFORMS["n5k"]))
+    jumbo = Packets(dscp=0, bytes=40_000, packet_size=4000)
+    assert switch.carry("Ethernet1/1", "Ethernet1/2", jumbo).sent == 0
+    run(
+        Session(switch),
+        "conf t",
+        "policy-map type network-qos JUMBO",
+        "class type network-qos class-default",
+        "mtu 9216",
+    )
+    run(Session(switch), "conf t", "system qos", "service-policy type network-qos JUMBO")
+    assert switch.carry("Ethernet1/1", "Ethernet1/2", jumbo).sent == 10
+
+
+def test_nothing_passes_a_port_that_is_down(lossless: Switch) -> None:
+    assert carry(lossless)[1] == 1000
+    run(Session(lossless), "conf t", "interface e1/2", "shutdown")
+    outcome = lossless.carry("Ethernet1/1", "Ethernet1/2", Packets(dscp=26, bytes=MEGABYTE))
+    assert (outcome.sent, lossless.ports["Ethernet1/1"].rx_bytes) == (0, MEGABYTE)
 
 
 def test_pfc_auto_needs_a_dcbx_peer(lossless: Switch) -> None:

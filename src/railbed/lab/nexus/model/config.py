@@ -197,7 +197,10 @@ class Config:
                 return item
         return None
 
-    def network_mtu(self, group: int) -> int:
+    def mtu_on(self, port: str, group: int) -> int:
+        """The largest packet on a port: the port's own MTU on a Nexus 9000, that of the class on a Nexus 5000."""
+        if self.platform.family == "n9k":
+            return self.interfaces[port].mtu if port in self.interfaces else self.jumbo_mtu
         item = self.class_of_group(self.system_policy(("network-qos", "")), group)
         return (item.value("mtu", "mtu") if item else None) or 1500
 

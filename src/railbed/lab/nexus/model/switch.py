@@ -109,9 +109,9 @@ class Switch:
         add_to_counter(self.ports[port], counter, amount, group=group, priority=priority)
 
     def carry(self, port_in: str, port_out: str, packets: Packets) -> Outcome:
-        """Forward a burst of packets as the configuration says, and count it."""
-        self._link(port_in)
-        self._link(port_out)
+        """Forward a burst as the configuration says, and count it; a port that is down loses it uncounted."""
+        if not (self._carries(port_in) and self._carries(port_out)):
+            return Outcome(group=0, lossless=False, sent=0, dropped=packets.count)
         way = Crossing(
             port_in=port_in,
             port_out=port_out,
@@ -128,6 +128,10 @@ class Switch:
 
     def is_up(self, interface: Interface) -> bool:
         return not interface.shut and (interface.name not in self.links or self.links[interface.name].up)
+
+    def _carries(self, port: str) -> bool:
+        interface = self.running.interfaces.get(port)
+        return self._link(port).up and not (interface and interface.shut)
 
     def _link(self, port: str) -> Link:
         if port not in self.links:

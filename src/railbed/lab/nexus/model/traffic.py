@@ -88,9 +88,12 @@ def forward(config: Config, way: Crossing, packets: Packets) -> Outcome:
     """Count a burst on both ports and return what happened to it."""
     group = classify(config, way.port_in, dscp=packets.dscp, cos=packets.cos)
     paused = next((cos for cos, protected in way.pfc.items() if protected == group), None)
-    if packets.packet_size > config.network_mtu(group):
+    if packets.packet_size > config.mtu_on(way.port_in, group):
         return _drop_oversized(way.incoming, group, packets)
     _count_arrival(way.incoming, group, packets)
+    if packets.packet_size > config.mtu_on(way.port_out, group):
+        way.outgoing.errors["out_discards"] += packets.count
+        return Outcome(group=group, lossless=paused is not None, sent=0, dropped=packets.count)
     item = config.class_of_group(config.policy_on(way.port_out, ("queuing", "output")), group)
     spare_others = "congestion-control random-detect forward-nonecn" in config.settings
     marked, dropped = _congestion(item, packets, lossless=paused is not None, spare_others=spare_others)
