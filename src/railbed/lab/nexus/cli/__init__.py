@@ -1,0 +1,1 @@
+"""The command line: grammar, modes, sessions, the interactive terminal."""

@@ -1,0 +1,1 @@
+"""The commands of the switch, one module per area."""

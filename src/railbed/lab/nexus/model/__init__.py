@@ -1,0 +1,1 @@
+"""The switch as data: platform, configuration, counters, forwarding."""

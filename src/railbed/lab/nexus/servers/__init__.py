@@ -1,0 +1,1 @@
+"""How the switch is reached: SSH, NX-API, and the control socket."""

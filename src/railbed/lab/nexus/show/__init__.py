@@ -1,0 +1,1 @@
+"""Output of show commands, as text and as data."""
