@@ -30,7 +30,7 @@ SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}
 ALLOWED_TORCH = ("train/worker", "train/models", "bench/collective/worker", "collective")
 RUNTIME_OF = {
     "torch": ALLOWED_TORCH,
-    "asyncssh": ("transport/ssh",),
+    "asyncssh": ("transport/ssh", "lab/nexus/servers/"),
     "typer": ("cli/",),
     "rich": ("cli/",),
     "tensorboard": ("store/tensorboard",),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.launch.placement import Placement
+from railbed.model import events
 from railbed.train.progress.records import records_of
 from railbed.train.ranks import names_of, shares_of
 from railbed.train.shares.balance import FIRST_REVIEW, SETTLING, Balance, Split, costly
@@ -110,8 +111,10 @@ def test_words() -> None:
 def test_messages_become_records() -> None:
     message = {"kind": "shares", "step": 8, "sentence": "a takes 12", "counts": [12, 4], "cost": "b costs more"}
     shares, notice = records_of("node1", 0, message)
-    assert (shares.kind, shares.message) == ("event", "a takes 12")  # type: ignore[union-attr]
-    assert notice.message == "b costs more"  # type: ignore[union-attr]
+    assert isinstance(shares, events.SharesChanged)
+    assert (shares.message, shares.counts) == ("a takes 12", [12, 4])
+    assert isinstance(notice, events.Notice)
+    assert notice.message == "b costs more"
     assert len(list(records_of("node1", 0, {**message, "cost": ""}))) == 1
 
 
