@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.ports import free_port
-from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
+from tests.support.ranks import Starter, losses, wait_for
+from tests.support.smallmodel import recipe, write_tokens
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("mpi")]
 

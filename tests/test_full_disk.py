@@ -28,7 +28,7 @@ from railbed.train.worker.models.gpt import Gpt
 from railbed.transport.record import Recorder
 from tests.support.cli import railbed
 from tests.support.disks import fill, small_disk
-from tests.support.ranks import write_tokens
+from tests.support.smallmodel import write_tokens
 from tests.support.smallrun import write_small_run
 
 

@@ -18,7 +18,8 @@ from railbed.train.progress.idle import IdleTimes
 from railbed.train.spec import ResumeSource
 from railbed.train.state.checkpoints import survey
 from tests.support.ports import free_port
-from tests.support.ranks import Starter, losses, recipe, wait_for, write_tokens
+from tests.support.ranks import Starter, losses, wait_for
+from tests.support.smallmodel import recipe, write_tokens
 
 pytestmark = pytest.mark.whole
 

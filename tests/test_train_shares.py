@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from railbed.train.spec import ResumeSource
-from tests.support.ranks import Rank, Starter, losses, recipe, write_tokens
+from tests.support.ranks import Rank, Starter, losses
+from tests.support.smallmodel import recipe, write_tokens
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
 SEQUENCES = 24

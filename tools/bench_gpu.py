@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.support.ranks import recipe, write_tokens
+from tests.support.smallmodel import recipe, write_tokens
 
 from railbed.collective.single import SingleRank
 from railbed.train.recipe import Recipe

@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import quantiles
 
 import torch
-from tests.support.ranks import Starter, write_tokens
+from tests.support.ranks import Starter
+from tests.support.smallmodel import write_tokens
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 

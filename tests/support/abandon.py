@@ -8,7 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.support.ranks import Starter, recipe
+from tests.support.ranks import Starter
+from tests.support.smallmodel import recipe
 
 folder = Path(sys.argv[1])
 (rank,) = Starter(folder, Path(sys.argv[2]), forks=False).start(1, recipe(steps=100_000), checkpoints="")

@@ -14,7 +14,7 @@ from railbed.probes import gpu, memory
 from railbed.train.capacity.estimate import micro_limit
 from railbed.train.capacity.memory import Room, advice, fit_of, refusal, room_of
 from railbed.train.recipe import Recipe
-from tests.support.ranks import recipe
+from tests.support.smallmodel import recipe
 
 GB = 10**9
 OUTPUT = Output(device="a", key="", command="", stdout=b"", exit=0, sent=0.0, received=0.0)

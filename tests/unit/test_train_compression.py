@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from railbed.train.recipe import Recipe
 from railbed.train.worker.parallel.compression import Compressor
 from railbed.train.worker.schedule import Schedule
-from tests.support.ranks import recipe
+from tests.support.smallmodel import recipe
 
 STEPS = 40
 VALUE = 1 + 1 / 512

@@ -39,7 +39,7 @@ from railbed.train.worker.models.sample import generate
 from railbed.train.worker.parallel.choose import strategy_of
 from railbed.train.worker.parallel.strategy import Strategy
 from railbed.train.worker.step import Stepper
-from tests.support.ranks import write_tokens
+from tests.support.smallmodel import write_tokens
 
 VOCABULARY = 64
 RECIPE = (

@@ -28,7 +28,7 @@ from railbed.train.worker.models.gpt import Gpt
 from railbed.train.worker.models.loss import next_token_loss
 from railbed.train.worker.models.sample import generate
 from railbed.train.worker.optimiser import learning_rate
-from tests.support.ranks import write_tokens
+from tests.support.smallmodel import write_tokens
 
 SMALL = GptSettings(layers=2, heads=2, width=32, context=16, vocabulary=61)
 CPU = torch.device("cpu")
@@ -191,11 +191,16 @@ def test_text_is_made_from_a_prompt() -> None:
     assert model.training
 
 
-def test_a_node_needs_nothing_but_torch() -> None:
+@pytest.mark.parametrize(
+    "modules",
+    ["railbed.launch.rank, railbed.train.worker.loop, railbed.train.state.checkpoints", "tools.bench_gpu"],
+    ids=["rank", "benchmark of a GPU"],
+)
+def test_a_node_needs_nothing_but_torch(modules: str) -> None:
     script = (
         "import sys\n"
         "for name in ('pydantic', 'ruamel', 'ruamel.yaml', 'tokenizers', 'safetensors', 'asyncssh', 'rich', 'typer'):\n"
         "    sys.modules[name] = None\n"
-        "import railbed.launch.rank, railbed.train.worker.loop, railbed.train.state.checkpoints\n"
+        f"import {modules}\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent.parent.parent, check=True)
