@@ -54,8 +54,8 @@ def test_version(tmp_path: Path) -> None:
         (["parse", "ip_link"], ["give a probe and a file"]),
         (["parse", "ip_lnik", "x"], ["did you mean ip_link?"]),
         (["parse", "ip_link", "missing.txt"], ["missing.txt cannot be read"]),
-        (["discover", "a b"], ["'a b' is no machine"]),
-        (["discover", "host:99999"], ["is no machine"]),
+        (["discover", "a b"], ["'a b' is not a machine"]),
+        (["discover", "host:99999"], ["is not a machine"]),
         (["discover", "h", "h"], ["given twice"]),
     ],
 )

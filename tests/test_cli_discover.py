@@ -115,13 +115,13 @@ def test_odd_arguments_that_are_right(tmp_path: Path, arguments: list[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["x" * 300], "is no machine"),
-        (["a@-host"], "is no machine"),
-        (["host:0"], "is no machine"),
+        (["x" * 300], "is not a machine"),
+        (["a@-host"], "is not a machine"),
+        (["host:0"], "is not a machine"),
         (["h", "H:22"], "given twice"),
         (["ann@h", "bob@h"], "given twice"),
-        (["h", "--switch", ""], "--switch '' is no host"),
-        (["h", "--switch", "bad host!"], "--switch 'bad host!' is no host"),
+        (["h", "--switch", ""], "--switch '' is not a host"),
+        (["h", "--switch", "bad host!"], "--switch 'bad host!' is not a host"),
         (["h", "-c", "x" * 300 + ".yaml"], "cannot be found"),
     ],
 )
@@ -183,7 +183,7 @@ def test_brackets_in_a_file_name_are_shown(tmp_path: Path, recording: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--jump", "@@"], ["--jump '@@' is no jump host", "[user@]host[:port]"]),
+        (["--jump", "@@"], ["--jump '@@' is not a jump host", "[user@]host[:port]"]),
         (["--key", "no-such-key"], ["--key no-such-key: there is no such file"]),
         (["--user", "a\nb"], ["--user 'a\\nb' cannot be used"]),
     ],

@@ -402,7 +402,7 @@ def opened_once_read(fifo: Path) -> int:
         (("tiny", "--stop", "newest"), "--stop and RECIPE do not go together"),
         (("--attach", "a", "--stop", "b"), "--attach and --stop do not go together"),
         (("--list", "--detach"), "--list and --detach do not go together"),
-        (("--attach", "newest"), "there is no training run in this folder yet"),
+        (("--attach", "newest"), "there is not a training run in this folder yet"),
         (("--stop", "20200101-000000-train"), "there is no run"),
     ],
     ids=str,
@@ -418,7 +418,7 @@ def test_a_run_of_another_verb_is_refused(tmp_path: Path) -> None:
     assert call(tmp_path, "check", "kernel_equal", "-c", "local").code == 0
     (run,) = (path.name for path in (tmp_path / "runs").iterdir())
     result = call(tmp_path, "train", "--attach", run)
-    assert (result.code, result.err.partition("\n")[0]) == (2, f"railbed: {run} is no training run")
+    assert (result.code, result.err.partition("\n")[0]) == (2, f"railbed: {run} is not a training run")
 
 
 def test_there_is_one_thread_when_the_process_is_forked() -> None:

@@ -25,7 +25,7 @@ def no_file_in_use() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("text", "complete"),
     [
-        ("`railbed check` says more", "`railbed check -c lab.yaml` says more"),
+        ("`railbed check` has the details", "`railbed check -c lab.yaml` has the details"),
         ("`railbed check memlock` says what to do", "`railbed check memlock -c lab.yaml` says what to do"),
         ("`railbed discover HOST…` writes one", "`railbed discover HOST… -c lab.yaml` writes one"),
         ("a, then `railbed discover --write`", "a, then `railbed discover --write -c lab.yaml`"),
@@ -79,7 +79,7 @@ def test_records_are_kept_and_shown_with_it() -> None:
         (["check", "--frobnicate"], "No such option: --frobnicate\n", "`railbed check --help`"),
         (["check", "--timeout", "never"], "'--timeout'", "`railbed check --help`"),
         (["lab", "upp"], "Did you mean 'up'?", "`railbed lab --help`"),
-        (["chekc"], "Did you mean 'check'?", "`railbed --help` shows what there is"),
+        (["chekc"], "Did you mean 'check'?", "`railbed --help` shows the commands"),
         (["check", "-c", "no such.yaml"], "no such.yaml", "`railbed discover HOST… -c 'no such.yaml'` writes one"),
     ],
 )

@@ -373,7 +373,7 @@ def test_a_run_that_stopped_early_says_how_far_it_came() -> None:
 def test_steps_without_a_loss_are_reported() -> None:
     records = [measured("step_seconds", step, 1.0) for step in (1, 2, 3)]
     page = page_of(*records, measured("loss", 1, 3.0))
-    assert "2 steps told no loss" in said(page)
+    assert "2 steps have no loss" in said(page)
     assert "the loss was not a number at times" in page.verdict
 
 
@@ -488,10 +488,10 @@ def test_names_in_the_order_in_which_people_count() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "message", "worded"),
     [
-        ([Verdict.OK], "1 finding passed", "All well"),
-        ([Verdict.OK] * 2, "2 findings passed", "All well"),
-        ([Verdict.OK, *[Verdict.SKIPPED] * 2], "1 finding passed, 2 skipped", "All well"),
-        ([Verdict.SKIPPED], "nothing was judged, 1 finding skipped", "Worth a look"),
+        ([Verdict.OK], "1 finding passed", "All passed"),
+        ([Verdict.OK] * 2, "2 findings passed", "All passed"),
+        ([Verdict.OK, *[Verdict.SKIPPED] * 2], "1 finding passed, 2 skipped", "All passed"),
+        ([Verdict.SKIPPED], "nothing was judged, 1 finding skipped", "Needs attention"),
     ],
 )
 def test_what_was_skipped_is_not_said_to_be_well(verdicts: list[Verdict], message: str, worded: str) -> None:

@@ -78,7 +78,7 @@ def test_the_users_tokenizer(texts: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no tokenizer at"):
         prepare(recipe(other, tokenizer=str(tmp_path)), tmp_path / "cache")
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(DataError, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(DataError, match=r"tokenizer\.json is not a tokenizer"):
         prepare(recipe(other, tokenizer=str(tmp_path)), tmp_path / "cache")
     small = Recipe(model=GptSettings(vocabulary=280), data=Data(files=(str(other),), tokenizer=str(first.folder)))
     with pytest.raises(DataError, match="tokens, the model only 280"):
@@ -98,9 +98,9 @@ def test_text_that_is_useless(tmp_path: Path) -> None:
         (tmp_path / "missing", f"there is no file or folder {tmp_path / 'missing'}"),
         (empty, f"the folder {empty} is empty"),
         (binary, f"the folder {binary} has no text: all of its 2 files are binary or empty"),
-        (binary / "a.bin", f"{binary / 'a.bin'} is not text: it has bytes that are no UTF-8"),
+        (binary / "a.bin", f"{binary / 'a.bin'} is not text: it has bytes that are not UTF-8"),
         (tmp_path / "none.txt", f"{tmp_path / 'none.txt'} is empty"),
-        (tmp_path / "late.txt", f"{tmp_path / 'late.txt'} is not text to its end: it has bytes that are no UTF-8"),
+        (tmp_path / "late.txt", f"{tmp_path / 'late.txt'} is not text to its end: it has bytes that are not UTF-8"),
         (short, "the text is too short: 2 tokens to train on, and one sequence needs 17"),
     ]:
         with pytest.raises(DataError) as caught:

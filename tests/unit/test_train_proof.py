@@ -237,7 +237,7 @@ class TestWords:
         bad = traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB))
         finding = judged(good, bad, transport="nccl")
         assert finding.verdict is Verdict.FAIL
-        assert finding.observed.endswith("31.0 GB on b, because nccl took sockets although RDMA is there")
+        assert finding.observed.endswith("31.0 GB on b, because nccl used sockets although RDMA is available")
 
     def test_an_obstacle_is_the_cause(self) -> None:
         finding = judged(traffic("b", rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)), obstacle="no GID")

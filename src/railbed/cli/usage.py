@@ -15,7 +15,7 @@ def complaint(error: typer.TyperException) -> tuple[str, str]:
         near = difflib.get_close_matches(option, possible or (), n=1)
         message = f"No such option: {option}" + (f"; did you mean {near[0]}?" if near else "")
     command = _command(error)
-    return message, f"`{command} --help` shows {'how it is used' if ' ' in command else 'what there is'}"
+    return message, f"`{command} --help` shows {'how it is used' if ' ' in command else 'the commands'}"
 
 
 def _command(error: typer.TyperException) -> str:

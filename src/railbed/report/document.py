@@ -12,7 +12,7 @@ from railbed.report.reading.run import RunData
 from railbed.report.section import Headline
 
 TONES: tuple[Tone, ...] = ("bad", "notice", "good", "quiet")
-TONE_WORDS = {"bad": "Not well", "notice": "Worth a look", "good": "All well", "quiet": ""}
+TONE_WORDS = {"bad": "Failed", "notice": "Needs attention", "good": "All passed", "quiet": ""}
 
 
 @dataclass(frozen=True, slots=True)

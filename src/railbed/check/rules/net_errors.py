@@ -35,7 +35,7 @@ from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
 
 EXPECTED = "no error counter grows"
-DROPS_REMEDY = "packets that nobody here wanted, or longer than this MTU (see mtu), or a host too busy to take them"
+DROPS_REMEDY = "packets without a local receiver, or longer than this MTU (see mtu), or more than this host can process"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -46,11 +46,11 @@ def training_run(wanted: str) -> tuple[Path, RunSummary]:
     """Return the folder of a training run and what it says of itself."""
     name = next((run.id for run in list_runs() if run.verb == "train"), None) if wanted == NEWEST else wanted
     if name is None:
-        raise UsageError("there is no training run in this folder yet", hint="`railbed train` makes one")
+        raise UsageError("there is not a training run in this folder yet", hint="`railbed train` makes one")
     folder = find_run(name)
     summary = summary_of(folder)
     if summary.verb != "train":
-        raise UsageError(f"{folder.name} is no training run", hint="`railbed runs` lists them")
+        raise UsageError(f"{folder.name} is not a training run", hint="`railbed runs` lists them")
     return folder, summary
 
 

@@ -132,7 +132,7 @@ def _login(user: str | None, key: str | None, jump: str | None) -> Login:
         if value is not None and not _is_text(value):
             raise UsageError(f"{option} {value!r} cannot be used", hint=f"give {option} one line of text")
     if jump and not HOST.fullmatch(jump):
-        raise UsageError(f"--jump {jump!r} is no jump host", hint="write it as [user@]host[:port]")
+        raise UsageError(f"--jump {jump!r} is not a jump host", hint="write it as [user@]host[:port]")
     if key and not Path(key).expanduser().is_file():
         raise UsageError(f"--key {key}: there is no such file", hint="give a private key file")
     return Login(user=user, key=named["--key"], jump=jump)
@@ -179,7 +179,7 @@ def _switch_host(text: str) -> str:
     try:
         return TypeAdapter[str](Host).validate_python(text)
     except ValidationError:
-        raise UsageError(f"--switch {text!r} is no host", hint="give its address or host name") from None
+        raise UsageError(f"--switch {text!r} is not a host", hint="give its address or host name") from None
 
 
 def _bare_cluster(hosts: Sequence[str], existing: Cluster | None, login: Login) -> Cluster:
@@ -216,7 +216,7 @@ def _bare_node(text: str) -> Node:
             return Node(host=match["host"].strip("[]"), login=login)
     except ValidationError:
         pass
-    raise UsageError(f"{text!r} is no machine", hint="write it as [user@]host[:port]")
+    raise UsageError(f"{text!r} is not a machine", hint="write it as [user@]host[:port]")
 
 
 def _name_of(file: Path) -> str:

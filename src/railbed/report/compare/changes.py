@@ -38,7 +38,7 @@ LARGE = 2.0
 KINDS: dict[Outcome, tuple[str, str, str]] = {
     "changed": ("changed", "circle", "$c2"),
     "unchanged": ("unchanged", "circle", "$c1"),
-    "unclear": ("samples do not tell", "circle-open", "$c5"),
+    "unclear": ("inconclusive", "circle-open", "$c5"),
 }
 
 

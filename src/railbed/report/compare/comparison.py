@@ -105,7 +105,7 @@ class Compared:
 
     @property
     def unclear(self) -> list[Changed]:
-        """The numbers of which their samples do not tell."""
+        """Numbers whose samples are inconclusive."""
         return self._of("unclear")
 
     def _of(self, outcome: Outcome) -> list[Changed]:

@@ -19,7 +19,7 @@ from railbed.model.statistics import Difference, median, paired_difference, sepa
 Outcome = Literal["changed", "unchanged", "unclear"]
 CONFIDENCE = 0.99
 LEAST_SAMPLES = 3
-"""Of each run: fewer do not tell how far they lie apart."""
+"""Per run: fewer do not show how much they vary."""
 MOST_BLOCKS = 10
 LEAST = 0.05
 """A change of less is not worth telling, however quiet the numbers are."""

@@ -31,7 +31,7 @@ def describe_both(before: RunData, after: RunData, comparison: Compared) -> Docu
     parts = (
         ("short", "In short", _short(before, after, comparison)),
         ("numbers", "Numbers that changed", _changed(comparison)),
-        ("unclear", "Numbers of which the samples do not tell", _unclear(comparison)),
+        ("unclear", "Numbers that are inconclusive", _unclear(comparison)),
         ("settings", "Settings that differ", _settings(comparison)),
         ("lone", "Only in one of the runs", _lone(comparison)),
         ("findings", "Findings that changed", _findings(comparison)),
@@ -86,7 +86,7 @@ def _short(before: RunData, after: RunData, comparison: Compared) -> list[Block]
     numbers: list[tuple[str, Cell]] = [
         ("numbers that changed", count(len(comparison.changed))),
         ("did not change", count(len(comparison.unchanged))),
-        ("samples do not tell", count(len(comparison.unclear))),
+        ("inconclusive", count(len(comparison.unclear))),
         ("settings that differ", count(len(comparison.settings))),
         ("findings that changed", count(len(comparison.findings))),
         ("changes in the cluster", count(len(comparison.cluster))),
@@ -244,8 +244,8 @@ def _method() -> str:
         f"as {MOST_BLOCKS} samples, each the median of a tenth of them, compared in pairs by Student's t. A number "
         "changed where the interval leaves out no change and the median moved by more than "
         f"{100 * LEAST:g}{JOIN}%; it did not change where the whole interval lies within {100 * SAME:g}{JOIN}%. Else, "
-        f"and with fewer than {LEAST_SAMPLES} samples in one of the runs, the samples do not tell. Of a hundred "
-        "numbers that did not change, one may look as if it had. The interval knows how far the samples of a run lie "
-        "apart, and nothing of what else was different between the runs. Numbers are the same where name, unit and "
+        f"and with fewer than {LEAST_SAMPLES} samples in one of the runs, the result is inconclusive. Of a hundred "
+        "numbers that did not change, one may look as if it had. The interval reflects how far the samples of a run "
+        "vary, and nothing else that differed between the runs. Numbers are the same where name, unit and "
         "labels are; when they were measured, and by which version of a tool, does not matter."
     )

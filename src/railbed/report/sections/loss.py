@@ -48,7 +48,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         lines.append(Line(name="validation", points=run.series["validation_loss"].mean(), colour=COLOURS[1]))
     blocks: list[Block] = [over_steps("Loss, nat per token", lines, marks=marks, note=_note(run))]
     if missing := _missing(run):
-        blocks.insert(0, Text(f"{plural(missing, 'step')} told no loss: it was not a finite number there."))
+        blocks.insert(0, Text(f"{plural(missing, 'step')} have no loss: it was not a finite number."))
     for name, title in (("learning_rate", "Learning rate"), ("gradient_norm", "Gradient norm, before clipping")):
         if name in run.series:
             blocks.append(_small(run, name, title))

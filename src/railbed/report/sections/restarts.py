@@ -97,7 +97,7 @@ def _parts(restart: Restart) -> str:
 
 
 def _row(run: RunData, generation: Generation) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:
-    ended = "done" if generation.done else generation.reason or "no end was told"
+    ended = "done" if generation.done else generation.reason or "no end was recorded"
     return (
         str(generation.number),
         ", ".join(generation.nodes),

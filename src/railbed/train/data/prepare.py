@@ -118,7 +118,7 @@ def _files(named: Sequence[str]) -> tuple[list[Path], int]:
         elif not path.exists():
             raise DataError(f"there is no file or folder {path}")
         elif not _is_text(path):
-            raise DataError(f"{path} is not text: it has bytes that are no UTF-8")
+            raise DataError(f"{path} is not text: it has bytes that are not UTF-8")
         elif path.stat().st_size == 0:
             raise DataError(f"{path} is empty")
         else:
@@ -253,7 +253,7 @@ def _pieces(path: Path) -> Iterator[str]:
             while lines := file.readlines(PIECE_CHARACTERS):
                 yield "".join(lines)
     except UnicodeDecodeError:
-        raise DataError(f"{path} is not text to its end: it has bytes that are no UTF-8") from None
+        raise DataError(f"{path} is not text to its end: it has bytes that are not UTF-8") from None
 
 
 def _groups(pieces: Iterable[str]) -> Iterator[list[str]]:

@@ -65,7 +65,7 @@ def opened(folder: Path) -> Tokenizer:
     except ToolMissing:
         raise
     except Exception as error:
-        raise DataError(f"{file} is no tokenizer: {str(error)[:200]}") from None
+        raise DataError(f"{file} is not a tokenizer: {str(error)[:200]}") from None
     return tokenizer
 
 

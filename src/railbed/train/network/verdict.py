@@ -81,15 +81,15 @@ def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, Node
     for entry in bad:
         node = fabric.get(entry.node)
         if node and node.obstacle:
-            return Cause(f"{entry.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` says more")
+            return Cause(f"{entry.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` has the details")
     if transport == "gloo":
         return Cause("gloo speaks TCP only", "`railbed train --transport mpi`, or nccl for GPUs")
     away = next((entry for entry in bad if entry.road == "elsewhere"), None)
     if away:
         because = f"{transport} used {away.other_interface} of {away.node}, which is on no rail"
-        return Cause(because, "`railbed train --show-env` says which interfaces it was told to use")
+        return Cause(because, "`railbed train --show-env` shows which interfaces it may use")
     do = "NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info in the environment of the nodes: the ranks' logs then say why"
-    return Cause(f"{transport} took sockets although RDMA is there", do)
+    return Cause(f"{transport} used sockets although RDMA is available", do)
 
 
 def _not_known(traffic: Sequence[NodeTraffic]) -> tuple[str, str]:

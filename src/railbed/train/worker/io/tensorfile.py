@@ -83,7 +83,7 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         (length,) = struct.unpack("<Q", mapped[:8])
         header = json.loads(mapped[8 : 8 + length])
         if not isinstance(header, dict):
-            raise TypeError("its header is no JSON object")
+            raise TypeError("its header is not a JSON object")
         metadata = header.pop("__metadata__", {})
         tensors = {name: _tensor(mapped, 8 + length, entry) for name, entry in header.items()}
     except (OSError, ValueError, KeyError, TypeError, struct.error, RuntimeError) as error:
