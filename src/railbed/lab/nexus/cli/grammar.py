@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 MAX_TOKENS = 256
 _TOKEN = re.compile(r'"[^"]*"|\S+')
-_ELEMENT = re.compile(r"<[^>]+>|[\[\]()|]|[^\s\[\]()|<>]+")
+_ELEMENT = re.compile(r"<[^<>]+>|[\[\]()|]|[^\s\[\]()|<>]+")
 
 
 class SyntaxFault(Exception):

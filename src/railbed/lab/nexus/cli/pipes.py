@@ -13,6 +13,8 @@ from railbed.lab.nexus.cli.grammar import SyntaxFault, tokenize
 
 UNSTRUCTURED = "ERROR: Structured output unsupported for this command\n"
 MAX_LINE = 4096
+_PART = re.compile(r"\\.|\[[^\]]{1,64}\]|.", re.DOTALL)
+"""An escaped character, a set of characters (bounded, so that unclosed brackets take linear time), or a character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _compile_branch(pattern: str) -> Callable[[str], bool]:
 
 def _piece(text: str) -> str:
     """Return a regular expression without any repetition: literal text, `.` and character sets."""
-    parts = re.findall(r"\\.|\[[^\]]+\]|.", text, flags=re.DOTALL)
+    parts = _PART.findall(text)
     out = ""
     for part in parts:
         if part == ".":
