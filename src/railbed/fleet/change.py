@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from railbed.errors import DeviceError
 from railbed.fleet.fleet import Fleet
-from railbed.model.fix import FileStep, Fix, Step
+from railbed.model.fix import FileStep, Fix, RunStep, Step
 from railbed.transport.base import Command
 
 MARK = "/tmp/railbed-change-"  # noqa: S108  (on the node, under a name that nobody can guess)
@@ -194,7 +194,12 @@ NEWLINE = "\n"
 
 def _step(step: Step) -> str:
     """Return a step as a command of its own shell, so that it cannot change the next one's."""
-    return f"(\n{_write(step) if isinstance(step, FileStep) else step.command}\n)"
+    match step:
+        case RunStep(command=command):
+            return f"(\n{command}\n)"
+        case FileStep():
+            return f"(\n{_write(step)}\n)"
+    raise AssertionError("lines of a switch's configuration for a device with a shell")
 
 
 def _write(step: FileStep) -> str:

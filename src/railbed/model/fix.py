@@ -41,7 +41,22 @@ class FileStep:
         return f"printf '%s\\n' {shlex.join(lines)} > {shlex.quote(self.path)}"
 
 
-Step = RunStep | FileStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigStep:
+    """Lines of a switch's configuration, indented as `show running-config` shows them; `no …` removes a line.
+
+    It needs no undo: the switch saves a checkpoint first. `configure` merges the lines of all fixes of a switch and
+    orders them, so that nothing is used before it exists or removed while it is used.
+    """
+
+    lines: tuple[str, ...]
+    step: Literal["config"] = "config"
+
+    def __str__(self) -> str:
+        return " ; ".join(("configure terminal", *(line.strip() for line in self.lines)))
+
+
+Step = RunStep | FileStep | ConfigStep
 
 
 class Persistence(StrEnum):
@@ -63,7 +78,8 @@ class Fix:
     apply: tuple[Step, ...]
     """In this order; the first that fails ends it."""
     undo: tuple[Step, ...]
-    """Restores what was observed, in this order; all are tried. Files are restored from copies and not listed."""
+    """Restores what was observed, in this order; all are tried. Files are restored from copies, switches from a
+    checkpoint: neither is listed."""
     persistence: Persistence
     interrupts: bool = False
     """Traffic of the device may stop for a moment."""
@@ -102,6 +118,18 @@ class Fix:
 def run(*commands: str) -> tuple[Step, ...]:
     """Return commands as steps."""
     return tuple(RunStep(command=command) for command in commands)
+
+
+def configure_lines(device: str, *lines: str, interrupts: bool = False, alternative: str = "") -> Fix:
+    """Return the fix that enters lines into a switch's configuration; it is saved, so that a reload keeps it."""
+    return Fix(
+        device=device,
+        apply=(ConfigStep(lines=lines),),
+        undo=(),
+        persistence=Persistence.KEPT,
+        interrupts=interrupts,
+        alternative=alternative,
+    )
 
 
 def write_value(value: object, path: str) -> str:
