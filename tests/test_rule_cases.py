@@ -11,7 +11,7 @@ from pydantic_core import to_json, to_jsonable_python
 from railbed.check.judge import all_checks, judge_site
 from railbed.check.rule import HEADINGS
 from railbed.check.site import Site
-from railbed.model.fix import FileStep, Fix
+from railbed.model.fix import ConfigStep, FileStep, Fix
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
 from railbed.store.records import read_record
@@ -39,12 +39,19 @@ def test_case(path: Path) -> None:
 
 
 def _shown(finding: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return of a finding what a case has expectations of; steps of a fix are written as their commands or paths."""
+    """Return of a finding what a case has expectations of; steps of a fix are written as commands, paths or lines."""
     shown = {key: finding[key] for key in wanted}
     if shown.get("fix") and wanted["fix"]:
         fix = shown["fix"]
-        steps = {key: [step.get("command") or step["path"] for step in fix[key]] for key in ("apply", "undo")}
+        steps = {key: [_shown_step(step) for step in fix[key]] for key in ("apply", "undo")}
         shown["fix"] = {key: (fix | steps)[key] for key in wanted["fix"]}
+    return shown
+
+
+def _shown_step(step: dict[str, Any]) -> str:
+    if step["step"] == "config":
+        return "\n".join(step["lines"])
+    shown: str = step["command"] if step["step"] == "run" else step["path"]
     return shown
 
 
@@ -53,7 +60,7 @@ def _check_fix(finding: Finding, fix: Fix) -> None:
     assert finding.remedy == fix.remedy
     assert fix.device == finding.subject.partition("/")[0]
     assert all(str(step) in finding.remedy for step in fix.apply)
-    assert fix.undo or all(isinstance(step, FileStep) for step in fix.apply)
+    assert fix.undo or all(isinstance(step, FileStep | ConfigStep) for step in fix.apply)
     assert read_record(to_json(finding)) == finding
 
 

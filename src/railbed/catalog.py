@@ -18,19 +18,22 @@ P = TypeVar("P")
 def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
     """Return the plug-ins of a package by name: what each module with such an attribute holds there.
 
-    Modules without the attribute are helpers. A plug-in has the name of its file, so names are unique.
+    Modules without the attribute are helpers. A plug-in has the name of its file, and in a folder below that of the
+    package (`nexus/pfc.py`) the folder's name before it (`nexus_pfc`), so names are unique.
     """
     plugins: dict[str, P] = {}
-    for name in _module_names(package.__name__, tuple(package.__path__)):
-        plugin = getattr(import_module(f"{package.__name__}.{name}"), attribute, None)
+    for module, name in _modules(package.__name__, tuple(package.__path__)):
+        plugin = getattr(import_module(module), attribute, None)
         if plugin is None:
             continue
         if not isinstance(plugin, kind):
-            raise TypeError(f"{package.__name__}.{name}.{attribute} is not a {kind.__name__}")
+            raise TypeError(f"{module}.{attribute} is not a {kind.__name__}")
         if getattr(plugin, "name", None) != name:
-            raise ValueError(f"{package.__name__}.{name}.{attribute} must be named {name!r}, like its file")
+            raise ValueError(f"{module}.{attribute} must be named {name!r}, like its file")
+        if name in plugins:
+            raise ValueError(f"{module} is a second {kind.__name__} named {name!r}")
         plugins[name] = plugin
-    return plugins
+    return dict(sorted(plugins.items()))
 
 
 def choose(plugins: Mapping[str, P], name: str, *, kind: str, listing: str) -> P:
@@ -42,5 +45,8 @@ def choose(plugins: Mapping[str, P], name: str, *, kind: str, listing: str) -> P
 
 
 @cache
-def _module_names(package: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg and package))
+def _modules(package: str, path: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the modules of a package and of the packages in it, each with the name that its plug-in must have."""
+    walked = pkgutil.walk_packages(path, prefix=f"{package}.")
+    modules = (module.name for module in walked if not module.ispkg)
+    return tuple((module, module.removeprefix(f"{package}.").replace(".", "_")) for module in modules)

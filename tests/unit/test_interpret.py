@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+
 import pytest
 
 from railbed import probes
-from railbed.catalog import collect
+from railbed.catalog import _modules, collect
 from railbed.model.cluster import Policy
 from railbed.model.output import Output
 from railbed.model.probe import Probe
@@ -89,6 +92,23 @@ def test_a_plug_in_bears_the_name_of_its_file(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ip_link, "PROBE", wrong)
     with pytest.raises(ValueError, match="must be named 'ip_link'"):
         collect(probes, Probe, "PROBE")
+
+
+def test_a_plug_in_in_a_folder_has_the_folders_name_before_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "plugins_of_a_test" / "kind"
+    below.mkdir(parents=True)
+    for package in (below.parent, below):
+        (package / "__init__.py").touch()
+    (below / "x.py").write_text("class X:\n    name = 'kind_x'\nPLUGIN = X()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert list(collect(import_module("plugins_of_a_test"), object, "PLUGIN")) == ["kind_x"]
+    (below.parent / "kind_x.py").write_text("from plugins_of_a_test.kind.x import PLUGIN\n")
+    _modules.cache_clear()
+    invalidate_caches()
+    with pytest.raises(ValueError, match="second object named 'kind_x'"):
+        collect(import_module("plugins_of_a_test"), object, "PLUGIN")
 
 
 @pytest.mark.parametrize(
