@@ -254,7 +254,7 @@ def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str
     assert [measurement["labels"]["pair"] for measurement in measured] == ["n1-n2", "n1-n3", "n2-n3", "n1-n2", "n1-n2"]
     assert [measurement["labels"]["repeat"] for measurement in measured] == [1, 1, 1, 2, 3]
     assert len({measurement["labels"]["trial"] for measurement in measured}) == 5
-    (told,) = [record["message"] for record in done.records if record.get("name") == "second_look"]
+    (told,) = [record["message"] for record in done.records if record.get("name") == "remeasuring"]
     assert told.startswith("n1 > n2 on rail0 lags behind the others: measuring again, about ")
     if verdict == "warn":
         assert judged["subject"] == "n1/lo > n2"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from railbed.model.record import Measurement, Record, Verdict
-from railbed.report import Document, read
+from railbed.report import Report, read
 from railbed.report.blocks import Figure, Table, Text, Value
 from railbed.report.compare.changes import MOST_DRAWN, own_labels
-from railbed.report.compare.comparison import compared
+from railbed.report.compare.comparison import compare_runs
 from railbed.report.compare.page import describe_both
 from railbed.report.document import all_blocks
 from railbed.report.formats.html import as_html
@@ -41,9 +41,9 @@ def bench_run(tests: Mapping[str, Sequence[float]], verdict: Verdict = Verdict.O
     return plain_run(records, verb="bench")
 
 
-def described(before: Path, after: Path) -> Document:
+def described(before: Path, after: Path) -> Report:
     first, second = read(before), read(after)
-    return describe_both(first, second, compared(first, second))
+    return describe_both(first, second, compare_runs(first, second))
 
 
 def pair() -> tuple[Path, Path]:
@@ -60,7 +60,7 @@ def pair() -> tuple[Path, Path]:
     return before, after
 
 
-def tables(document: Document, section: str) -> list[Table]:
+def tables(document: Report, section: str) -> list[Table]:
     (part,) = [part for part in document.parts if part.name == section]
     return [block for block in all_blocks(part.blocks) if isinstance(block, Table)]
 
@@ -141,7 +141,7 @@ def test_settings_and_what_only_one_run_has_are_on_the_page() -> None:
 
 def test_labels_that_all_share_are_reported_once() -> None:
     first, second = (read(run) for run in pair())
-    comparison = compared(first, second)
+    comparison = compare_runs(first, second)
     assert dict(comparison.shared) == {"from": "a", "to": "b", "rail": "rail0"}
     assert {own_labels(value, comparison.shared) for value in comparison.numbers} == {"fast", "noisy", "slow", "none"}
 

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from tools import soak_fuzz
 
 from railbed.errors import ParseError
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 from tests.support.mutate import PIECES, VALUES
 from tests.support.readers import Reader, all_readers
 

@@ -18,7 +18,7 @@ from railbed.clusterfile import loads
 from railbed.errors import RailbedError
 from railbed.launch.protocol import decode
 from railbed.model.scrub import scrub
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 from railbed.store import read_record
 from tests.support import growth
 from tests.support.growth import Expression, all_expressions, slow_inputs, superlinear, unnamed_patterns

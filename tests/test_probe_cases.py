@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from railbed.errors import ParseError
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 
 CASES = Path(__file__).parent / "cases" / "probes"
 FILES = sorted(CASES.glob("*/*.txt"))

@@ -56,8 +56,8 @@ def bench_run() -> Path:
 def test_the_numbers_of_the_page_are_those_of_the_records(tmp_path: Path) -> None:
     run = bench_run()
     by_test = {(group.test, group.size): group for group in groups(read(run).measurements)}
-    assert by_test["ib_write_bw", 65536].ways["node1", "node3"] == [92.5 * 0.4]
-    assert len(by_test["ib_write_bw", 65536].ways) == 12
+    assert by_test["ib_write_bw", 65536].paths["node1", "node3"] == [92.5 * 0.4]
+    assert len(by_test["ib_write_bw", 65536].paths) == 12
     assert by_test["ib_write_lat", 2].values == [1.8] * 12
     result = railbed(tmp_path, "report", run.name, "--json")
     (record,) = result.records

@@ -73,7 +73,7 @@ def test_numbers_as_data_are_those_of_the_records_to_the_last_digit() -> None:
     report = json.loads(as_json(describe(read(run))))
     (table,) = blocks(report, "measured", "table")
     cells = dict(zip(table["columns"], table["rows"][0], strict=True))
-    assert cells["middle"] == {"value": 5 * ODD, "unit": "Gb/s", "text": "1.667"}
+    assert cells["median"] == {"value": 5 * ODD, "unit": "Gb/s", "text": "1.667"}
     (spread,) = blocks(report, "method", "table")
     told = dict(zip(spread["columns"], spread["rows"][0], strict=True))
     assert (told["values"]["value"], told["least"]["value"], told["most"]["value"]) == (3, ODD, 10 * ODD)

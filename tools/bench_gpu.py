@@ -28,7 +28,7 @@ from railbed.train.worker.hardware import choose
 from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import Replicate
-from railbed.train.worker.step import Stepper, Taken
+from railbed.train.worker.step import Stepper, StepResult
 
 WARM = 4
 VOCABULARY = 50257
@@ -90,7 +90,7 @@ def ours(device: torch.device, micro: int, pieces: int, context: int, steps: int
 def _run_ours(stepper: Stepper, steps: int, mfu_of_speed: float) -> float:
     tokens = stepper.settings.batch.sequences * stepper.settings.model.context
     seconds, taken = [], None
-    waiting: list[Taken] = []
+    waiting: list[StepResult] = []
     losses: list[float] = []
     for step in range(steps + WARM):
         start = time.perf_counter()

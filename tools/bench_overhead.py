@@ -33,7 +33,7 @@ from railbed.train.data.sampling import pieces
 from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.tokenfile import Tokens
-from railbed.train.worker.loop import Training
+from railbed.train.worker.loop import TrainingLoop
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import BUCKET_MEGABYTES
 
@@ -72,7 +72,7 @@ def be_a_rank(job: TrainSpec, descriptor: int) -> None:
     messages.start_heartbeat()
     collective, _ = connect("gloo", Rendezvous.of(job), torch.device("cpu"), [1 << 20], alarm_to(messages))
     tokens = Tokens.open(Path(job.tokens))
-    training = Training(job, job.settings, tokens, messages, collective=collective, device=torch.device("cpu"))
+    training = TrainingLoop(job, job.settings, tokens, messages, collective=collective, device=torch.device("cpu"))
     training.strategy.restore(training.state, job, Path())
     training.strategy.warm_up()
     turns = {"railbed": our_step(training), "bare": their_step(training)}
@@ -96,7 +96,7 @@ def meet_again(collective: Collective) -> None:
     collective.sum(torch.zeros(1))
 
 
-def our_step(training: Training) -> Step:
+def our_step(training: TrainingLoop) -> Step:
     """Return the worker's step."""
 
     def step(number: int) -> None:
@@ -107,7 +107,7 @@ def our_step(training: Training) -> Step:
     return step
 
 
-def their_step(training: Training) -> Step:
+def their_step(training: TrainingLoop) -> Step:
     """Return a step of the bare loop, with the same number of sequences and micro-batches of the same tokens."""
     settings, stepper, tokens = training.settings, training.stepper, training.tokens
     context, batch = settings.model.context, settings.batch.sequences

@@ -54,14 +54,14 @@ EXAMPLES: tuple[Event, ...] = (
         left=24.0,
         time=TIME,
     ),
-    events.SecondLook(
+    events.Remeasuring(
         subject="node1 > node2 on rail0", message="node1 > node2 on rail0 is measured again", seconds=8.0, time=TIME
     ),
     events.FirstVisitDone(
         subject="cable",
         message="old cable is measured; now change the cable, then measure new cable",
         experiment={"a": {"name": "old cable"}, "b": {"name": "new cable"}},
-        ways=[["node1 > node2"]],
+        paths=[["node1 > node2"]],
         time=TIME,
     ),
     events.GenerationStarted(
@@ -150,7 +150,7 @@ EXAMPLES: tuple[Event, ...] = (
         verdict=Verdict.OK,
         short="RDMA",
         transport="mpi",
-        nodes=[events.NodeGradients(node="node1", road="rdma", gradient_bytes=1_900_000, rails=[_RAIL])],
+        nodes=[events.NodeGradients(node="node1", carrier="rdma", gradient_bytes=1_900_000, rails=[_RAIL])],
         time=TIME,
     ),
     events.CaughtUp(
@@ -205,7 +205,7 @@ EXAMPLES: tuple[Event, ...] = (
         status="done",
         time=TIME,
     ),
-    events.Kept(subject="runs/20260921-150000-train", message="it is running", time=TIME),
+    events.Retained(subject="runs/20260921-150000-train", message="it is running", time=TIME),
     events.Removed(subject="runs/20260921-141320-train", bytes=31_000_000, time=TIME),
     events.LabUp(subject="lab", cluster="labs/lab/cluster.yaml", nodes=3, time=TIME),
     events.LabDown(subject="lab", message="down", time=TIME),

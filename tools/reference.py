@@ -14,7 +14,7 @@ from typer.main import get_command
 from railbed.check.judge import all_checks
 from railbed.check.rule import HEADINGS
 from railbed.cli.main import make_app
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
 from tools.recipe_reference import recipe_page
 from tools.record_reference import records_page

@@ -27,9 +27,9 @@ from railbed.errors import DeviceError, ParseError, UserError
 from railbed.launch.protocol import decode
 from railbed.model.probe import Probe
 from railbed.model.scrub import scrub
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 from railbed.report import describe, read
-from railbed.report.compare.comparison import compared
+from railbed.report.compare.comparison import compare_runs
 from railbed.report.compare.page import describe_both
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
@@ -165,7 +165,7 @@ def _runs(folder: Path) -> Iterator[Reader]:
         (run / "records.jsonl").write_text(text, errors="replace")
         with suppress(UserError):
             before, after = read(run), read(other)
-            as_html(describe_both(before, after, compared(before, after)))
+            as_html(describe_both(before, after, compare_runs(before, after)))
 
     def cluster_of_a_run(text: str) -> None:
         with suppress(UserError):

@@ -13,7 +13,7 @@ from railbed.check.site import Site
 from railbed.model.cluster import Cluster
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 
 CASES = Path(__file__).parent.parent / "cases" / "rules"
 

@@ -43,7 +43,7 @@ def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[st
         capsys, *(pair("n1>n2", measurement, arm=arm) for arm, repeats in values.items() for measurement in repeats)
     )
     assert [line.split() for line in output] == [
-        ["arm", "test", "how", "over", "middle"],
+        ["arm", "test", "how", "over", "median"],
         ["MTU", "1500", "ib_write_bw", "pair", "rail0", "5.00", "Gb/s"],
         ["MTU", "9000", "ib_write_bw", "pair", "rail0", "9.50", "Gb/s"],
     ]
@@ -52,7 +52,7 @@ def test_numbers_of_two_arms_are_not_one_number(capsys: pytest.CaptureFixture[st
 def test_of_many_ways_the_ends_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     output = shown(capsys, pair("n1>n2", 1.0), pair("n2>n1", 3.0), pair("n3>n1", 4.0))
     assert [line.split() for line in output] == [
-        ["test", "how", "over", "ways", "lowest", "middle", "highest"],
+        ["test", "how", "over", "paths", "lowest", "median", "highest"],
         ["ib_write_bw", "pair", "rail0", "3", "1.00", "3.00", "4.00", "Gb/s"],
     ]
 

@@ -10,7 +10,7 @@ from railbed.bench.measure import trials
 from railbed.bench.measure.exchange import CLOCK_TRIES, TRIES, Assignment, Measured, NotMeasured
 from railbed.bench.measure.schedule import Flow, Trial
 from railbed.bench.measure.script import WrappedOutput
-from railbed.bench.measure.trials import Progress, run_trials
+from railbed.bench.measure.trials import BenchProgress, run_trials
 from railbed.bench.site import BenchSite
 from railbed.bench.suite import Step
 from railbed.bench.tool import End, ToolCall, ToolResult, ToolValue
@@ -42,7 +42,7 @@ async def run(
         cluster=loads("name: c\nnodes: {a: {host: a}}\n", name="c.yaml"), ports=(), failed={}, used={}, gpus={}
     )
     fleet = Fleet([], lambda _: pytest.fail("nobody is asked"), timeout=1.0)
-    return asked, [record async for record in run_trials(fleet, [trial], Progress(site=site, first_port=20500))]
+    return asked, [record async for record in run_trials(fleet, [trial], BenchProgress(site=site, first_port=20500))]
 
 
 def _flow(source: str, target: str) -> Flow:

@@ -77,7 +77,7 @@ def test_ways_that_differ_are_reported() -> None:
     run = first_visit(1.0, 2.0)
     records = (run / "records.jsonl").read_text().splitlines()
     event = json.loads(records[-1])
-    event["data"]["ways"] = [["node1 > node2 on rail0"]]
+    event["data"]["paths"] = [["node1 > node2 on rail0"]]
     (run / "records.jsonl").write_text("\n".join([*records[:-1], json.dumps(event)]) + "\n")
     first = read_first_visit(run, cluster())
     went_on = contest()

@@ -12,7 +12,7 @@ from railbed.cli.screens.train_summary import TrainSummary
 from railbed.model.record import Measurement, Record
 from railbed.report import describe, read
 from railbed.report.blocks import Facts, Figure, Table, Value
-from railbed.report.document import Document, all_blocks
+from railbed.report.document import Report, all_blocks
 from railbed.report.reading.metrics import metrics
 from tests.support.events import event
 from tests.support.runs import plain_run
@@ -63,12 +63,12 @@ def expected(name: str) -> float:
     return median(sum(by.values()) / len(by) for by in last.values())
 
 
-def facts(document: Document, section: str) -> dict[str, object]:
+def facts(document: Report, section: str) -> dict[str, object]:
     (part,) = [part for part in document.parts if part.name == section]
     return {name: value for block in part.blocks if isinstance(block, Facts) for name, value in block.items}
 
 
-def rows(document: Document, section: str, column: str) -> dict[str, float]:
+def rows(document: Report, section: str, column: str) -> dict[str, float]:
     """Return a column of a section's table by what stands in front."""
     (part,) = [part for part in document.parts if part.name == section]
     (table,) = [block for block in part.blocks if isinstance(block, Table)]

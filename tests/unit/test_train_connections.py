@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from railbed.model.span import Span
 from railbed.train.network import netlink
 from railbed.train.network.netlink import Connection, Unreadable, addresses, connection, connections, dumped
-from railbed.train.network.tcp import TcpMoved, TcpReading, tcp_moved
+from railbed.train.network.tcp import TcpReading, TcpSentBytes, tcp_sent_between
 from railbed.train.worker.observe.connections import Books, Look, Watch, siblings, sockets_of
 from railbed.train.worker.observe.counters import data_segments
 
@@ -159,11 +159,11 @@ def watch(processes: list[int]) -> Watch:
     return Watch(lambda: look(processes), data_segments)
 
 
-def moved(before: dict[str, Any], after: dict[str, Any]) -> TcpMoved:
+def moved(before: dict[str, Any], after: dict[str, Any]) -> TcpSentBytes:
     first, last = TcpReading.of(before), TcpReading.of(after)
     assert first
     assert last
-    return tcp_moved(first, last, LOOPBACK_FRAME)
+    return tcp_sent_between(first, last, LOOPBACK_FRAME)
 
 
 def _stranger(address: tuple[str, int], size: int, asked: Any) -> None:
@@ -314,5 +314,5 @@ def test_what_no_connection_accounts_for() -> None:
     def reading(early: int, late: int, segments: int, unclear: int = 0) -> TcpReading:
         return TcpReading(node_segments=(early, late), segments=segments, ranks={}, others={}, unclear=unclear)
 
-    assert tcp_moved(reading(100, 105, 0), reading(300, 310, 190, 7), 1500).unclear == Span(0, 20 * 1500 + 7)
-    assert tcp_moved(reading(100, 105, 0), reading(300, 310, 500), 1500).unclear == Span(0, 0)
+    assert tcp_sent_between(reading(100, 105, 0), reading(300, 310, 190, 7), 1500).unclear == Span(0, 20 * 1500 + 7)
+    assert tcp_sent_between(reading(100, 105, 0), reading(300, 310, 500), 1500).unclear == Span(0, 0)

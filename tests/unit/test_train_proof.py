@@ -15,8 +15,16 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Event, Finding, Measurement, Verdict
 from railbed.model.span import STUCK, WRAP, Span, grown
 from railbed.train.network.ledger import Ledger, must_be_rdma
-from railbed.train.network.moved import ETHERNET_BYTES, Interface, Moved, PortMoved, Reading, moved, path_mtu
-from railbed.train.network.proof import NodeTraffic, RailTraffic, node_traffic
+from railbed.train.network.proof import NodeTraffic, RailBytes, node_traffic
+from railbed.train.network.sent_bytes import (
+    ETHERNET_BYTES,
+    CounterReading,
+    InterfaceReading,
+    PortSentBytes,
+    SentBytes,
+    path_mtu,
+    sent_between,
+)
 from railbed.train.network.tcp import TcpReading
 from railbed.train.network.verdict import finding, in_short
 from railbed.train.worker.observe.counters import read_counters
@@ -68,9 +76,9 @@ def reading(
     segments: int | None = 0,
     mtu: int = 4200,
     tcp: TcpReading | None = None,
-) -> Reading:
-    net = {"rail0": Interface(tx_bytes=tx_bytes, mtu=mtu)}
-    return Reading(rdma=rdma, net=net, tcp_segments=segments, tcp=tcp)
+) -> CounterReading:
+    net = {"rail0": InterfaceReading(tx_bytes=tx_bytes, mtu=mtu)}
+    return CounterReading(rdma=rdma, net=net, tcp_segments=segments, tcp=tcp)
 
 
 def connections(segments: int, seen: int, ranks: dict[str, int], others: int = 0, unclear: int = 0) -> TcpReading:
@@ -79,31 +87,31 @@ def connections(segments: int, seen: int, ranks: dict[str, int], others: int = 0
     )
 
 
-def ports_moved(before: dict[str, int], after: dict[str, int]) -> PortMoved | None:
-    stretch = moved(reading({"rxe0/1": before}), reading({"rxe0/1": after}), {"rxe0/1": "rail0"})
+def ports_moved(before: dict[str, int], after: dict[str, int]) -> PortSentBytes | None:
+    stretch = sent_between(reading({"rxe0/1": before}), reading({"rxe0/1": after}), {"rxe0/1": "rail0"})
     return stretch.rdma["rxe0/1"]
 
 
 class TestCards:
     def test_words_of_four_bytes(self) -> None:
         sent = ports_moved({"counters/port_xmit_data": WRAP - 10}, {"counters/port_xmit_data": 15})
-        assert sent == PortMoved(payload=Span.exactly(100))
+        assert sent == PortSentBytes(payload=Span.exactly(100))
 
     def test_bytes_are_taken_before_words(self) -> None:
         before = {"counters/port_xmit_data": 0, "hw_counters/tx_rdma_ucast_bytes": 0}
         after = {"counters/port_xmit_data": 9, "hw_counters/tx_rdma_ucast_bytes": 7}
-        assert ports_moved(before, after) == PortMoved(payload=Span.exactly(7))
+        assert ports_moved(before, after) == PortSentBytes(payload=Span.exactly(7))
 
     def test_packets_are_bytes_between_bounds(self) -> None:
         sent = ports_moved({"hw_counters/sent_pkts": 10}, {"hw_counters/sent_pkts": 20})
-        assert sent == PortMoved(payload=Span(0, 40960), frames=Span(580, 42240))
+        assert sent == PortSentBytes(payload=Span(0, 40960), frames=Span(580, 42240))
 
     def test_a_card_that_does_not_count_is_not_zero(self) -> None:
         assert ports_moved({}, {}) is None
-        stretch = Moved(rdma={"a/1": None}, net={}, tcp=Span(0, 0))
-        counted = Moved(rdma={"a/1": PortMoved(payload=Span.exactly(3))}, net={}, tcp=Span(0, 0))
+        stretch = SentBytes(rdma={"a/1": None}, net={}, tcp=Span(0, 0))
+        counted = SentBytes(rdma={"a/1": PortSentBytes(payload=Span.exactly(3))}, net={}, tcp=Span(0, 0))
         assert (stretch + counted).rdma == (counted + stretch).rdma == {"a/1": None}
-        assert (counted + counted).rdma == {"a/1": PortMoved(payload=Span.exactly(6))}
+        assert (counted + counted).rdma == {"a/1": PortSentBytes(payload=Span.exactly(6))}
 
     def test_counters_are_read_from_files(self, tmp_path: Path) -> None:
         files = {
@@ -162,7 +170,7 @@ def truths(draw: st.DrawFn) -> tuple[float, NodeTraffic]:
         nothing = connections(0, 0, {})
         seen = segments - -(-missed // mtu)
         counted = connections(segments, seen, {at: own_tcp - hidden - missed}, other_tcp, hidden)
-    stretch = moved(
+    stretch = sent_between(
         reading(before, start, 0, mtu, nothing), reading(after, sent, segments, mtu, counted), {"rxe0/1": "rail0"}
     )
     return share, node_traffic("a", ports, stretch, gradients=gradients, hook=gradients)
@@ -175,7 +183,7 @@ def test_what_is_claimed_is_true(truth: tuple[float, NodeTraffic]) -> None:
     least, most = node.share
     assert least <= share + 1e-5
     assert most >= share - 1e-5
-    match node.road:
+    match node.carrier:
         case "rdma":
             assert share > 0.89
         case "tcp":
@@ -198,13 +206,15 @@ def test_other_programs_do_not_blur_it(share: float, others: int, soft: bool) ->
     sent = others + gradients + segments * 70 + packets * 70
     before = reading({"rxe0/1": {name: 0}}, 0, 0, mtu, connections(0, 0, {}))
     counted = connections(segments, segments, {"rail0": gradients - over_rdma, "eth0": 4000}, others)
-    stretch = moved(before, reading({"rxe0/1": {name: count}}, sent, segments, mtu, counted), {"rxe0/1": "rail0"})
+    stretch = sent_between(
+        before, reading({"rxe0/1": {name: count}}, sent, segments, mtu, counted), {"rxe0/1": "rail0"}
+    )
     node = node_traffic("a", pair().nodes["a"].ports, stretch, gradients=gradients, hook=gradients)
-    assert node.road == ("rdma" if share else "tcp")
+    assert node.carrier == ("rdma" if share else "tcp")
 
 
 def traffic(node: str, *, rdma: Span | None, tcp: Span, gradients: int = 31 * GB, **changes: Any) -> NodeTraffic:
-    rail = RailTraffic(rail="rail0", netdev="rail0", rdma_port="mlx5_0/1", rdma=rdma, tcp=tcp)
+    rail = RailBytes(rail="rail0", netdev="rail0", rdma_port="mlx5_0/1", rdma=rdma, tcp=tcp)
     fields = {"node": node, "gradients": gradients, "hook": gradients, "rails": (rail,), "elsewhere": {}}
     return NodeTraffic(**{**fields, "tcp_most": None, **changes})
 
@@ -251,14 +261,14 @@ class TestWords:
     def test_management_traffic_is_not_a_sign_of_another_way(self) -> None:
         """Another interface sent as much, but not for the ranks."""
         node = traffic("a", rdma=Span.exactly(0), tcp=Span.exactly(0), elsewhere={"eth9": Span.exactly(40 * GB)})
-        assert node.road == "elsewhere"
-        assert replace(node, away={"eth9": 2000}).road == "unknown"
+        assert node.carrier == "elsewhere"
+        assert replace(node, away={"eth9": 2000}).carrier == "unknown"
 
     def test_the_ranks_on_another_interface_are_not_rdma(self) -> None:
         """Others use RDMA at the same time, and the ranks another interface."""
         node = traffic("a", rdma=Span.exactly(90 * GB), tcp=Span.exactly(0), away={"eth9": 32 * GB})
-        assert node.road == "unknown"
-        assert replace(node, away={}).road == "rdma"
+        assert node.carrier == "unknown"
+        assert replace(node, away={}).carrier == "rdma"
 
     def test_why_tcp_is_not_counted_by_connection(self) -> None:
         node = traffic("a", rdma=Span.exactly(40 * GB), tcp=Span(0, 40 * GB), unread="the kernel is too old")

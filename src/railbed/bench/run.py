@@ -12,7 +12,7 @@ from railbed.bench.judge.verdicts import all_verdicts
 from railbed.bench.measure.remeasure import doubtful_paths, extra_trials, remeasure_event
 from railbed.bench.measure.results import measured_findings, omitted_finding, unreachable_finding
 from railbed.bench.measure.schedule import BenchSchedule, collective_seconds, make_schedule
-from railbed.bench.measure.trials import Progress, run_trials
+from railbed.bench.measure.trials import BenchProgress, run_trials
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
 from railbed.fleet import Fleet
@@ -29,7 +29,7 @@ class BenchRequest:
     name: str
     suite: Suite
     baseline: Baseline | None = None
-    progress: list[Progress] = field(default_factory=list)
+    progress: list[BenchProgress] = field(default_factory=list)
     """Empty until measuring begins, then one entry; kept here so that an interrupted run can still be judged."""
 
     def judge(self) -> Iterator[Finding]:
@@ -67,15 +67,15 @@ async def bench(cluster: Cluster, fleet: Fleet, request: BenchRequest) -> AsyncG
         yield finding
 
 
-def _start_progress(request: BenchRequest, site: BenchSite, schedule: BenchSchedule) -> Progress:
-    progress = Progress(site=site, first_port=request.suite.first_port)
+def _start_progress(request: BenchRequest, site: BenchSite, schedule: BenchSchedule) -> BenchProgress:
+    progress = BenchProgress(site=site, first_port=request.suite.first_port)
     progress.pace.expect((trial.step.test, trial.seconds) for trial in schedule.trials)
     progress.pace.expect((step.test, collective_seconds(step)) for step in schedule.collectives)
     request.progress.append(progress)
     return progress
 
 
-async def _measure(fleet: Fleet, schedule: BenchSchedule, progress: Progress) -> AsyncGenerator[Record, None]:
+async def _measure(fleet: Fleet, schedule: BenchSchedule, progress: BenchProgress) -> AsyncGenerator[Record, None]:
     """Run the schedule, then repeat the paths that look slow without an explanation."""
     async with aclosing(run_trials(fleet, schedule.trials, progress)) as records:
         async for record in records:

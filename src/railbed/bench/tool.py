@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Memory = Literal["host", "gpu"]
+BufferMemory = Literal["host", "gpu"]
 Listens = Literal["tcp", "udp"]
 
 
@@ -50,7 +50,7 @@ class ToolSettings:
     """Parallel connections or queue pairs."""
     both: bool = False
     """Both directions at the same time."""
-    memory: Memory = "host"
+    memory: BufferMemory = "host"
     traffic_class: int | None = None
     path: str = ""
     """Folder for a disk test."""

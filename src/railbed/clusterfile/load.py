@@ -7,7 +7,7 @@ from pathlib import Path
 from railbed.clusterfile.consistency import contradictions
 from railbed.clusterfile.kind import CLUSTER_FILE
 from railbed.model.cluster import Cluster
-from railbed.yamlfile.document import Document, parse
+from railbed.yamlfile.document import YamlDocument, parse
 from railbed.yamlfile.mistakes import Mistake, refusal
 from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
 
@@ -28,6 +28,6 @@ def loads(text: str, *, name: str) -> Cluster:
     return cluster
 
 
-def _between_parts(document: Document) -> list[Mistake]:
+def _between_parts(document: YamlDocument) -> list[Mistake]:
     assert isinstance(document.value, dict)
     return [Mistake(sentence, document.line(path), path) for path, sentence in contradictions(document.value)]

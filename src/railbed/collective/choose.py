@@ -15,7 +15,7 @@ ENGINES = ("nccl", "mpi", "gloo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class EngineChoice:
     """The engine, and why it was chosen."""
 
     engine: str
@@ -52,7 +52,9 @@ def refusal(engine: str, why: str) -> RankFailed:
     )
 
 
-def decide(wanted: str, replies: Sequence[Reply], timings: Mapping[str, Sequence[Timing]], left_out: str) -> Choice:
+def decide(
+    wanted: str, replies: Sequence[Reply], timings: Mapping[str, Sequence[Timing]], left_out: str
+) -> EngineChoice:
     """Return the fastest of the tested engines; `left_out` is why a better one was not tested, or failed."""
     engine = min(timings, key=lambda name: _pace(name, timings))
     path = path_of(engine, replies)
@@ -65,7 +67,7 @@ def decide(wanted: str, replies: Sequence[Reply], timings: Mapping[str, Sequence
     reasons += ["as requested"] if wanted != "auto" else []
     reasons += [f"because {left_out}"] if left_out else []
     between = len({reply.machine for reply in replies}) > 1
-    return Choice(
+    return EngineChoice(
         engine=engine,
         reason="; ".join([*reasons, *rivals]),
         path=path,

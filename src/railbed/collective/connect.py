@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from railbed.collective.base import Collective
-from railbed.collective.choose import Choice, candidates, decide, refusal
+from railbed.collective.choose import EngineChoice, candidates, decide, refusal
 from railbed.collective.group import Group, join
 from railbed.collective.keyserver import Alarm
 from railbed.collective.mpi import MpiGroup
@@ -27,13 +27,13 @@ TEST_SECONDS = 1.0
 
 def connect(
     wanted: str, rendezvous: Rendezvous, device: torch.device, sizes: Sequence[int], alarm: Alarm
-) -> tuple[Collective, Choice]:
+) -> tuple[Collective, EngineChoice]:
     """Join the others; return the group and why its engine was chosen. `sizes` are the bytes that the tests sum.
 
     Raises RankFailed if the others do not join, or if the requested engine does not work.
     """
     if rendezvous.world == 1 and wanted != "nccl":  # which is used even so: that shows that it works on this GPU
-        return SingleRank(), Choice(engine="alone", reason="one rank needs no network")
+        return SingleRank(), EngineChoice(engine="alone", reason="one rank needs no network")
     if not rendezvous.interface:
         raise RankFailed("several ranks need a network interface for the gradients, and none is set")
     # Without a name, gloo resolves its own host name and may end up at 127.0.1.1.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
 
-from railbed.discover.machine import Machine
+from railbed.discover.machine import DiscoveredMachine
 from railbed.discover.observation import ObservedPort, is_host_of
 from railbed.model.cluster import Cluster, Port, Rail
 
@@ -15,7 +15,7 @@ End = tuple[str, str]
 """A node and its interface: one end of a cable."""
 
 
-class Rank(IntEnum):
+class Priority(IntEnum):
     """Priority of a candidate, highest first."""
 
     CONFIRMED = 0
@@ -32,7 +32,7 @@ class Candidate:
     node: str
     forms: tuple[Port, ...]
     """How it could be written, best first."""
-    rank: Rank
+    rank: Priority
 
     @property
     def end(self) -> End:
@@ -50,12 +50,12 @@ class Allocation:
     """Those left out, as they would have been written, each with the port that has its address."""
 
 
-def allocate(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None) -> Allocation:
+def allocate(machines: Sequence[DiscoveredMachine], rails: Mapping[str, Rail], existing: Cluster | None) -> Allocation:
     """Give each address to one port: by rank, then to the machine that comes first."""
     allocation = Allocation()
     owners: dict[IPv4Address | IPv6Address, End] = {}
     for candidate in sorted(_candidates(machines, rails, existing), key=lambda candidate: candidate.rank):
-        free = [port for port in candidate.forms if candidate.rank is Rank.CONFIRMED or port.address not in owners]
+        free = [port for port in candidate.forms if candidate.rank is Priority.CONFIRMED or port.address not in owners]
         if free:
             allocation.ports[candidate.end] = free[0]
             owners[free[0].address] = candidate.end
@@ -65,18 +65,18 @@ def allocate(machines: Sequence[Machine], rails: Mapping[str, Rail], existing: C
 
 
 def _candidates(
-    machines: Sequence[Machine], rails: Mapping[str, Rail], existing: Cluster | None
+    machines: Sequence[DiscoveredMachine], rails: Mapping[str, Rail], existing: Cluster | None
 ) -> Iterator[Candidate]:
     read = {machine.name for machine in machines}
     for name, port in existing.ports() if existing else ():
         if name not in read:
-            yield Candidate(node=name, forms=(port,), rank=Rank.CONFIRMED)
+            yield Candidate(node=name, forms=(port,), rank=Priority.CONFIRMED)
     for machine in machines:
-        yield from (Candidate(node=machine.name, forms=(port,), rank=Rank.CONFIRMED) for port in machine.retained)
+        yield from (Candidate(node=machine.name, forms=(port,), rank=Priority.CONFIRMED) for port in machine.retained)
         yield from _observed(machine, rails)
 
 
-def _observed(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
+def _observed(machine: DiscoveredMachine, rails: Mapping[str, Rail]) -> Iterator[Candidate]:
     filed = {port.netdev: port for port in machine.filed.ports} if machine.filed else {}
     used = {(port.rdma, port.rdma_port) for port in machine.retained}
     for observed in machine.ports:
@@ -88,12 +88,12 @@ def _observed(machine: Machine, rails: Mapping[str, Rail]) -> Iterator[Candidate
         )
         port = Port(netdev=observed.netdev, rdma=rdma, rdma_port=number, rail=rail, address=observed.interface.ip)
         if observed.rail is None:
-            yield Candidate(node=machine.name, forms=(port,), rank=Rank.NEW)
+            yield Candidate(node=machine.name, forms=(port,), rank=Priority.NEW)
         elif port.address == filed[port.netdev].address:
-            yield Candidate(node=machine.name, forms=(port,), rank=Rank.CONFIRMED)
+            yield Candidate(node=machine.name, forms=(port,), rank=Priority.CONFIRMED)
         else:
             old = port.model_copy(update={"address": filed[port.netdev].address})
-            yield Candidate(node=machine.name, forms=(port, old), rank=Rank.MOVED)
+            yield Candidate(node=machine.name, forms=(port, old), rank=Priority.MOVED)
 
 
 def rail_of(port: ObservedPort, rails: Mapping[str, Rail]) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from railbed.discover.allocation import End, allocate
 from railbed.discover.cables import switches_of
-from railbed.discover.machine import Machine, machines_of
+from railbed.discover.machine import DiscoveredMachine, machines_of
 from railbed.discover.names import in_order
 from railbed.discover.observation import GPUS, PORTS, Observation
 from railbed.discover.rails import common, rails_of
@@ -54,7 +54,7 @@ def notices(observations: Sequence[Observation], existing: Cluster | None = None
         yield f"{hosts[node]}: {netdev} was left out: {port.address} is on {other} of {hosts[owner]}; {question}?"
 
 
-def _notices_of(machine: Machine) -> Iterator[str]:
+def _notices_of(machine: DiscoveredMachine) -> Iterator[str]:
     observation, filed = machine.observation, machine.filed.ports if machine.filed else ()
     for part, reason in observation.unknown.items():
         fate = "the file keeps its entries" if machine.filed else "they were left out"
@@ -80,7 +80,7 @@ def _without_half_cables(ports: Mapping[End, Port], rails: Mapping[str, Rail]) -
     return {end: port for end, port in ports.items() if rails[port.rail].subnet or ends[port.rail] == 2}
 
 
-def _new_nodes(observations: Sequence[Observation], machines: Sequence[Machine]) -> dict[str, Node]:
+def _new_nodes(observations: Sequence[Observation], machines: Sequence[DiscoveredMachine]) -> dict[str, Node]:
     """Return the machines that are new to the file, in the order of the arguments."""
     names = {machine.observation.location: machine.name for machine in machines if machine.filed is None}
     new = [observation for observation in observations if observation.location in names]
@@ -96,7 +96,7 @@ def _node(name: str, node: Node, ports: Mapping[End, Port], observation: Observa
     return node.model_copy(update={"ports": tuple(own[netdev] for netdev in order), "gpus": gpus})
 
 
-def _neighbours(machines: Sequence[Machine], ports: Mapping[End, Port]) -> dict[End, tuple[Neighbour, ...]]:
+def _neighbours(machines: Sequence[DiscoveredMachine], ports: Mapping[End, Port]) -> dict[End, tuple[Neighbour, ...]]:
     """Return the neighbours of each port on a rail."""
     return {
         (machine.name, netdev): neighbours
@@ -106,7 +106,9 @@ def _neighbours(machines: Sequence[Machine], ports: Mapping[End, Port]) -> dict[
     }
 
 
-def _new_cluster(name: str, nodes: Mapping[str, Node], machines: Sequence[Machine], policy: Policy) -> Cluster:
+def _new_cluster(
+    name: str, nodes: Mapping[str, Node], machines: Sequence[DiscoveredMachine], policy: Policy
+) -> Cluster:
     """Return a cluster of nodes without ports; a user that all logins share moves to the cluster's login."""
     login = machines[0].observation.common_login
     user = common([node.login.user for node in nodes.values()])

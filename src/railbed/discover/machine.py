@@ -12,7 +12,7 @@ from railbed.model.cluster import Cluster, Node, Port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class DiscoveredMachine:
     """One machine, under its name in the file."""
 
     name: str
@@ -25,7 +25,7 @@ class Machine:
     """Ports of the file that stay as they are: nothing newer is known, or they are needed."""
 
 
-def machines_of(observations: Sequence[Observation], existing: Cluster | None) -> list[Machine]:
+def machines_of(observations: Sequence[Observation], existing: Cluster | None) -> list[DiscoveredMachine]:
     """Return the machines sorted by host, so that the order of the arguments does not matter.
 
     They are named by their hostnames, with a number where those clash; the names of the existing file stay.
@@ -44,15 +44,15 @@ def machines_of(observations: Sequence[Observation], existing: Cluster | None) -
     return machines
 
 
-def _machine(name: str, observation: Observation, existing: Cluster | None) -> Machine:
+def _machine(name: str, observation: Observation, existing: Cluster | None) -> DiscoveredMachine:
     filed = existing.nodes.get(name) if existing else None
     if existing is None or filed is None:
-        return Machine(name=name, observation=observation, ports=observation.ports, filed=None)
+        return DiscoveredMachine(name=name, observation=observation, ports=observation.ports, filed=None)
     ports = tuple(_as_filed(observation, filed, existing))
     netdevs = {port.netdev for port in ports}
     missing = [port for port in filed.ports if port.netdev not in netdevs]
     retained = tuple(port for port in missing if _stays(observation, port, existing))
-    return Machine(name=name, observation=observation, ports=ports, filed=filed, retained=retained)
+    return DiscoveredMachine(name=name, observation=observation, ports=ports, filed=filed, retained=retained)
 
 
 def _as_filed(observation: Observation, filed: Node, existing: Cluster) -> Iterator[ObservedPort]:

@@ -13,7 +13,7 @@ from itertools import combinations, count
 from typing import TypeVar
 
 from railbed.discover.allocation import rail_of
-from railbed.discover.machine import Machine
+from railbed.discover.machine import DiscoveredMachine
 from railbed.discover.observation import ObservedPort
 from railbed.model.cluster import Cluster, Policy, Rail
 
@@ -27,7 +27,7 @@ Networks = Mapping[IPv4Network, Sequence[tuple[str, ObservedPort]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NetworkRoles:
     """What the networks of machines are used for."""
 
     rails: Networks
@@ -36,7 +36,7 @@ class Choice:
     """Networks that could be rails, if they did not carry SSH."""
 
 
-def rails_of(machines: Sequence[Machine], existing: Cluster | None) -> tuple[dict[str, Rail], Policy]:
+def rails_of(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> tuple[dict[str, Rail], Policy]:
     """Return the file's rails and the new ones, and the file's policy or one that fits the machines."""
     rails = dict(existing.rails) if existing else {}
     new = choose(machines, existing).rails
@@ -46,7 +46,7 @@ def rails_of(machines: Sequence[Machine], existing: Cluster | None) -> tuple[dic
     return rails | added, policy
 
 
-def choose(machines: Sequence[Machine], existing: Cluster | None) -> Choice:
+def choose(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> NetworkRoles:
     """Separate rails from the management network, among the networks that no rail of the file covers."""
     candidates = _candidates(machines, existing)
     carrying = {
@@ -58,10 +58,10 @@ def choose(machines: Sequence[Machine], existing: Cluster | None) -> Choice:
     else:
         management = {subnet: members for subnet, members in carrying.items() if _is_spare(members, others)}
     rails = {subnet: members for subnet, members in candidates.items() if subnet not in management}
-    return Choice(rails=rails, management=management)
+    return NetworkRoles(rails=rails, management=management)
 
 
-def notices(machines: Sequence[Machine], existing: Cluster | None) -> Iterator[str]:
+def notices(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> Iterator[str]:
     """Yield why a network that carries SSH is, or is not, a rail where that may surprise."""
     choice = choose(machines, existing)
     shared = ", ".join(map(str, sorted(choice.rails)))
@@ -77,7 +77,7 @@ def notices(machines: Sequence[Machine], existing: Cluster | None) -> Iterator[s
             yield f"{', '.join(idle)}: no port on a rail; {subnet}, which carries SSH, can be added to `rails:` by hand"
 
 
-def _candidates(machines: Sequence[Machine], existing: Cluster | None) -> Networks:
+def _candidates(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> Networks:
     """Return the networks with RDMA on them; where there is no RDMA, those with several ports on them.
 
     None in a file with rails and a lossless policy: there the RDMA is missing.
@@ -95,11 +95,11 @@ def _candidates(machines: Sequence[Machine], existing: Cluster | None) -> Networ
     return {subnet: group for subnet, group in members.items() if len(group) > 1}
 
 
-def _has_rails(machines: Sequence[Machine], existing: Cluster | None) -> bool:
+def _has_rails(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> bool:
     return any(_on_rails(machine, existing) for machine in machines)
 
 
-def _on_rails(machine: Machine, existing: Cluster | None) -> bool:
+def _on_rails(machine: DiscoveredMachine, existing: Cluster | None) -> bool:
     """Whether a machine has a port on a rail of the file."""
     return existing is not None and bool(
         machine.retained or any(rail_of(port, existing.rails) for port in machine.ports)
@@ -135,7 +135,7 @@ def _compared(values: Sequence[float], others: Sequence[float]) -> int:
     return int(min(values) > max(others)) - int(max(values) < min(others))
 
 
-def _policy(machines: Sequence[Machine], new: Networks) -> Policy:
+def _policy(machines: Sequence[DiscoveredMachine], new: Networks) -> Policy:
     """Return the default policy; without RDMA there is nothing to keep lossless and the usual MTU is taken."""
     if any(port.rdma for machine in machines for port in machine.ports):
         return Policy()

@@ -21,7 +21,7 @@ from railbed.model.output import Output
 from railbed.model.pairs import Pair, pairs_of
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
-from railbed.probes.interpret import EVIDENCE_CHARS, interpret
+from railbed.probes.outputs import EVIDENCE_CHARS, parse_output
 from railbed.transport.base import Command, Target
 
 SECONDS_BETWEEN_READINGS = 1.0
@@ -216,7 +216,7 @@ class _Survey:
 
 def _parse(probe: Probe[Any], output: Output) -> object:
     """Return the facts, or why there are none, without the output, which need not be sent back."""
-    reading = interpret(probe, output)
+    reading = parse_output(probe, output)
     return reading.facts if isinstance(reading, Known) else reading
 
 

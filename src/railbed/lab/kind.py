@@ -13,7 +13,7 @@ from railbed.model.cluster import Node
 from railbed.model.record import Event
 
 
-class Kind(Protocol):
+class LabKind(Protocol):
     """A way to have machines without machines."""
 
     def admit(self, spec: Spec) -> None:
@@ -53,4 +53,4 @@ class Kind(Protocol):
         ...
 
 
-KINDS: Mapping[KindName, Kind] = {"netns": NetnsKind(), "vm": VmKind()}
+KINDS: Mapping[KindName, LabKind] = {"netns": NetnsKind(), "vm": VmKind()}

@@ -25,7 +25,7 @@ def what(labels: Mapping[str, str | int]) -> Labels:
 
 
 @dataclass(slots=True)
-class Group:
+class MeasurementGroup:
     """Measurements of one test, by path: from a node to another, or on a node."""
 
     test: str
@@ -40,7 +40,7 @@ class Group:
     both_ways: bool
     on_gpu: bool
     tool: str
-    ways: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    paths: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
     @property
     def how(self) -> str:
@@ -52,7 +52,7 @@ class Group:
     @property
     def values(self) -> list[float]:
         """The median of the repeats of each path."""
-        return [median(values) for values in self.ways.values()]
+        return [median(values) for values in self.paths.values()]
 
     @property
     def title(self) -> str:
@@ -62,24 +62,24 @@ class Group:
 
 def groups(
     measurements: Iterable[Measurement], stats: Sequence[str | None] = MIDDLE, measures: Collection[str] = SHOWN.keys()
-) -> list[Group]:
+) -> list[MeasurementGroup]:
     """Return the groups in the order in which they were measured."""
-    by_key: dict[tuple[object, ...], Group] = {}
+    by_key: dict[tuple[object, ...], MeasurementGroup] = {}
     for measurement in measurements:
         labels = measurement.labels
         if measurement.name not in measures or labels.get("stat") not in stats or "test" not in labels:
             continue
         group = _group(measurement)
         key = (group.test, group.measure, labels.get("size"), group.over, group.how)
-        way = (str(labels.get("from", labels.get("node", "all"))), str(labels.get("to", "")))
-        by_key.setdefault(key, group).ways.setdefault(way, []).append(measurement.value)
+        path = (str(labels.get("from", labels.get("node", "all"))), str(labels.get("to", "")))
+        by_key.setdefault(key, group).paths.setdefault(path, []).append(measurement.value)
     return list(by_key.values())
 
 
-def _group(measurement: Measurement) -> Group:
+def _group(measurement: Measurement) -> MeasurementGroup:
     labels = measurement.labels
     size, streams = labels.get("size"), labels.get("streams", 1)
-    return Group(
+    return MeasurementGroup(
         test=str(labels["test"]),
         measure=measurement.name,
         unit="µs" if measurement.unit == "us" else measurement.unit,

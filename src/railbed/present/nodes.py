@@ -19,7 +19,7 @@ Key = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class NodeGroup:
     """Nodes (or rails) and their common findings."""
 
     names: tuple[str, ...]
@@ -53,14 +53,14 @@ class NodeNames:
         )
 
 
-def blocks(groups: Iterable[tuple[str, list[Finding]]], names: NodeNames, *, verbose: bool) -> list[Block]:
+def blocks(groups: Iterable[tuple[str, list[Finding]]], names: NodeNames, *, verbose: bool) -> list[NodeGroup]:
     """Merge nodes with the same findings, in the order of the first of each; `verbose` compares passing checks, too."""
     together: dict[Key, list[tuple[str, list[Finding], list[Finding]]]] = {}
     for name, findings in groups:
         for_all = [names.generalise(finding, name) for finding in findings]
         together.setdefault(_key(name, for_all, verbose=verbose), []).append((name, findings, for_all))
     return [
-        Block(tuple(name for name, _, _ in members), members[0][1] if len(members) == 1 else members[0][2])
+        NodeGroup(tuple(name for name, _, _ in members), members[0][1] if len(members) == 1 else members[0][2])
         for members in together.values()
     ]
 

@@ -1,1 +1,1 @@
-"""One file per source: a command and a pure parser (`PROBE`). `interpret` turns raw output into readings."""
+"""One file per source: a command and a pure parser (`PROBE`). `outputs.py` turns raw output into readings."""

@@ -37,15 +37,15 @@ class Routes:
     routes: tuple[Route, ...]
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, RoutingTable]:
         """All tables by name."""
         tables: dict[str, list[tuple[Network, Route]]] = {}
         for route in self.routes:
             tables.setdefault(route.table, []).append((ip_network(route.destination), route))
-        return {name: Table(routes) for name, routes in tables.items()}
+        return {name: RoutingTable(routes) for name, routes in tables.items()}
 
 
-class Table:
+class RoutingTable:
     """One routing table."""
 
     def __init__(self, routes: list[tuple[Network, Route]]) -> None:

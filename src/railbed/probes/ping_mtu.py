@@ -13,7 +13,7 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.pairs import Pair
 from railbed.model.probe import PairTest, Probe
-from railbed.parsing.parallel import IN_ONE_WRITE, LOAD, MEASURE_LOAD, Load, in_batches, parse_load
+from railbed.parsing.peer_tests import IN_ONE_WRITE, LOAD, MEASURE_LOAD, MachineLoad, in_batches, parse_load
 from railbed.parsing.text import integer, number, sections
 
 SMALL_PAYLOAD = 56
@@ -58,7 +58,7 @@ class Pings:
     """All attempts of one machine."""
 
     pings: tuple[Ping, ...]
-    load: Load | None = None
+    load: MachineLoad | None = None
     """How busy the machine was, where that was measured: before it tests again what timed out."""
 
 

@@ -12,7 +12,7 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.pairs import Pair
 from railbed.model.probe import PairTest, Probe
-from railbed.parsing.parallel import IN_ONE_WRITE, LOAD, MEASURE_LOAD, Load, in_batches, parse_load
+from railbed.parsing.peer_tests import IN_ONE_WRITE, LOAD, MEASURE_LOAD, MachineLoad, in_batches, parse_load
 from railbed.parsing.text import integer, sections
 
 Outcome = Literal["connected", "refused", "timed_out", "no_route", "failed"]
@@ -52,7 +52,7 @@ class Attempts:
     """All connections that one machine attempted."""
 
     attempts: tuple[Attempt, ...]
-    load: Load | None = None
+    load: MachineLoad | None = None
     """How busy the machine was, where that was measured: before it tests again what timed out."""
 
 

@@ -5,7 +5,7 @@ Sections are one file each in `sections/`; `document.py` puts them together, and
 
 from __future__ import annotations
 
-from railbed.report.document import Document, describe
+from railbed.report.document import Report, describe
 from railbed.report.reading.run import read
 
-__all__ = ["Document", "describe", "read"]
+__all__ = ["Report", "describe", "read"]

@@ -16,7 +16,7 @@ TONE_WORDS = {"bad": "Failed", "notice": "Needs attention", "good": "All passed"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReportSection:
     """A section with its blocks."""
 
     name: str
@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Report:
     """A report without a form."""
 
     title: str
@@ -34,7 +34,7 @@ class Document:
     """The line above the verdict."""
     verdict: Headline
     tone_word: str
-    parts: Sequence[Part]
+    parts: Sequence[ReportSection]
 
     @property
     def sentence(self) -> str:
@@ -52,12 +52,16 @@ class Document:
         return sum(isinstance(block, Figure) for part in self.parts for block in all_blocks(part.blocks))
 
 
-def describe(run: RunData) -> Document:
+def describe(run: RunData) -> Report:
     """Say what there is to say of a run."""
     headlines = [headline for section in all_sections() if (headline := section.headline(run))]
-    parts = [Part(section.name, section.title, blocks) for section in all_sections() if (blocks := section.show(run))]
+    parts = [
+        ReportSection(section.name, section.title, blocks)
+        for section in all_sections()
+        if (blocks := section.show(run))
+    ]
     verdict = _verdict(headlines)
-    return Document(
+    return Report(
         title=run.summary.id,
         over=f"railbed {run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}",
         verdict=verdict,

@@ -30,7 +30,7 @@ REPORT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class WeightsSource:
     """Weights on a node."""
 
     node: str
@@ -82,11 +82,11 @@ def _nothing(cluster: Cluster, run: str, silent: Mapping[str, DeviceError], prob
     )
 
 
-async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Source], dict[str, DeviceError]]:
+async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[WeightsSource], dict[str, DeviceError]]:
     """Ask all nodes which weights they have; the best first."""
     silent: dict[str, DeviceError] = {}
 
-    async def ask(node: str) -> list[Source]:
+    async def ask(node: str) -> list[WeightsSource]:
         request = {"do": "read", "workdir": cluster.training.workdir, "folder": f"runs/{run}/{node}", "name": MANIFEST}
         try:
             async with file_client(fleet, node, cluster.nodes[node].python, request) as remote:
@@ -102,7 +102,7 @@ async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Sourc
     return sorted(sources, key=lambda source: source.rank, reverse=True), silent
 
 
-def _source(node: str, name: str, text: str) -> Source | None:
+def _source(node: str, name: str, text: str) -> WeightsSource | None:
     """Read a manifest; None for one that is not understood, or of something else."""
     path = PurePosixPath(name)
     written = path == PurePosixPath(MODEL, MANIFEST)
@@ -111,13 +111,13 @@ def _source(node: str, name: str, text: str) -> Source | None:
     try:
         content = json.loads(text)
         size = sum(int(size) for _, size in content["files"].values())
-        return Source(node=node, step=int(content["step"]), written=written, size=size)
+        return WeightsSource(node=node, step=int(content["step"]), written=written, size=size)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 async def _fetch(
-    cluster: Cluster, fleet: Fleet, run: str, source: Source, folder: AtomicFolder
+    cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource, folder: AtomicFolder
 ) -> AsyncGenerator[Record, None]:
     if not source.written:
         message = f"making the weights of step {source.step} from the checkpoint"
@@ -142,7 +142,7 @@ async def _fetch(
 
 
 async def _receive(
-    cluster: Cluster, fleet: Fleet, source: Source, below: str, folder: AtomicFolder
+    cluster: Cluster, fleet: Fleet, source: WeightsSource, below: str, folder: AtomicFolder
 ) -> AsyncGenerator[Record, None]:
     """Take the files of a folder on a node."""
     request = {"do": "send", "workdir": cluster.training.workdir, "folder": below}
@@ -165,7 +165,7 @@ async def _receive(
 
 
 @asynccontextmanager
-async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: Source) -> AsyncIterator[str]:
+async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource) -> AsyncIterator[str]:
     """Lend the name of the weights' folder in that of the run; those made for this are removed afterwards."""
     if source.written:
         yield MODEL

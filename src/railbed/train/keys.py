@@ -14,7 +14,7 @@ Auto = Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Bounds:
     """Bounds of a number."""
 
     ge: float | None = None
@@ -55,12 +55,12 @@ def _is_shares(value: object) -> bool:
 
 
 Text = Annotated[str, Pattern(r"^[^\x00-\x1f\x7f]+$", "text in one line")]
-Positive = Annotated[int, Limits(ge=1)]
-Natural = Annotated[int, Limits(ge=0)]
-Fraction = Annotated[float, Limits(ge=0, le=1)]
-BelowOne = Annotated[float, Limits(ge=0, lt=1)]
-NotNegative = Annotated[float, Limits(ge=0)]
-AboveZero = Annotated[float, Limits(gt=0)]
+Positive = Annotated[int, Bounds(ge=1)]
+Natural = Annotated[int, Bounds(ge=0)]
+Fraction = Annotated[float, Bounds(ge=0, le=1)]
+BelowOne = Annotated[float, Bounds(ge=0, lt=1)]
+NotNegative = Annotated[float, Bounds(ge=0)]
+AboveZero = Annotated[float, Bounds(gt=0)]
 CountOrAuto = Annotated[int | Auto, Accepts("auto or a whole number, 1 or more", _is_count_or_auto)]
 ChoiceOrAuto = Annotated[bool | Auto, Accepts("auto, true or false", _is_choice_or_auto)]
 Shares = Annotated[

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 from railbed.train.keys import (
     AboveZero,
     BelowOne,
+    Bounds,
     ChoiceOrAuto,
     CountOrAuto,
     Fraction,
-    Limits,
     Natural,
     NotNegative,
     Positive,
@@ -40,7 +40,7 @@ class Data:
     """Text files and folders; without any, the source of Python's standard library on this machine."""
     tokenizer: Text | None = None
     """Folder with a tokenizer.json; without one, a byte-level BPE is trained on the text."""
-    validation: Annotated[float, Limits(ge=0, le=0.5)] = 0.05
+    validation: Annotated[float, Bounds(ge=0, le=0.5)] = 0.05
     """Fraction of the text held out for validation."""
     prompt: str = ""
     """Start of the sample text that the trained model continues."""
@@ -100,7 +100,7 @@ class CheckpointTimes:
 class Traffic:
     """A network load instead of a model."""
 
-    gradient_bytes: Annotated[int, Limits(ge=4)]
+    gradient_bytes: Annotated[int, Bounds(ge=4)]
     """Bytes of gradients in each step."""
     steps_per_second: NotNegative = 0.0
     """Steps per second, if the network keeps up; 0 means as fast as possible."""

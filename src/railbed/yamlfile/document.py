@@ -42,7 +42,7 @@ class _Aliased(Exception):
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """A file's values, their positions, and the mistakes found while reading them."""
 
     root: Node
@@ -123,12 +123,12 @@ def decimal(text: str) -> float | str:
         return text
 
 
-def parse(text: str, name: str, kind: FileKind) -> Document:
+def parse(text: str, name: str, kind: FileKind) -> YamlDocument:
     """Return the document of a file's text; raise the kind's error where it is not YAML or not a map at the top."""
     root = compose(text, name, kind)
     if root is None:
         raise refusal(kind, name, [Mistake("the file is empty")], hint=kind.hint)
-    document = Document(root, kind.noun)
+    document = YamlDocument(root, kind.noun)
     try:
         document.value = document.read(root, (), root.start_mark.line + 1)
     except _Aliased as alias:

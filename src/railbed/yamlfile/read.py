@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from railbed.errors import UserError
-from railbed.yamlfile.document import Document
+from railbed.yamlfile.document import YamlDocument
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.limits import MAX_CHARACTERS, too_large
 from railbed.yamlfile.mistakes import Mistake, refusal
@@ -44,7 +44,9 @@ def _unreadable(path: Path, kind: FileKind, sentence: str, *, hint: str = "") ->
     return refusal(kind, str(path), [Mistake(sentence)], hint=hint)
 
 
-def validated(model: type[M], values: object, document: Document, kind: FileKind, mistakes: list[Mistake]) -> M | None:
+def validated(
+    model: type[M], values: object, document: YamlDocument, kind: FileKind, mistakes: list[Mistake]
+) -> M | None:
     """Return the values as the model, or None with what is wrong added to the mistakes."""
     try:
         return model.model_validate(values)

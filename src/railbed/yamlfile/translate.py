@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from railbed.yamlfile.document import Document
+from railbed.yamlfile.document import YamlDocument
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, nearest, shortened
 from railbed.yamlfile.wording import Schema, actual, choices, expected, keys_at, schema_at, schema_of
@@ -17,14 +17,14 @@ KEY_MARK = "[key]"
 """How pydantic marks an error in a map's key and not in its value."""
 
 
-def translated(document: Document, errors: ValidationError, kind: FileKind) -> Iterator[Mistake]:
+def translated(document: YamlDocument, errors: ValidationError, kind: FileKind) -> Iterator[Mistake]:
     """Yield one mistake for each error; what an unknown key already explains is not repeated."""
     yield from _Translator(document, kind).mistakes(errors)
 
 
 @dataclass(frozen=True, slots=True)
 class _Translator:
-    document: Document
+    document: YamlDocument
     kind: FileKind
 
     @property

@@ -17,7 +17,7 @@ from railbed.bench.measure.results import (
     unreachable_finding,
 )
 from railbed.bench.measure.schedule import make_schedule
-from railbed.bench.measure.trials import Progress, run_trials
+from railbed.bench.measure.trials import BenchProgress, run_trials
 from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Step, Suite
 from railbed.errors import DeviceError
@@ -70,7 +70,7 @@ async def compare_arms(
     yield _announcement(name, experiment, contests)
     for omitted in dict.fromkeys(omitted for side in _sides(contests) for omitted in side.omitted):
         yield omitted_finding(omitted)
-    progress = Progress(site=site, first_port=experiment.first_port, tests=ongoing.tests)
+    progress = BenchProgress(site=site, first_port=experiment.first_port, tests=ongoing.tests)
     progress.pace.expect(_expected_trials(experiment, contests))
     ongoing.unanswered += contests if experiment.visits == 1 or first is not None else ()
     for contest in contests:
@@ -128,7 +128,7 @@ async def _measure(  # noqa: PLR0917  (everything that a turn needs)
     facts: Mapping[str, DeviceFacts],
     experiment: Experiment,
     contest: Contest,
-    progress: Progress,
+    progress: BenchProgress,
     first: FirstVisit | None,
 ) -> AsyncGenerator[Record, None]:
     """Measure the arms of this visit, and answer once there are numbers for both."""
@@ -165,7 +165,7 @@ async def _in_turns(
     facts: Mapping[str, DeviceFacts],
     experiment: Experiment,
     contest: Contest,
-    progress: Progress,
+    progress: BenchProgress,
 ) -> AsyncGenerator[Record, None]:
     """Measure the arms in turns, and swap the order each time so that neither always comes first."""
     for repeat in range(1, experiment.repeats + 1):
@@ -200,6 +200,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, Exception)
 
 
-def _next_number(progress: Progress) -> int:
+def _next_number(progress: BenchProgress) -> int:
     progress.trials += 1
     return progress.trials

@@ -57,7 +57,7 @@ def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Cont
         subject=name,
         message=message,
         experiment=experiment.model_dump(mode="json", exclude_none=True),
-        ways=[contest.a.paths for contest in contests],
+        paths=[contest.a.paths for contest in contests],
     )
 
 
@@ -87,7 +87,7 @@ def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
         experiment=experiment,
         cluster=then,
         ended=summary.ended,
-        paths=event.ways,
+        paths=event.paths,
         values=values,
     )
 

@@ -54,4 +54,4 @@ def remeasure_event(doubtful: Sequence[Sample], trials: Sequence[Trial]) -> Even
     lags = "lag" if ", " in paths else "lags"
     seconds = sum(trial.seconds for trial in trials)
     message = f"{paths} {lags} behind the others: measuring again, about {seconds:.0f} s"
-    return events.SecondLook(subject=paths, message=message, seconds=round(seconds, 1))
+    return events.Remeasuring(subject=paths, message=message, seconds=round(seconds, 1))

@@ -21,7 +21,7 @@ STRIKES = 2
 
 
 @dataclass
-class Progress:
+class BenchProgress:
     """What carries over from one trial to the next."""
 
     site: BenchSite
@@ -49,7 +49,7 @@ class Progress:
         return next((end.node for end in (flow.source, flow.target) if end.node in self.gone), "")
 
 
-async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: Progress) -> AsyncGenerator[Record, None]:
+async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: BenchProgress) -> AsyncGenerator[Record, None]:
     """Run trials, and yield their measurements or the reasons why there are none."""
     for trial in trials:
         started = TrialStarted(
@@ -72,7 +72,7 @@ async def run_trials(fleet: Fleet, trials: Iterable[Trial], progress: Progress) 
                 yield unreachable_finding(outcome.node, outcome.reason)
 
 
-async def _run_trial(fleet: Fleet, trial: Trial, progress: Progress) -> list[tuple[Flow, Measured | NotMeasured]]:
+async def _run_trial(fleet: Fleet, trial: Trial, progress: BenchProgress) -> list[tuple[Flow, Measured | NotMeasured]]:
     """Run the flows whose nodes still answer; retry failures that may pass."""
     gone = {flow: progress.gone_node(flow) for flow in trial.flows}
     outcomes: dict[Flow, Measured | NotMeasured] = {
@@ -103,7 +103,7 @@ def _shares_a_node(flows: Sequence[Flow]) -> bool:
     return len(nodes) > len(set(nodes))
 
 
-def _assignments(trial: Trial, flows: list[Flow], progress: Progress, attempt: int) -> list[Assignment]:
+def _assignments(trial: Trial, flows: list[Flow], progress: BenchProgress, attempt: int) -> list[Assignment]:
     used = [progress.site.used.get(flow.call.server.node, frozenset()) for flow in flows]
     ports = free_ports(progress.first_port, len(flows), used, progress.ports_used)
     progress.ports_used += len(flows)
@@ -118,7 +118,7 @@ def _assignments(trial: Trial, flows: list[Flow], progress: Progress, attempt: i
     ]
 
 
-def _count_strikes(flow: Flow, outcome: Measured | NotMeasured, progress: Progress) -> None:
+def _count_strikes(flow: Flow, outcome: Measured | NotMeasured, progress: BenchProgress) -> None:
     if isinstance(outcome, NotMeasured) and outcome.lost:
         progress.strikes[outcome.node] = progress.strikes.get(outcome.node, 0) + 1
     elif isinstance(outcome, Measured):

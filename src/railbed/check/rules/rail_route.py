@@ -61,7 +61,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield fail(expected=expected, observed=observed, remedy=f"look at `ip route get {peer.address}`")
 
 
-def _devices(tables: dict[str, ip_route.Table], name: str, peer: Port) -> tuple[str, ...]:
+def _devices(tables: dict[str, ip_route.RoutingTable], name: str, peer: Port) -> tuple[str, ...]:
     route = tables[name].towards(peer.address) if name in tables else None
     return route.devices if route else ()
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 
 from railbed.check.rule import Check, Judgement, ok, unknown
 from railbed.check.shared.rdma import not_there, on_rdma_ports, rdma_name
-from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, Kind, moved
+from railbed.check.shared.rdma_counters import ALL_NAMES, KINDS, CounterKind, moved
 from railbed.check.site import PortView
 from railbed.probes import infiniband_counters, rdma_statistic
 from railbed.probes.infiniband_counters import RdmaCounters
@@ -70,7 +70,7 @@ def _counters(facts: RdmaCounters, name: str) -> Mapping[str, int] | None:
     return None if port is None else port.counters | port.hw_counters
 
 
-def _of_kind(kind: Kind, growth: Mapping[str, int]) -> Judgement:
+def _of_kind(kind: CounterKind, growth: Mapping[str, int]) -> Judgement:
     mine = sorted(((name, growth[name]) for name in kind.names & growth.keys()), key=lambda item: (-item[1], item[0]))
     named = ", ".join(f"{name} +{by}" for name, by in mine[:SHOWN])
     more = f" and {len(mine) - SHOWN} more" if len(mine) > SHOWN else ""

@@ -10,7 +10,7 @@ from railbed.model.span import grown
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CounterKind:
     """One kind of trouble and the counters that show it."""
 
     meaning: str
@@ -19,7 +19,7 @@ class Kind:
     names: frozenset[str]
 
 
-LOSS = Kind(
+LOSS = CounterKind(
     meaning="loss",
     verdict=Verdict.FAIL,
     remedy="look at pfc, dscp_map and dscp_trust on both ends, then at drops on the switch",
@@ -41,7 +41,7 @@ LOSS = Kind(
         }
     ),
 )
-RECEIVER = Kind(
+RECEIVER = CounterKind(
     meaning="receiver not ready",
     verdict=Verdict.WARN,
     remedy="the program on this node posts too few receives: more buffers or SRQ, or a CPU that is too busy",
@@ -54,7 +54,7 @@ RECEIVER = Kind(
         }
     ),
 )
-CORRUPTION = Kind(
+CORRUPTION = CounterKind(
     meaning="damaged packets",
     verdict=Verdict.FAIL,
     remedy="clean or replace cable and transceiver of this link, look at FCS errors of the switch port",
@@ -65,7 +65,7 @@ CORRUPTION = Kind(
         }
     ),
 )
-IGNORED = Kind(
+IGNORED = CounterKind(
     meaning="CNPs ignored",
     verdict=Verdict.FAIL,
     remedy="DCQCN is off on this card: see the rule dcqcn",

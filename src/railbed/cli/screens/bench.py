@@ -17,7 +17,7 @@ from railbed.model.amount import number
 from railbed.model.printable import printable
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.model.statistics import median
-from railbed.present.bench import Group, groups, message_size
+from railbed.present.bench import MeasurementGroup, groups, message_size
 
 UNITS = {
     "bandwidth": "{unit}",
@@ -55,7 +55,7 @@ class BenchScreen(Screen):
                 self.line.say(record.message, "dim")
             case events.TrialStarted(done=int(done), total=int(total)):
                 self._trials = done, total
-            case events.SecondLook():
+            case events.Remeasuring():
                 self.line.say(record.message, "yellow")
             case events.Notice() | events.NodeLost():
                 self.line.say(f"{record.subject} {record.message}".strip(), "yellow")
@@ -85,16 +85,16 @@ class BenchScreen(Screen):
             done, total = self._trials
             self._out.print(Text(f"interrupted: {done} of {total} measured", style="yellow"))
 
-    def _table(self, rows: Sequence[Group]) -> Table:
+    def _table(self, rows: Sequence[MeasurementGroup]) -> Table:
         """Return the numbers in rows; a column that is empty in every row is left out."""
         texts = [_texts(group) for group in rows]
         shown = [at for at in range(len(NAMES)) if any(text[at] for text in texts)]
-        many = any(len(group.ways) > 1 for group in rows)
+        many = any(len(group.paths) > 1 for group in rows)
         gap = 1 if self._out.width < WIDE else 2
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
         for at in shown:
             table.add_column(NAMES[at], justify="right" if NAMES[at] == "size" else "left", no_wrap=NAMES[at] == "test")
-        for column in ("ways", "lowest", "middle", "highest") if many else ("middle",):
+        for column in ("paths", "lowest", "median", "highest") if many else ("median",):
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         for group, text in zip(rows, texts, strict=True):
@@ -104,12 +104,12 @@ class BenchScreen(Screen):
             unit = UNITS[group.measure].format(unit=group.unit)
             table.add_row(*(printable(text[at]) for at in shown), *(ends if many else [middle]), unit)
             if self._verbose and len(values) > 1:
-                for way, value in zip(group.ways, values, strict=True):
-                    table.add_row(_dim(" > ".join(filter(None, way))), *[""] * (len(shown) + 1), _short(value), "", "")
+                for path, value in zip(group.paths, values, strict=True):
+                    table.add_row(_dim(" > ".join(filter(None, path))), *[""] * (len(shown) + 1), _short(value), "", "")
         return table
 
 
-def _texts(group: Group) -> tuple[str, ...]:
+def _texts(group: MeasurementGroup) -> tuple[str, ...]:
     """Return the cells of a group's row, in the order of NAMES."""
     streams = f" x{group.streams}" if group.streams > 1 else ""
     test = f"{group.test}{streams}{' gpu' if group.on_gpu else ''}"
@@ -124,8 +124,8 @@ def _answer(finding: Finding) -> Text:
     return Text.assemble((mark, STYLES[finding.verdict]), subject, printable(finding.observed))
 
 
-def _dim(way: str) -> Text:
-    return Text(f"  {printable(way)}", style="dim")
+def _dim(path: str) -> Text:
+    return Text(f"  {printable(path)}", style="dim")
 
 
 def _short(value: float) -> str:

@@ -16,7 +16,7 @@ from railbed.model.events import Notice
 from railbed.model.printable import printable
 from railbed.model.record import Change, Finding, Record, Verdict
 from railbed.present.findings import IN_BRIEF, group_of, grouped, verdict_counts
-from railbed.present.nodes import Block, NodeNames, blocks, name_range
+from railbed.present.nodes import NodeGroup, NodeNames, blocks, name_range
 
 STYLES = {
     Verdict.FAIL: "bold red",
@@ -75,7 +75,7 @@ class TextScreen(Screen):
         if reason:
             self._out.print(Text(reason, style="bold"))
 
-    def _show_blocks(self, shown: Iterable[Block]) -> None:
+    def _show_blocks(self, shown: Iterable[NodeGroup]) -> None:
         """Show the blocks; of those that need no attention, only the first lists its checks, so that many fit."""
         after_details = False
         for number, block in enumerate(shown):
@@ -118,11 +118,11 @@ def change_line(change: Change) -> Text:
     return Text.assemble((f"{sign} {printable(change.subject)}", style), "  ", values)
 
 
-def _needs_attention(block: Block) -> bool:
+def _needs_attention(block: NodeGroup) -> bool:
     return any(finding.verdict not in IN_BRIEF for finding in block.findings)
 
 
-def _heading(block: Block) -> Text:
+def _heading(block: NodeGroup) -> Text:
     each = f"  each of {len(block.names)}: " if len(block.names) > 1 else "  "
     return Text.assemble((printable(name_range(block.names)), "bold"), each, counted(block.findings))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from railbed.model import events
 from railbed.model.amount import duration, size
 from railbed.model.record import Measurement, Record
-from railbed.report.reading.series import Series, Source, ends
+from railbed.report.reading.series import MeasuringRank, Series, ends
 
 KEPT = ("loss", "tokens_per_second", "step_seconds", "bytes_sent", "allreduce_exposed_seconds")
 SHORTEST = 1e-9
@@ -46,7 +46,7 @@ class TrainSummary:
     def _add_step(self, record: Measurement, step: int) -> None:
         rank, node = record.labels.get("rank", 0), record.labels.get("node", "")
         if record.name in self._series:
-            source = Source(rank if isinstance(rank, int) else 0, str(node))
+            source = MeasuringRank(rank if isinstance(rank, int) else 0, str(node))
             self._series[record.name].add(step, record.value, source, self._generation)
         if rank == 0:
             self._latest[record.name] = record.value

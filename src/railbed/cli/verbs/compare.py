@@ -25,12 +25,12 @@ from railbed.model import events
 from railbed.model.printable import printable
 from railbed.model.record import Finding
 from railbed.present.wording import JOIN, with_unit
-from railbed.report import Document
+from railbed.report import Report
 from railbed.report.compare.changes import change_in_words, own_labels
-from railbed.report.compare.comparison import Changed, Compared, compared
+from railbed.report.compare.comparison import Changed, RunComparison, compare_runs
 from railbed.report.compare.judge import LEAST, distance
 from railbed.report.compare.page import describe_both, lone_in_words
-from railbed.report.compare.settings import Lone, Setting
+from railbed.report.compare.settings import Lone, SettingChange
 from railbed.report.formats.html import as_html
 from railbed.report.reading.run import RunData, read
 from railbed.store import find_run
@@ -63,7 +63,7 @@ def compare_command(
     with working(f"reading {folders[0].name} and {folders[1].name}") as activity:
         first, second = (read(folder) for folder in folders)
         activity.begin("comparing the runs")
-        comparison = compared(first, second)
+        comparison = compare_runs(first, second)
     if as_json and output == STANDARD_OUTPUT:
         raise UsageError("--json and --output - both write to standard output", hint="leave one of them out")
     if as_json:
@@ -75,7 +75,7 @@ def compare_command(
     return OK
 
 
-def _page(document: Document, path: Path, *, as_json: bool) -> None:
+def _page(document: Report, path: Path, *, as_json: bool) -> None:
     """Write the page, and say where; the words are those of `report`."""
     write_page(path, as_html(document).encode())
     if as_json:
@@ -91,7 +91,7 @@ def _page(document: Document, path: Path, *, as_json: bool) -> None:
         sys.stdout.write(f"{path}\n")
 
 
-def _as_json(comparison: Compared) -> None:
+def _as_json(comparison: RunComparison) -> None:
     lines: list[dict[str, object]] = [
         {
             "kind": "comparison",
@@ -133,7 +133,7 @@ def _as_json(comparison: Compared) -> None:
         sys.stdout.write(to_json(line).decode() + "\n")
 
 
-def _show(first: RunData, second: RunData, comparison: Compared, *, everything: bool) -> None:
+def _show(first: RunData, second: RunData, comparison: RunComparison, *, everything: bool) -> None:
     console = SafeConsole(highlight=False)
     names = {"before": first.summary.id, "after": second.summary.id}
     most = sys.maxsize if everything else MOST_ROWS
@@ -166,7 +166,7 @@ def _show(first: RunData, second: RunData, comparison: Compared, *, everything: 
 
 
 def _show_numbers(
-    console: SafeConsole, title: str, numbers: Sequence[Changed], comparison: Compared, most: int
+    console: SafeConsole, title: str, numbers: Sequence[Changed], comparison: RunComparison, most: int
 ) -> None:
     if not numbers:
         return
@@ -176,7 +176,7 @@ def _show_numbers(
         console.print(Text(f"{left:,} more that changed less: --all shows them", style="dim"))
 
 
-def _setting(setting: Setting) -> Text:
+def _setting(setting: SettingChange) -> Text:
     before, after = (
         printable(value) if value is not None else "not there" for value in (setting.before, setting.after)
     )

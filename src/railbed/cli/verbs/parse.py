@@ -16,7 +16,7 @@ from railbed.cli.console import SafeConsole
 from railbed.errors import ParseError, UsageError
 from railbed.model.output import MAX_OUTPUT_BYTES
 from railbed.model.probe import Probe
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 
 ProbeArgument = Annotated[str | None, typer.Argument(metavar="PROBE", help="Name of the probe.")]
 FileArgument = Annotated[

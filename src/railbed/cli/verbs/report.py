@@ -15,7 +15,7 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.errors import UsageError
 from railbed.model.events import ReportWritten
-from railbed.report import Document, describe, read
+from railbed.report import Report, describe, read
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
@@ -85,7 +85,7 @@ def report_command(
     return 0
 
 
-def _written(document: Document, folder: Path, form: Format) -> bytes:
+def _written(document: Report, folder: Path, form: Format) -> bytes:
     match form:
         case Format.HTML:
             return as_html(document).encode()

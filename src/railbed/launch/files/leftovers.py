@@ -25,7 +25,7 @@ class NodeFolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FolderEntry:
     """Something left on a node: the files of a run, or code and tokens that runs share."""
 
     path: str
@@ -36,47 +36,47 @@ class Entry:
     """It is in use."""
 
     @classmethod
-    def read(cls, message: Message) -> Entry:
+    def read(cls, message: Message) -> FolderEntry:
         """Read an entry of the file server's list."""
         size, used = int(message["bytes"]), float(message["used"])
         return cls(path=str(message["path"]), size=size, used=used, busy=bool(message["busy"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class FolderListing:
     """railbed's folder on a node."""
 
     base: str
     """Empty where there is none."""
     disk: str
     """Equal for nodes that share the folder."""
-    entries: Sequence[Entry] = ()
+    entries: Sequence[FolderEntry] = ()
 
 
-async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[str, Listing | DeviceError]:
+async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[str, FolderListing | DeviceError]:
     """Return what is on each node, or why that is unknown."""
 
-    async def ask(node: str) -> Listing:
+    async def ask(node: str) -> FolderListing:
         request = {"do": "entries", "workdir": folders[node].workdir}
         async with file_client(fleet, node, folders[node].python, request) as remote:
             message = await remote.answer("entries")
-        entries = tuple(Entry.read(entry) for entry in message["entries"])
-        return Listing(base=str(message["path"]), disk=str(message["disk"]), entries=entries)
+        entries = tuple(FolderEntry.read(entry) for entry in message["entries"])
+        return FolderListing(base=str(message["path"]), disk=str(message["disk"]), entries=entries)
 
     return await _each(list(folders), ask)
 
 
 async def remove_entries(
     fleet: Fleet, folders: Mapping[str, NodeFolder], paths: Mapping[str, Sequence[str]]
-) -> dict[str, list[Entry] | DeviceError]:
+) -> dict[str, list[FolderEntry] | DeviceError]:
     """Remove entries, and return those that were removed; one that is in use by now stays."""
 
-    async def ask(node: str) -> list[Entry]:
+    async def ask(node: str) -> list[FolderEntry]:
         request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}
         removed = []
         async with file_client(fleet, node, folders[node].python, request) as remote:
             while (message := await remote.answer("removed", "done"))["kind"] == "removed":
-                removed.append(Entry.read(message))
+                removed.append(FolderEntry.read(message))
         return removed
 
     return await _each([node for node in paths if paths[node]], ask)

@@ -32,7 +32,7 @@ NOT_STARTED = 127
 """Exit code of a rank that could not be started, as a shell has it."""
 
 
-class Rank:
+class RankProcess:
     """One process of the job."""
 
     def __init__(self, number: int, generation: int, child: Child) -> None:
@@ -51,7 +51,7 @@ class Agent:
         self._folder = folder
         self._out = out
         self._spawner = spawner
-        self._ranks: set[Rank] = set()
+        self._ranks: set[RankProcess] = set()
         self._requests: asyncio.Queue[Message] = asyncio.Queue()
         self._background: set[asyncio.Task[None]] = set()
         self._last_received = time.monotonic()
@@ -148,7 +148,7 @@ class Agent:
         finally:
             os.close(its_output)
             os.close(its_messages)
-        started = Rank(number, generation, child)
+        started = RankProcess(number, generation, child)
         self._ranks.add(started)
         started.tasks = [
             asyncio.create_task(self._relay_messages(started, messages)),
@@ -159,7 +159,7 @@ class Agent:
     def _report_not_started(self, generation: int, number: int, why: str) -> None:
         self.send({"kind": "exit", "generation": generation, "rank": number, "code": NOT_STARTED, "why": why})
 
-    async def _relay_messages(self, rank: Rank, descriptor: int) -> None:
+    async def _relay_messages(self, rank: RankProcess, descriptor: int) -> None:
         reader = await _reader(os.fdopen(descriptor, "rb", buffering=0))
         with contextlib.suppress(ValueError):  # a line without an end
             while line := await reader.readline():
@@ -169,7 +169,7 @@ class Agent:
                         {"kind": "message", "generation": rank.generation, "rank": rank.number, "message": message}
                     )
 
-    async def _relay_log(self, rank: Rank, descriptor: int, path: Path) -> None:
+    async def _relay_log(self, rank: RankProcess, descriptor: int, path: Path) -> None:
         reader = await _reader(os.fdopen(descriptor, "rb", buffering=0))
         with contextlib.ExitStack() as stack:
             log = None
@@ -182,7 +182,7 @@ class Agent:
                 text = chunk.decode(errors="replace")
                 self.send({"kind": "log", "generation": rank.generation, "rank": rank.number, "text": text})
 
-    async def _await_end(self, rank: Rank) -> None:
+    async def _await_end(self, rank: RankProcess) -> None:
         code = await rank.child.code
         await asyncio.wait(rank.tasks[:2], timeout=TERM_SECONDS)  # its last message comes before its end
         self._ranks.discard(rank)

@@ -13,14 +13,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from railbed.model.events.bench import BenchPlanned, FirstVisitDone, SecondLook, TrialStarted
+from railbed.model.events.bench import BenchPlanned, FirstVisitDone, Remeasuring, TrialStarted
 from railbed.model.events.files import (
     ComparisonWritten,
     Detached,
-    Kept,
     Leftover,
     Removed,
     ReportWritten,
+    Retained,
     Stopped,
     WeightsFetched,
 )
@@ -99,7 +99,6 @@ __all__ = [
     "GenerationStarted",
     "GradientPath",
     "Intrusion",
-    "Kept",
     "LabCabled",
     "LabDown",
     "LabEmulated",
@@ -127,11 +126,12 @@ __all__ = [
     "RankChoices",
     "RankDone",
     "ReadingStarted",
+    "Remeasuring",
     "Removed",
     "ReportWritten",
     "Resumed",
     "Resuming",
-    "SecondLook",
+    "Retained",
     "SharesChanged",
     "Stopped",
     "TextSampled",

@@ -34,10 +34,10 @@ class TrialStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondLook(Event):
+class Remeasuring(Event):
     """Pairs that lag behind are measured again."""
 
-    name: ClassVar = "second_look"
+    name: ClassVar = "remeasuring"
     seconds: float
 
 
@@ -47,4 +47,4 @@ class FirstVisitDone(Event):
 
     name: ClassVar = "first_visit"
     experiment: Mapping[str, Any] = field(default_factory=dict)
-    ways: Sequence[Sequence[str]] = ()
+    paths: Sequence[Sequence[str]] = ()

@@ -77,10 +77,10 @@ class Leftover(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept(Event):
+class Retained(Event):
     """A file or folder that is not removed; the message is the reason."""
 
-    name: ClassVar = "kept"
+    name: ClassVar = "retained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

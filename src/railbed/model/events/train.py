@@ -220,7 +220,7 @@ class NodeGradients:
     """The gradients that had to leave a node, and what its rails sent."""
 
     node: str
-    road: str = ""
+    carrier: str = ""
     """`rdma`, `tcp`, or what else carried them."""
     gradient_bytes: int | None = None
     hook_bytes: int | None = None

@@ -25,7 +25,7 @@ from railbed.report.compare.judge import (
     factor,
     judge,
 )
-from railbed.report.compare.settings import Lone, Setting, lone, settings, sides
+from railbed.report.compare.settings import Lone, SettingChange, lone, settings, sides
 from railbed.report.reading.run import RunData
 from railbed.report.reading.series import Points
 
@@ -79,13 +79,13 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class RunComparison:
     """What lies between two runs."""
 
     numbers: Sequence[Changed]
     lone: Sequence[Lone]
     """What only one of the runs has."""
-    settings: Sequence[Setting]
+    settings: Sequence[SettingChange]
     """What was asked for, or used, in one run and not in the other."""
     findings: Sequence[tuple[Finding | None, Finding | None]]
     """Findings with another verdict, or that only one run has."""
@@ -127,12 +127,12 @@ class Compared:
         return ", ".join(words) if self.numbers else "the runs have no number in common"
 
 
-def compared(before: RunData, after: RunData) -> Compared:
+def compare_runs(before: RunData, after: RunData) -> RunComparison:
     """Compare two runs."""
     first, second = _numbers(before), _numbers(after)
     both = [key for key in first if key in second]
     changes, unread = _cluster(before, after)
-    return Compared(
+    return RunComparison(
         numbers=[_changed(key, first[key], second[key]) for key in both],
         lone=[*_lone_numbers(first, second), *lone(before, after)],
         settings=settings(before, after),

@@ -8,10 +8,10 @@ from railbed.model.record import Finding, Verdict
 from railbed.present.wording import JOIN, moment, plural, seconds
 from railbed.report.blocks import Block, Cell, Code, Entries, Entry, Facts, Fold, Mark, Table, Text, Tone, Value
 from railbed.report.compare.changes import change_in_words, changes, own_labels
-from railbed.report.compare.comparison import Changed, Compared
+from railbed.report.compare.comparison import Changed, RunComparison
 from railbed.report.compare.judge import CONFIDENCE, FEW, LEAST, LEAST_SAMPLES, MOST_BLOCKS, SAME
 from railbed.report.compare.settings import Lone, command
-from railbed.report.document import Document, Part
+from railbed.report.document import Report, ReportSection
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline
 from railbed.report.sections.findings import TONES
@@ -25,7 +25,7 @@ MOST_NAMED = 8
 SECOND_HALF = "second half of the steps"
 
 
-def describe_both(before: RunData, after: RunData, comparison: Compared) -> Document:
+def describe_both(before: RunData, after: RunData, comparison: RunComparison) -> Report:
     """Say what lies between two runs."""
     verdict = _verdict(comparison)
     parts = (
@@ -40,12 +40,12 @@ def describe_both(before: RunData, after: RunData, comparison: Compared) -> Docu
         ("runs", "The two runs", [_runs(before, after)]),
         ("method", "How they were compared", [Text(_method())]),
     )
-    return Document(
+    return Report(
         title=f"{before.summary.id} and {after.summary.id}",
         over="railbed compare: " + " and ".join(map(_named, (before, after))),
         verdict=verdict,
         tone_word=TONE_WORDS[verdict.tone],
-        parts=[Part(name, title, blocks) for name, title, blocks in parts if blocks],
+        parts=[ReportSection(name, title, blocks) for name, title, blocks in parts if blocks],
     )
 
 
@@ -53,7 +53,7 @@ def _named(run: RunData) -> str:
     return f"{run.summary.verb} on {run.summary.cluster}, {moment(run.summary.started)}"
 
 
-def _verdict(comparison: Compared) -> Headline:
+def _verdict(comparison: RunComparison) -> Headline:
     words = [comparison.in_short()]
     if comparison.settings:
         words.append(plural(len(comparison.settings), "setting differs", "settings differ"))
@@ -82,7 +82,7 @@ def _got_worse(before: Finding | None, after: Finding | None) -> bool:
     return now and not was
 
 
-def _short(before: RunData, after: RunData, comparison: Compared) -> list[Block]:
+def _short(before: RunData, after: RunData, comparison: RunComparison) -> list[Block]:
     numbers: list[tuple[str, Cell]] = [
         ("numbers that changed", count(len(comparison.changed))),
         ("did not change", count(len(comparison.unchanged))),
@@ -104,7 +104,7 @@ def _short(before: RunData, after: RunData, comparison: Compared) -> list[Block]
     return [Facts(numbers, large=True), *([Entries(entries)] if entries else [])]
 
 
-def _changed(comparison: Compared) -> list[Block]:
+def _changed(comparison: RunComparison) -> list[Block]:
     if not comparison.numbers:
         return [Text("The two runs have no number in common.")]
     drawn = changes([*comparison.changed, *comparison.unclear, *comparison.unchanged], comparison.shared)
@@ -119,12 +119,12 @@ def _changed(comparison: Compared) -> list[Block]:
     return blocks
 
 
-def _unclear(comparison: Compared) -> list[Block]:
+def _unclear(comparison: RunComparison) -> list[Block]:
     """Show what may have changed or not; what is large and uncertain is no news, and not hidden either."""
     return _table(comparison.unclear, comparison.shared) if comparison.unclear else []
 
 
-def _settings(comparison: Compared) -> list[Block]:
+def _settings(comparison: RunComparison) -> list[Block]:
     rows = [
         (Code(setting.key), _or_missing(setting.before), _or_missing(setting.after)) for setting in comparison.settings
     ]
@@ -135,7 +135,7 @@ def _or_missing(value: str | None) -> str:
     return "not there" if value is None else value
 
 
-def _lone(comparison: Compared) -> list[Block]:
+def _lone(comparison: RunComparison) -> list[Block]:
     rows = [(item.kind, Code(item.name), item.where, lone_in_words(item)) for item in comparison.lone]
     return [Table(("", "name", "only in", "what of it"), rows)] if rows else []
 
@@ -148,7 +148,7 @@ def lone_in_words(item: Lone) -> str:
     return "; ".join(item.of[:MOST_NAMED]) + more
 
 
-def _unchanged(comparison: Compared) -> list[Block]:
+def _unchanged(comparison: RunComparison) -> list[Block]:
     if not comparison.unchanged:
         return []
     return [Fold(plural(len(comparison.unchanged), "number"), _table(comparison.unchanged, comparison.shared))]
@@ -182,7 +182,7 @@ def what_of(changed: Changed, shared: frozenset[tuple[str, str]]) -> str:
     return own_labels(changed, shared) or (SECOND_HALF if changed.over_steps else "")
 
 
-def _findings(comparison: Compared) -> list[Block]:
+def _findings(comparison: RunComparison) -> list[Block]:
     if not comparison.findings:
         return []
     ordered = sorted(comparison.findings, key=lambda pair: not _got_worse(*pair))
@@ -205,7 +205,7 @@ def _finding_row(before: Finding | None, after: Finding | None) -> tuple[Cell, .
     )
 
 
-def _cluster(comparison: Compared) -> list[Block]:
+def _cluster(comparison: RunComparison) -> list[Block]:
     if comparison.cluster_unread:
         return []
     if not comparison.cluster:

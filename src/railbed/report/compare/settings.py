@@ -23,7 +23,7 @@ GROUPS = {"recipe": "settings of a recipe", "chosen": "choices of ranks", "versi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class SettingChange:
     """Something that was asked for, or used; None where a run does not have it."""
 
     key: str
@@ -43,18 +43,18 @@ class Lone:
     count: int = 1
 
 
-def settings(before: RunData, after: RunData) -> list[Setting]:
+def settings(before: RunData, after: RunData) -> list[SettingChange]:
     """Return the settings, arguments and versions that differ; where a run has none of a kind, only that."""
-    differences: list[Setting] = []
+    differences: list[SettingChange] = []
     first, second = _settings(before), _settings(after)
     for group in dict.fromkeys([*first, *second]):
         ours, theirs = first.get(group, {}), second.get(group, {})
         if group and not (ours and theirs):
             words = [f"{len(values)} of them" if values else None for values in (ours, theirs)]
-            differences.append(Setting(key=GROUPS[group], before=words[0], after=words[1]))
+            differences.append(SettingChange(key=GROUPS[group], before=words[0], after=words[1]))
             continue
         differences += [
-            Setting(key=f"{group} {key}".strip(), before=ours.get(key), after=theirs.get(key))
+            SettingChange(key=f"{group} {key}".strip(), before=ours.get(key), after=theirs.get(key))
             for key in dict.fromkeys([*ours, *theirs])
             if ours.get(key) != theirs.get(key)
         ]

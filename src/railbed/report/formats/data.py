@@ -17,7 +17,7 @@ from railbed.model.printable import clean, escaped
 from railbed.model.record import Measurement
 from railbed.present.wording import JOIN
 from railbed.report.blocks import Block, Cell, Entries, Facts, Figure, Fold, Heading, Listing, Table, Text, Value
-from railbed.report.document import Document
+from railbed.report.document import Report
 from railbed.report.reading.run import measurements_in
 
 OWN_COLUMNS = ("name", "value", "unit", "source", "time")
@@ -25,7 +25,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a text that begins so for something to compute."""
 
 
-def as_json(document: Document) -> bytes:
+def as_json(document: Report) -> bytes:
     """Return a report as one JSON object."""
     sections = [
         {"name": part.name, "title": part.title, "blocks": [_block(block) for block in part.blocks]}

@@ -22,13 +22,13 @@ from railbed.errors import ToolMissing
 from railbed.model.printable import clean
 from railbed.present.wording import quoted
 from railbed.report.blocks import Figure
-from railbed.report.document import Document
+from railbed.report.document import Report
 from railbed.report.formats.drawing import drawn
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def as_html(document: Document) -> str:
+def as_html(document: Report) -> str:
     """Return a report as one file for a browser."""
     scripts = [_plotly(), (TEMPLATES / "page.js").read_text(encoding="utf-8")] if document.figures else []
     return (

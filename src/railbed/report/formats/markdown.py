@@ -27,14 +27,14 @@ from railbed.report.blocks import (
     Text,
     Value,
 )
-from railbed.report.document import Document
+from railbed.report.document import Report
 
 MOST_ROWS = 40
 _STEERS = re.compile(r"([\\`*_\[\]<>#|~&])")
 _FENCE = re.compile(r"`{3,}")
 
 
-def as_markdown(document: Document) -> str:
+def as_markdown(document: Report) -> str:
     """Return a report as Markdown."""
     word = f"**{document.tone_word}.** " if document.tone_word else ""
     lines = [f"# {_plain(document.title)}", _plain(document.over), word + _prose(document.verdict.text)]

@@ -15,7 +15,7 @@ ESTIMATED = ("device", "ranks", "needed_bytes", "available_bytes", "estimated_ra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class GenerationHistory:
     """From one start of all ranks to its end."""
 
     number: int
@@ -50,8 +50,8 @@ class Restart:
     who: str
     why: str
     time: float
-    before: Generation
-    after: Generation | None
+    before: GenerationHistory
+    after: GenerationHistory | None
 
     counted_later: bool = False
     """Another restart followed before this one was made good, and its cost has this one's in it."""
@@ -108,7 +108,7 @@ def memory(run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-def generations(run: RunData) -> list[Generation]:
+def generations(run: RunData) -> list[GenerationHistory]:
     """Return the generations in their order."""
     spans: list[tuple[events.GenerationStarted, list[Event]]] = []
     for event in run.events:
@@ -141,7 +141,7 @@ def restarts(run: RunData) -> list[Restart]:
     ]
 
 
-def _is_counted_later(following: Sequence[Generation]) -> bool:
+def _is_counted_later(following: Sequence[GenerationHistory]) -> bool:
     """Say whether the cost of a restart is told together with that of a later one."""
     for distance, generation in enumerate(following, start=1):
         if generation.caught_up:
@@ -156,12 +156,12 @@ def lost_seconds(restarts: Sequence[Restart]) -> tuple[float, bool]:
 
 def _generation(
     run: RunData, number: int, started: events.GenerationStarted, span: Sequence[Event], steps: tuple[int, int] | None
-) -> Generation:
+) -> GenerationHistory:
     ending = next((event for event in span if isinstance(event, events.GenerationFailed | events.GenerationDone)), None)
     failure = ending if isinstance(ending, events.GenerationFailed) else None
     resumed = next((event for event in span if isinstance(event, events.Resumed)), None)
     cut = [event for event in span if isinstance(event, events.NodeCut) and ending and event.time >= ending.time]
-    return Generation(
+    return GenerationHistory(
         number=number,
         nodes=started.nodes,
         start=started.time,

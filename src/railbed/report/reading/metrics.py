@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from railbed.model import events
 from railbed.report.reading.history import generations, lost_seconds, memory, recipe, restarts
 from railbed.report.reading.run import RunData
-from railbed.report.reading.series import Source, Typical, ends
+from railbed.report.reading.series import MeasuringRank, Typical, ends
 from railbed.report.sections.time import PARTS
 
 FILE = "training_metrics.json"
@@ -33,7 +33,7 @@ OF_STEP = (
 OF_RANK = ("bytes_sent", "idle_seconds")
 """One number for each step and rank."""
 
-Kept = Mapping[str, Mapping[int, Mapping[Source, float]]]
+Kept = Mapping[str, Mapping[int, Mapping[MeasuringRank, float]]]
 
 
 def metrics(run: RunData) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from railbed.errors import UsageError
 from railbed.model.events import GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
-from railbed.report.reading.series import Series, Source
+from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER, RECORDS
 
@@ -49,7 +49,7 @@ class RunData:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _RunReader:
     """Takes lines one by one, so that a long run needs little memory."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -89,7 +89,7 @@ class _Reader:
         if series is None:
             series = Series(record.unit, record.source == "simulated", self._begins, record.name in OF_STATE)
             self.series[record.name] = series
-        source = Source(rank if isinstance(rank, int) else 0, str(node))
+        source = MeasuringRank(rank if isinstance(rank, int) else 0, str(node))
         if abs(step) < 1 << 62:
             series.add(step, record.value, source, self._generation)
 
@@ -99,7 +99,7 @@ def read(folder: Path) -> RunData:
     summary = read_run_in(folder)
     if summary is None:
         raise UsageError(f"{folder} is not a run", hint="`railbed runs` lists runs")
-    reader = _Reader()
+    reader = _RunReader()
     try:
         for line in record_lines(folder):
             reader.take(line)

@@ -15,7 +15,7 @@ ENDS, MOST_AT_ENDS = 0.02, 10
 """The share of the steps that the beginning, and the end, of a measure is taken from, and how many at most."""
 
 
-class Source(NamedTuple):
+class MeasuringRank(NamedTuple):
     """Who measured."""
 
     rank: int
@@ -60,14 +60,14 @@ class Series:
     away of every measure."""
     of_state: bool = False
     """Measured of a state, which may be of the step before the first one of a generation."""
-    sources: list[Source] = field(default_factory=list)
-    _number: dict[Source, int] = field(default_factory=dict)
+    sources: list[MeasuringRank] = field(default_factory=list)
+    _number: dict[MeasuringRank, int] = field(default_factory=dict)
     _steps: array[int] = field(default_factory=lambda: array("q"))
     _values: array[float] = field(default_factory=lambda: array("d"))
     _from: array[int] = field(default_factory=lambda: array("L"))
     _generations: array[int] = field(default_factory=lambda: array("L"))
 
-    def add(self, step: int, value: float, source: Source, generation: int) -> None:
+    def add(self, step: int, value: float, source: MeasuringRank, generation: int) -> None:
         """Add a row."""
         if source not in self._number:
             self._number[source] = len(self.sources)
@@ -82,10 +82,10 @@ class Series:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def kept(self) -> dict[int, dict[Source, float]]:
+    def kept(self) -> dict[int, dict[MeasuringRank, float]]:
         """Return what stands, by step: what a later generation went back behind is not in the history."""
         thrown_away = self._thrown_away()
-        by_step: dict[int, dict[Source, float]] = {}
+        by_step: dict[int, dict[MeasuringRank, float]] = {}
         for step, value, number, generation in zip(
             self._steps, self._values, self._from, self._generations, strict=True
         ):
@@ -109,17 +109,17 @@ class Series:
         """Return the numbers of the steps: of each the mean over its ranks, and of one that was done again the last."""
         return Typical.of(self.mean().values)
 
-    def kept_by_source(self) -> dict[Source, list[float]]:
+    def kept_by_source(self) -> dict[MeasuringRank, list[float]]:
         """Return the values of each rank that stand; none for a rank of which nothing stands."""
-        values: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
+        values: dict[MeasuringRank, list[float]] = {source: [] for source in sorted(self.sources)}
         for by in self.kept().values():
             for source, value in by.items():
                 values[source].append(value)
         return values
 
-    def by_source(self) -> dict[Source, list[float]]:
+    def by_source(self) -> dict[MeasuringRank, list[float]]:
         """Return all values of each rank, also those of steps that were done again."""
-        values: dict[Source, list[float]] = {source: [] for source in sorted(self.sources)}
+        values: dict[MeasuringRank, list[float]] = {source: [] for source in sorted(self.sources)}
         for value, number in zip(self._values, self._from, strict=True):
             values[self.sources[number]].append(value)
         return values

@@ -23,7 +23,7 @@ ROW_HEIGHT = 46
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ArmComparison:
     """One comparison, as its records tell it."""
 
     measure: str
@@ -88,7 +88,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     return blocks
 
 
-def comparisons(run: RunData) -> list[Compared]:
+def comparisons(run: RunData) -> list[ArmComparison]:
     """Return what was compared, in order."""
     arms: dict[object, dict[str, dict[int, float]]] = {}
     about: dict[object, tuple[str, str, set[str]]] = {}
@@ -103,7 +103,7 @@ def comparisons(run: RunData) -> list[Compared]:
         elif measurement.name == DIFFERENCE and labels.get("bound") in BOUNDS:
             bounds.setdefault(number, {})[str(labels["bound"])] = measurement.value
     return [
-        Compared(
+        ArmComparison(
             measure=measure,
             test=next(iter(tests)) if len(tests) == 1 else "",
             unit="µs" if unit == "us" else unit,
@@ -119,7 +119,7 @@ def _entry(finding: Finding) -> Entry:
     return Entry(mark=mark, title=finding.subject, text=finding.observed)
 
 
-def _row(comparison: Compared) -> tuple[Cell, ...]:
+def _row(comparison: ArmComparison) -> tuple[Cell, ...]:
     names = list(comparison.arms)
     means = [bare(_mean(values), comparison.unit) for values in comparison.arms.values()]
     shares = [share(comparison.bounds[bound] / comparison.base) if comparison.base else NOT_KNOWN for bound in BOUNDS]
@@ -127,7 +127,7 @@ def _row(comparison: Compared) -> tuple[Cell, ...]:
     return (comparison.title, *names[:2], *means[:2], comparison.unit, *shares, repeats)
 
 
-def _repeats(comparison: Compared) -> Figure:
+def _repeats(comparison: ArmComparison) -> Figure:
     """Return both arms over their repeats."""
     traces = [
         {
@@ -150,7 +150,7 @@ def _repeats(comparison: Compared) -> Figure:
     return Figure(title=title, traces=traces, layout=layout, half=True, height=240)
 
 
-def _differences(compared: Sequence[Compared]) -> Figure:
+def _differences(compared: Sequence[ArmComparison]) -> Figure:
     """Return all differences in percent of A, each with its interval; zero is no difference."""
     shown = [comparison for comparison in compared if comparison.base]
     layout: dict[str, Any] = {
@@ -195,7 +195,7 @@ def _differences(compared: Sequence[Compared]) -> Figure:
     )
 
 
-def _names(shown: Sequence[Compared]) -> Iterator[dict[str, Any]]:
+def _names(shown: Sequence[ArmComparison]) -> Iterator[dict[str, Any]]:
     """Yield the names of the rows: above each, so that they fit a narrow screen."""
     for at, comparison in enumerate(shown):
         yield {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from railbed.model.statistics import median
-from railbed.present.bench import SHOWN, Group, groups, message_size
+from railbed.present.bench import SHOWN, MeasurementGroup, groups, message_size
 from railbed.present.wording import counted, plural
 from railbed.report.blocks import Block, Cell, Figure, Table
 from railbed.report.figures import COLOURS, height_axis, label, plain
@@ -14,8 +14,8 @@ from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import bare, count
 
-COLUMNS = ("test", "how", "over", "size", "ways", "lowest", "middle", "highest", "unit", "measure", "tool")
-NUMBERS = ("size", "ways", "lowest", "middle", "highest")
+COLUMNS = ("test", "how", "over", "size", "paths", "lowest", "median", "highest", "unit", "measure", "tool")
+NUMBERS = ("size", "paths", "lowest", "median", "highest")
 PERCENTILES = ("min", "p50", "p90", "p99", "p99.9", "p99.99", "max")
 FEWEST_NODES = 3
 MOST_MAPS = 8
@@ -28,7 +28,7 @@ SPAN = 0.8
 def headline(run: RunData) -> Headline | None:
     """Say how much was measured."""
     measured_groups = groups(run.measurements)
-    count = sum(len(group.ways) for group in measured_groups)
+    count = sum(len(group.paths) for group in measured_groups)
     return Headline(plural(count, "number was measured", "numbers were measured")) if measured_groups else None
 
 
@@ -44,7 +44,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     return blocks
 
 
-def _row(group: Group) -> tuple[Cell, ...]:
+def _row(group: MeasurementGroup) -> tuple[Cell, ...]:
     values = group.values
     return (
         group.test,
@@ -61,10 +61,10 @@ def _row(group: Group) -> tuple[Cell, ...]:
     )
 
 
-def _over_size(measured_groups: Sequence[Group]) -> Iterator[Figure]:
+def _over_size(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
     """Yield a plot for each measure that was got at several sizes."""
     for measure, name in SHOWN.items():
-        lines: dict[str, list[Group]] = {}
+        lines: dict[str, list[MeasurementGroup]] = {}
         for group in measured_groups:
             if group.measure == measure and group.size is not None:
                 lines.setdefault(group.title, []).append(group)
@@ -72,7 +72,7 @@ def _over_size(measured_groups: Sequence[Group]) -> Iterator[Figure]:
         if lines:
             drawn = [group for several in lines.values() for group in several]
             heights = height_axis([median(group.values) for group in drawn], drawn[0].unit)
-            note = "The middle of all ways" + ("; both axes are logarithmic." if "type" in heights else ".")
+            note = "The median of all paths" + ("; both axes are logarithmic." if "type" in heights else ".")
             yield Figure(
                 title=f"{name[0].upper()}{name[1:]} over size",
                 traces=[_line(title, several, at) for at, (title, several) in enumerate(lines.items())],
@@ -94,7 +94,7 @@ def _sizes(sizes: Iterable[int]) -> dict[str, Any]:
     }
 
 
-def _line(title: str, several: Sequence[Group], at: int) -> dict[str, Any]:
+def _line(title: str, several: Sequence[MeasurementGroup], at: int) -> dict[str, Any]:
     ordered = sorted(several, key=lambda group: group.size or 0)
     return {
         "type": "scatter",
@@ -107,14 +107,17 @@ def _line(title: str, several: Sequence[Group], at: int) -> dict[str, Any]:
     }
 
 
-def _heat_maps(measured_groups: Sequence[Group]) -> Iterator[Figure]:
+def _heat_maps(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
     """Yield who reaches whom how fast, where there are enough nodes to compare."""
     for group in measured_groups:
-        nodes = sorted({node for way in group.ways for node in way if way[1]}, key=counted)
+        nodes = sorted({node for path in group.paths for node in path if path[1]}, key=counted)
         if len(nodes) < FEWEST_NODES:
             continue
         cells = [
-            [plain(median(group.ways[source, target])) if (source, target) in group.ways else None for target in nodes]
+            [
+                plain(median(group.paths[source, target])) if (source, target) in group.paths else None
+                for target in nodes
+            ]
             for source in nodes
         ]
         trace = _heat_map(group, [label(node) for node in nodes], cells)
@@ -132,7 +135,7 @@ def _heat_maps(measured_groups: Sequence[Group]) -> Iterator[Figure]:
         )
 
 
-def _heat_map(group: Group, names: Sequence[str], cells: Sequence[Sequence[float | None]]) -> dict[str, Any]:
+def _heat_map(group: MeasurementGroup, names: Sequence[str], cells: Sequence[Sequence[float | None]]) -> dict[str, Any]:
     least, most = min(group.values), max(group.values)
     is_latency = group.measure.endswith("round_trip")
     trace = {
@@ -152,7 +155,7 @@ def _heat_map(group: Group, names: Sequence[str], cells: Sequence[Sequence[float
 
 
 def _distributions(run: RunData) -> list[Figure]:
-    """Return the latencies by percentile; the middle over all ways."""
+    """Return the latencies by percentile; the median of all paths."""
     traces: list[dict[str, Any]] = []
     by_stat = {stat: {_key(group): group for group in groups(run.measurements, (stat,))} for stat in PERCENTILES}
     for at, (key, group) in enumerate(by_stat["p50"].items()):
@@ -177,11 +180,11 @@ def _distributions(run: RunData) -> list[Figure]:
         "xaxis": {"type": "category", "categoryarray": list(PERCENTILES)},
         "yaxis": height_axis([value for trace in traces for value in trace["y"]], "µs"),
     }
-    note = "Percentiles of the single samples; the middle over all ways."
+    note = "Percentiles of the single samples; the median of all paths."
     return [Figure(title="Latency by percentile", traces=traces, layout=layout, note=note)]
 
 
-def _key(group: Group) -> tuple[str, str, int | None, str, str]:
+def _key(group: MeasurementGroup) -> tuple[str, str, int | None, str, str]:
     return group.test, group.measure, group.size, group.over, group.how
 
 

@@ -9,7 +9,7 @@ from railbed.present.wording import NOT_KNOWN, plural
 from railbed.report.blocks import Block, Cell, Table, Text
 from railbed.report.figures import BYTES, COLOURS, SECONDS, Bar, bars
 from railbed.report.reading.run import RunData
-from railbed.report.reading.series import Source, Typical, empty
+from railbed.report.reading.series import MeasuringRank, Typical, empty
 from railbed.report.section import Section
 from railbed.report.values import byte_count, count, duration
 
@@ -61,7 +61,11 @@ def show(run: RunData) -> Sequence[Block] | None:
 
 
 def _row(
-    source: Source, times: Sequence[float], exposed: Sequence[float], idle: Sequence[float], sent: Sequence[float]
+    source: MeasuringRank,
+    times: Sequence[float],
+    exposed: Sequence[float],
+    idle: Sequence[float],
+    sent: Sequence[float],
 ) -> tuple[Cell, ...]:
     step = Typical.of(times)
     return (
@@ -78,7 +82,7 @@ def _row(
     )
 
 
-def _named(source: Source) -> str:
+def _named(source: MeasuringRank) -> str:
     return f"{source.rank} · {source.node}" if source.node else str(source.rank)
 
 

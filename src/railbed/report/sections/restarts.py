@@ -9,7 +9,7 @@ from railbed.model.events import CheckpointSaved
 from railbed.present.wording import listed, plural, seconds
 from railbed.report.blocks import Block, Cell, Entries, Entry, Figure, Mark, Table, Text
 from railbed.report.figures import label, plain
-from railbed.report.reading.history import Generation, Restart, generations, lost_seconds, restarts
+from railbed.report.reading.history import GenerationHistory, Restart, generations, lost_seconds, restarts
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import duration
@@ -96,7 +96,7 @@ def _parts(restart: Restart) -> str:
     return listed(parts)
 
 
-def _row(run: RunData, generation: Generation) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:
+def _row(run: RunData, generation: GenerationHistory) -> tuple[Cell, Cell, Cell, Cell, Cell, Cell]:
     ended = "done" if generation.done else generation.reason or "no end was recorded"
     return (
         str(generation.number),
@@ -108,7 +108,7 @@ def _row(run: RunData, generation: Generation) -> tuple[Cell, Cell, Cell, Cell, 
     )
 
 
-def _timeline(run: RunData, all_generations: Sequence[Generation]) -> Figure:
+def _timeline(run: RunData, all_generations: Sequence[GenerationHistory]) -> Figure:
     """One lane for each node; bars are generations, and what lies between them is time lost."""
     begin = run.summary.started
     length = max((generation.end or generation.start) - begin for generation in all_generations)
@@ -142,7 +142,7 @@ def _timeline(run: RunData, all_generations: Sequence[Generation]) -> Figure:
     )
 
 
-def _bars(generation: Generation, nodes: Sequence[str], begin: float, divisor: float) -> dict[str, Any]:
+def _bars(generation: GenerationHistory, nodes: Sequence[str], begin: float, divisor: float) -> dict[str, Any]:
     taking_part = [node for node in nodes if node in generation.nodes]
     lasted = (generation.end or generation.start) - generation.start
     return {

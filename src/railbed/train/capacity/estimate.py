@@ -17,7 +17,7 @@ GPU_MEMORY_USED = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class MemoryEstimate:
     """Memory of a rank, in bytes."""
 
     parameters: int
@@ -38,15 +38,15 @@ class Memory:
         return count * (self.total - self.copy) + self.copy
 
 
-def memory(recipe: Recipe, *, micro: int, world: int = 1, value_bytes: int = 4, gpu: bool = False) -> Memory:
+def memory(recipe: Recipe, *, micro: int, world: int = 1, value_bytes: int = 4, gpu: bool = False) -> MemoryEstimate:
     """Return the estimate for one of `world` ranks with a micro-batch of that many sequences."""
     runtime = GPU_RUNTIME if gpu else CPU_RUNTIME
     if recipe.traffic:
         size = recipe.traffic.gradient_bytes
-        return Memory(parameters=size // 4, state=2 * size, activations=0, runtime=runtime)
+        return MemoryEstimate(parameters=size // 4, state=2 * size, activations=0, runtime=runtime)
     parameters = recipe.family.parameter_count(recipe.model)
     parallelism = parallelism_of(recipe)
-    return Memory(
+    return MemoryEstimate(
         parameters=parameters,
         state=parallelism.state_bytes(parameters, world),
         activations=_activations(recipe, micro, value_bytes=value_bytes, gpu=gpu),

@@ -13,7 +13,7 @@ from railbed.model.cluster import Cluster, Node
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
 from railbed.probes import gpu, memory
-from railbed.train.capacity.estimate import GPU_MEMORY_USED, Memory, micro_limit
+from railbed.train.capacity.estimate import GPU_MEMORY_USED, MemoryEstimate, micro_limit
 from railbed.train.capacity.estimate import memory as estimate
 from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.data.sampling import deal, pieces
@@ -57,7 +57,7 @@ class Fit:
     """A model on a node."""
 
     room: Room
-    need: Memory
+    need: MemoryEstimate
     """The memory of the node's first rank."""
     micro: int
 

@@ -38,7 +38,7 @@ NOT_SOURCE |= {"encodings"}  # tables of characters, and a fifth of all tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedData:
     """A text as tokens, in a folder that can be copied to the nodes."""
 
     folder: Path
@@ -57,7 +57,7 @@ Report = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and how much it is in all; 0 of 0 where nobody can say."""
 
 
-def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Prepared:
+def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> PreparedData:
     """Tokenise a recipe's text, or find it tokenised; raise DataError where it is no use."""
     texts, skipped = _texts(recipe.data, report)
     wanted = recipe.model.vocabulary
@@ -67,7 +67,7 @@ def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Pr
     if not _is_whole(folder):
         _make(folder, key, texts, recipe.data, vocabulary, report=report)
     about = json.loads((folder / "tokens.json").read_text())
-    prepared = Prepared(folder=folder, skipped=skipped, **about)
+    prepared = PreparedData(folder=folder, skipped=skipped, **about)
     _check(prepared, recipe)
     return prepared
 
@@ -82,7 +82,7 @@ def standard_library() -> list[Path]:
     return sources
 
 
-def _check(prepared: Prepared, recipe: Recipe) -> None:
+def _check(prepared: PreparedData, recipe: Recipe) -> None:
     context, wanted = recipe.model.context, recipe.model.vocabulary
     if window_count(prepared.train, context) < 1:
         raise DataError(
@@ -267,6 +267,6 @@ def _groups(pieces: Iterable[str]) -> Iterator[list[str]]:
         yield group
 
 
-def described(prepared: Prepared) -> dict[str, object]:
+def described(prepared: PreparedData) -> dict[str, object]:
     """Return it as plain values, for a record."""
     return {**asdict(prepared), "folder": str(prepared.folder)}

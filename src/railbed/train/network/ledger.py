@@ -17,8 +17,8 @@ from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Measurement, Record
 from railbed.model.span import Span
-from railbed.train.network.moved import Moved, Reading, moved
 from railbed.train.network.proof import NodeTraffic, node_traffic
+from railbed.train.network.sent_bytes import CounterReading, SentBytes, sent_between
 from railbed.train.network.verdict import finding, in_short
 
 RDMA_ENGINES = ("nccl", "mpi")
@@ -26,18 +26,18 @@ RDMA_ENGINES = ("nccl", "mpi")
 
 
 @dataclass(slots=True)
-class _Account:
+class _NodeLedger:
     """One node's."""
 
     teller: int = -1
     """The rank that tells the counters; all ranks reduce the same gradients, and its count."""
-    since: Reading | None = None
+    since: CounterReading | None = None
     """The counters when the open stretch began."""
     steps_bytes: int = 0
     """Gradients of the open stretch."""
     gradients: int = 0
     hook: int = 0
-    moved: Moved | None = None
+    sent_bytes: SentBytes | None = None
     fresh: bool = False
     """Told something since the last words."""
 
@@ -49,7 +49,7 @@ class Ledger:
         self._cluster = cluster
         self._fabric = fabric
         self._demanded = demanded
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, _NodeLedger] = {}
         self._members: Sequence[str] = ()
         self._transport = ""
 
@@ -63,7 +63,7 @@ class Ledger:
         """Take what a rank said; return what is to be kept of it."""
         if len(self._members) < 2:
             return []
-        account = self._accounts.setdefault(node, _Account())
+        account = self._accounts.setdefault(node, _NodeLedger())
         match message:
             case {"kind": "progress", "bytes_sent": int(sent), "bytes_reduced": int(reduced)}:
                 account.hook += sent
@@ -71,17 +71,17 @@ class Ledger:
             case {"kind": "counters", "rdma": dict(), "net": dict()}:
                 self._transport = str(message.get("transport", self._transport))
                 account.teller = rank
-                self._close(node, account, Reading.of(message), begin=bool(message.get("begin")))
+                self._close(node, account, CounterReading.of(message), begin=bool(message.get("begin")))
                 counters = {key: value for key, value in message.items() if key not in ("kind", "time")}
                 record = events.parse("counters", subject=node, message="", data=counters, time=time.time())
                 return [record, *self._words()]
         return []
 
-    def _close(self, node: str, account: _Account, reading: Reading, *, begin: bool) -> None:
+    def _close(self, node: str, account: _NodeLedger, reading: CounterReading, *, begin: bool) -> None:
         """End a stretch and begin the next; a beginning has none before it."""
         if account.since is not None and not begin:
-            stretch = moved(account.since, reading, self._netdevs(node))
-            account.moved = account.moved + stretch if account.moved else stretch
+            stretch = sent_between(account.since, reading, self._netdevs(node))
+            account.sent_bytes = account.sent_bytes + stretch if account.sent_bytes else stretch
             account.gradients += account.steps_bytes
             account.fresh = True
         account.since, account.steps_bytes = reading, 0
@@ -113,9 +113,9 @@ class Ledger:
 
     def _traffic(self) -> list[NodeTraffic]:
         return [
-            node_traffic(name, node.ports, account.moved, gradients=account.gradients, hook=account.hook)
+            node_traffic(name, node.ports, account.sent_bytes, gradients=account.gradients, hook=account.hook)
             for name, node in self._cluster.nodes.items()
-            if (account := self._accounts.get(name)) and account.moved and account.gradients
+            if (account := self._accounts.get(name)) and account.sent_bytes and account.gradients
         ]
 
     def finding(self) -> Finding | None:
@@ -142,7 +142,7 @@ def must_be_rdma(cluster: Cluster, transport: str, *, proves: bool) -> bool:
 def _gradients(traffic: NodeTraffic) -> events.NodeGradients:
     return events.NodeGradients(
         node=traffic.node,
-        road=traffic.road,
+        carrier=traffic.carrier,
         gradient_bytes=traffic.gradients,
         hook_bytes=traffic.hook,
         tcp_bytes_at_most=traffic.tcp.most,

@@ -14,16 +14,16 @@ from typing import Literal
 
 from railbed.model.cluster import Port
 from railbed.model.span import Span
-from railbed.train.network.moved import Moved, PortMoved
-from railbed.train.network.tcp import TcpMoved
+from railbed.train.network.sent_bytes import PortSentBytes, SentBytes
+from railbed.train.network.tcp import TcpSentBytes
 
 MOST_OF_IT, HARDLY_ANY = 0.9, 0.1
 """Shares from which on gradients count as carried by RDMA, and up to which they count as not."""
-Road = Literal["rdma", "tcp", "elsewhere", "both", "unknown"]
+Carrier = Literal["rdma", "tcp", "elsewhere", "both", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RailTraffic:
+class RailBytes:
     """What one rail of a node carried."""
 
     rail: str
@@ -47,7 +47,7 @@ class NodeTraffic:
     """Bytes of gradients, as they are on the wire: at least so much has to leave a node in every kind of all-reduce."""
     hook: int
     """Bytes that the hook of its ranks sent, to ranks on the same node, too."""
-    rails: tuple[RailTraffic, ...]
+    rails: tuple[RailBytes, ...]
     elsewhere: Mapping[str, Span]
     """All that interfaces sent which are on no rail."""
     tcp_most: int | None
@@ -78,7 +78,7 @@ class NodeTraffic:
         return least, most
 
     @property
-    def road(self) -> Road:
+    def carrier(self) -> Carrier:
         """Say how the gradients left this node."""
         least, most = self.share
         if self.rdma is None:
@@ -105,41 +105,41 @@ class NodeTraffic:
         return next((name for name, sent in counted.items() if sent >= MOST_OF_IT * self.gradients), "")
 
 
-def node_traffic(node: str, ports: Sequence[Port], moved: Moved, *, gradients: int, hook: int) -> NodeTraffic:
+def node_traffic(node: str, ports: Sequence[Port], sent_bytes: SentBytes, *, gradients: int, hook: int) -> NodeTraffic:
     """Sort what left a node by its rails."""
     on_rails = {port.netdev for port in ports}
-    counted = moved.connections
+    counted = sent_bytes.connections
     return NodeTraffic(
         node=node,
         gradients=gradients,
         hook=hook,
-        rails=tuple(_rail(port, moved) for port in ports),
-        elsewhere={name: span for name, span in moved.net.items() if name not in on_rails and name != "lo"},
-        tcp_most=_tcp_of_ranks(counted, on_rails).most if counted else moved.tcp.most,
+        rails=tuple(_rail(port, sent_bytes) for port in ports),
+        elsewhere={name: span for name, span in sent_bytes.net.items() if name not in on_rails and name != "lo"},
+        tcp_most=_tcp_of_ranks(counted, on_rails).most if counted else sent_bytes.tcp.most,
         away={name: sent for name, sent in counted.ranks.items() if name not in on_rails} if counted else None,
-        unread=moved.unread,
+        unread=sent_bytes.unread,
     )
 
 
-def _tcp_of_ranks(counted: TcpMoved, interfaces: Collection[str]) -> Span:
+def _tcp_of_ranks(counted: TcpSentBytes, interfaces: Collection[str]) -> Span:
     """Return what the ranks sent over interfaces together; what is unclear counts once."""
     return Span.exactly(sum(counted.ranks.get(name, 0) for name in interfaces)) + counted.unclear
 
 
-def _rail(port: Port, moved: Moved) -> RailTraffic:
+def _rail(port: Port, sent_bytes: SentBytes) -> RailBytes:
     name = f"{port.rdma}/{port.rdma_port}" if port.rdma else ""
-    sent = moved.net.get(port.netdev, Span(0, None))
+    sent = sent_bytes.net.get(port.netdev, Span(0, None))
     # No RDMA device is no RDMA: that is known, and not a counter that is missing.
-    own = moved.rdma[name] if name in moved.rdma else PortMoved(payload=Span.exactly(0))
+    own = sent_bytes.rdma[name] if name in sent_bytes.rdma else PortSentBytes(payload=Span.exactly(0))
     rdma, tcp = None, sent
     if own:
         least = 0 if own.frames.most is None else max(0, sent.least - own.frames.most)
         tcp = Span(least, None if sent.most is None else max(0, sent.most - own.frames.least))
         rdma = own.payload.at_most(sent.most) if own.frames.least else own.payload
     others = None
-    if moved.connections:
-        counted = _tcp_of_ranks(moved.connections, [port.netdev])
+    if sent_bytes.connections:
+        counted = _tcp_of_ranks(sent_bytes.connections, [port.netdev])
         # What is unclear is no more than the interface sent; what the ranks sent is known without it.
         tcp = counted.at_most(None if tcp.most is None else max(tcp.most, counted.least))
-        others = moved.connections.others.get(port.netdev, 0)
-    return RailTraffic(rail=port.rail, netdev=port.netdev, rdma_port=name, rdma=rdma, tcp=tcp, other_tcp=others)
+        others = sent_bytes.connections.others.get(port.netdev, 0)
+    return RailBytes(rail=port.rail, netdev=port.netdev, rdma_port=name, rdma=rdma, tcp=tcp, other_tcp=others)

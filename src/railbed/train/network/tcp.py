@@ -40,7 +40,7 @@ class TcpReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TcpMoved:
+class TcpSentBytes:
     """What left a node over TCP, in bytes."""
 
     ranks: Mapping[str, int]
@@ -48,20 +48,20 @@ class TcpMoved:
     unclear: Span
     """What nobody can say whose it was: owners that hid, and connections that came and went between two looks."""
 
-    def __add__(self, other: TcpMoved) -> TcpMoved:
-        return TcpMoved(
+    def __add__(self, other: TcpSentBytes) -> TcpSentBytes:
+        return TcpSentBytes(
             ranks=Counter(self.ranks) + Counter(other.ranks),
             others=Counter(self.others) + Counter(other.others),
             unclear=self.unclear + other.unclear,
         )
 
 
-def tcp_moved(before: TcpReading, after: TcpReading, longest: int) -> TcpMoved:
+def tcp_sent_between(before: TcpReading, after: TcpReading, longest: int) -> TcpSentBytes:
     """Return what was sent between two readings of the same rank; no segment carries more than `longest`."""
     sent = grown(before.node_segments[0], after.node_segments[1])
     unseen = None if sent.most is None else max(0, sent.most - (after.segments - before.segments)) * longest
     unclear = Span(0, None if unseen is None else unseen + after.unclear - before.unclear)
-    return TcpMoved(
+    return TcpSentBytes(
         ranks=_difference(after.ranks, before.ranks), others=_difference(after.others, before.others), unclear=unclear
     )
 

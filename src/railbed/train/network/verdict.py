@@ -30,11 +30,11 @@ def finding(
     traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric], *, demanded: bool
 ) -> Finding:
     """Judge how the gradients left all nodes; `demanded` says that anything but RDMA is a failure."""
-    roads = {entry.road for entry in traffic}
+    carriers = {entry.carrier for entry in traffic}
     wrong = Verdict.FAIL if demanded else Verdict.WARN
-    if roads == {"rdma"}:
+    if carriers == {"rdma"}:
         verdict, observed, remedy = Verdict.OK, _over_rdma(traffic), ""
-    elif "unknown" in roads:
+    elif "unknown" in carriers:
         verdict, (observed, remedy) = Verdict.UNKNOWN, _not_known(traffic)
     else:
         verdict, (observed, remedy) = wrong, _over_tcp(traffic, transport, fabric)
@@ -52,12 +52,12 @@ def finding(
 
 def in_short(traffic: Sequence[NodeTraffic]) -> str:
     """Return the verdict in three words, for a line that has room for no more."""
-    roads = {entry.road for entry in traffic}
-    if roads == {"rdma"}:
+    carriers = {entry.carrier for entry in traffic}
+    if carriers == {"rdma"}:
         return f"{_percent(_least(traffic))} RoCE"
-    if "unknown" in roads:
+    if "unknown" in carriers:
         return "path unknown"
-    return "over TCP" if roads <= {"tcp", "elsewhere"} else "partly over TCP"
+    return "over TCP" if carriers <= {"tcp", "elsewhere"} else "partly over TCP"
 
 
 def _over_rdma(traffic: Sequence[NodeTraffic]) -> str:
@@ -68,9 +68,9 @@ def _over_rdma(traffic: Sequence[NodeTraffic]) -> str:
 
 
 def _over_tcp(traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric]) -> tuple[str, str]:
-    bad = [entry for entry in traffic if entry.road != "rdma"]
+    bad = [entry for entry in traffic if entry.carrier != "rdma"]
     total = size(sum(entry.gradients for entry in bad))
-    partly = any(entry.road == "both" for entry in bad)
+    partly = any(entry.carrier == "both" for entry in bad)
     cause = _cause(bad, transport, fabric)
     where = _where([entry.node for entry in bad], of=len(traffic))
     words = "gradients went partly over TCP" if partly else "gradients went over TCP"
@@ -84,7 +84,7 @@ def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, Node
             return Cause(f"{entry.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` has the details")
     if transport == "gloo":
         return Cause("gloo speaks TCP only", "`railbed train --transport mpi`, or nccl for GPUs")
-    away = next((entry for entry in bad if entry.road == "elsewhere"), None)
+    away = next((entry for entry in bad if entry.carrier == "elsewhere"), None)
     if away:
         because = f"{transport} used {away.other_interface} of {away.node}, which is on no rail"
         return Cause(because, "`railbed train --show-env` shows which interfaces it may use")
@@ -93,7 +93,7 @@ def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, Node
 
 
 def _not_known(traffic: Sequence[NodeTraffic]) -> tuple[str, str]:
-    entry = next(entry for entry in traffic if entry.road == "unknown")
+    entry = next(entry for entry in traffic if entry.carrier == "unknown")
     blind = next((rail for rail in entry.rails if rail.rdma is None), None)
     if blind:
         why = f"{blind.rdma_port} of {entry.node} does not count the bytes it sends"

@@ -16,7 +16,7 @@ from railbed.model.record import Measurement, Record
 
 
 @dataclass(slots=True)
-class _Account:
+class _Restart:
     """What is known of a restart that was not made good yet."""
 
     noticed: float
@@ -36,7 +36,7 @@ class Downtime:
         self._reached = 0.0
         """When the furthest step was reached; before the first one, when the first ranks were started."""
         self._started = 0.0
-        self._open: _Account | None = None
+        self._open: _Restart | None = None
 
     def see(self, record: Record) -> list[Record]:
         """Take a record; return what follows from it."""
@@ -47,7 +47,7 @@ class Downtime:
                 self._reached = self._reached or now
             case events.GenerationFailed():
                 restarts = self._open.restarts + 1 if self._open else 1
-                self._open = _Account(noticed=self._open.noticed if self._open else now, restarts=restarts)
+                self._open = _Restart(noticed=self._open.noticed if self._open else now, restarts=restarts)
             case Measurement(name="step_seconds", value=seconds, labels={"rank": 0, "step": int(step)}):
                 return self._made(step, now, seconds)
             case _:
@@ -67,7 +67,7 @@ class Downtime:
             self._step, self._reached = step, now
         return records
 
-    def _account(self, account: _Account, caught_up: float) -> events.CaughtUp:
+    def _account(self, account: _Restart, caught_up: float) -> events.CaughtUp:
         began = account.began or caught_up
         if self._step:
             unnoticed, again = account.noticed - self._reached, max(0.0, caught_up - began)

@@ -10,7 +10,7 @@ from typing import Any
 from railbed.errors import RecipeError, UserError
 from railbed.train.recipe import Recipe
 from railbed.train.recipes.validation import family_in, schema
-from railbed.yamlfile.document import Document, parse
+from railbed.yamlfile.document import YamlDocument, parse
 from railbed.yamlfile.kind import FileKind
 from railbed.yamlfile.mistakes import Mistake, did_you_mean, refusal
 from railbed.yamlfile.read import BYTE_ORDER_MARK, read_text, validated
@@ -87,7 +87,7 @@ def _load(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], Recipe]:
     return values, recipe
 
 
-def _validated(values: dict[str, Any], document: Document, mistakes: list[Mistake]) -> Recipe | None:
+def _validated(values: dict[str, Any], document: YamlDocument, mistakes: list[Mistake]) -> Recipe | None:
     form = schema(family_in(values))
     checked = validated(form, values, document, replace(RECIPE_FILE, model=form), mistakes)
     return Recipe.read(checked.model_dump(mode="json")) if checked else None
@@ -98,7 +98,7 @@ def from_record(values: Mapping[str, Any]) -> Recipe:
     return Recipe.read(schema(family_in(values)).model_validate(values).model_dump(mode="json"))
 
 
-def _extended(wanted: object, path: Path, document: Document, below: tuple[Path, ...]) -> dict[str, Any]:
+def _extended(wanted: object, path: Path, document: YamlDocument, below: tuple[Path, ...]) -> dict[str, Any]:
     def refused(sentence: str) -> UserError:
         return refusal(RECIPE_FILE, str(path), [Mistake(sentence, document.line(("extends",)), ("extends",))])
 

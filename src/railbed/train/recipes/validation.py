@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import BeforeValidator, Field, StringConstraints, create_model, model_validator
 
 from railbed.model.cluster import Number, Part, Whole
-from railbed.train.keys import Accepts, Limits, Pattern
+from railbed.train.keys import Accepts, Bounds, Pattern
 from railbed.train.models.find import DEFAULT, families
 from railbed.train.recipe import Recipe
 
@@ -72,7 +72,7 @@ def _converted(hint: Any, replaced: Mapping[str, Any]) -> Any:  # noqa: ANN401 -
 
 def _marker(marker: object) -> Any:  # noqa: ANN401 -- pydantic's markers have no common type
     match marker:
-        case Limits():
+        case Bounds():
             return Field(ge=marker.ge, gt=marker.gt, le=marker.le, lt=marker.lt)
         case Pattern():
             return StringConstraints(pattern=marker.expression)

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from railbed.collective.base import Collective
-from railbed.collective.choose import Choice
+from railbed.collective.choose import EngineChoice
 from railbed.collective.connect import connect
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.errors import DataError, RankFailed, os_reason
@@ -28,11 +28,11 @@ from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.models.sample import generate
 from railbed.train.worker.observe.counters import Counting
-from railbed.train.worker.observe.progress import Progress
+from railbed.train.worker.observe.progress import ProgressReporter
 from railbed.train.worker.parallel.choose import strategy_of
 from railbed.train.worker.rebalance import Rebalancer
 from railbed.train.worker.schedule import Schedule
-from railbed.train.worker.step import Stepper, Taken
+from railbed.train.worker.step import Stepper, StepResult
 from railbed.train.worker.traffic import run_traffic
 
 SIGNS_OF_A_LOST_PEER = ("gloo", "nccl", "connection closed", "connection reset", "timed out", "socket")
@@ -54,7 +54,7 @@ def run(job: TrainSpec, messages: Messages) -> None:
         if tokens is None:
             run_traffic(settings, collective, device, messages, Counting.of(job, collective, messages))
         else:
-            Training(job, settings, tokens, messages, collective=collective, device=device).run()
+            TrainingLoop(job, settings, tokens, messages, collective=collective, device=device).run()
         collective.close()
     except torch.OutOfMemoryError:
         advice = "set batch.micro to a smaller number, or gradient_checkpointing: true"
@@ -67,14 +67,14 @@ def run(job: TrainSpec, messages: Messages) -> None:
         raise
 
 
-def _send_choice(choice: Choice, messages: Messages) -> None:
+def _send_choice(choice: EngineChoice, messages: Messages) -> None:
     timings = {engine: [asdict(timing) for timing in tried] for engine, tried in choice.timings.items()}
     messages.send(
         "transport", engine=choice.engine, reason=choice.reason, falls_back=choice.falls_back, timings=timings
     )
 
 
-class Training:
+class TrainingLoop:
     """One rank's part in training a model."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Training:
             shares=job.shares,
             micro_limit=chosen.micro_limit,
         )
-        self.progress = Progress(self.stepper, chosen, messages)
+        self.progress = ProgressReporter(self.stepper, chosen, messages)
         self.counting = Counting.of(job, collective, messages)
         self.rebalancer = Rebalancer(job, self.stepper, self.state, messages)
 
@@ -152,7 +152,7 @@ class Training:
 
     def _steps(self, first: int) -> None:
         schedule = Schedule(self.settings)
-        waiting: deque[Taken] = deque()
+        waiting: deque[StepResult] = deque()
         lag = 1 if self.stepper.device.type == "cuda" else 0
         before = None
         self.counting.begin(first)

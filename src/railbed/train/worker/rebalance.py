@@ -11,7 +11,7 @@ from railbed.train.shares.balance import Balance, Cost, Split
 from railbed.train.shares.wording import cost_words, split_words
 from railbed.train.spec import TrainSpec
 from railbed.train.worker.io.state import State
-from railbed.train.worker.step import Stepper, Taken
+from railbed.train.worker.step import Stepper, StepResult
 
 OWN_WORK = ("data", "forward", "backward")
 """The parts of a step that measure a rank's speed: the sum also waits for others, and every rank has the optimiser."""
@@ -49,7 +49,7 @@ class Rebalancer:
         numbers[2 * self._rank : 2 * self._rank + 2] = self._own
         return numbers
 
-    def read(self, taken: Taken) -> None:
+    def read(self, taken: StepResult) -> None:
         """Measure this rank's part of a finished step, and update the balance from the numbers of all ranks."""
         if self._balance is None:
             return

@@ -15,12 +15,12 @@ from railbed.train.data.sampling import deal, key_of, pieces, window_of
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.tokenfile import Tokens
-from railbed.train.worker.observe.clock import Clock
+from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.parallel.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class StepResult:
     """A step that was taken. On a GPU it may still be running: `sums` and `norm` wait for it."""
 
     step: int
@@ -28,7 +28,7 @@ class Taken:
     rate: float
     numbers: torch.Tensor
     """The norm of the gradients, and what was summed over all ranks, in main memory once the clock has ended."""
-    clock: Clock
+    clock: StepTimer
     mine: range
     """This rank's sequences of the global batch."""
     sent_bytes: int
@@ -68,13 +68,13 @@ class Stepper:
         wants_checkpoint: bool,
         extra: Sequence[float] = (),
         settle: bool = False,
-        start: Clock | None = None,
-    ) -> Taken:
+        start: StepTimer | None = None,
+    ) -> StepResult:
         """Take step number `step`, counted from 0.
 
         `extra` values are summed over all ranks with the loss; `start` is the clock of the step before.
         """
-        clock = Clock(self.device, after=start)
+        clock = StepTimer(self.device, after=start)
         strategy, gradients = self.strategy, self.strategy.gradients
         gradients.begin(clock, settle=settle)
         summed = on_device(torch.tensor([0.0, wants_checkpoint, *extra], dtype=torch.float64), self.device)
@@ -94,7 +94,7 @@ class Stepper:
         # Copied now, behind this step: a later copy on a GPU would wait for the next step too.
         numbers = torch.cat([norm.to(summed.dtype).reshape(1), summed]).to("cpu", non_blocking=True)
         clock.mark("optimiser")
-        return Taken(
+        return StepResult(
             step=step + 1,
             rate=rate,
             numbers=numbers,
@@ -104,7 +104,7 @@ class Stepper:
             reduced_bytes=gradients.reduced_bytes,
         )
 
-    def _learn(self, step: int, part: range, clock: Clock) -> torch.Tensor:
+    def _learn(self, step: int, part: range, clock: StepTimer) -> torch.Tensor:
         """Add the gradient of some sequences; return their part of the loss."""
         inputs, targets = self._batch(step, part)
         if self.settings.model.is_random:

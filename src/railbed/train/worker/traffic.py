@@ -13,7 +13,7 @@ from torch import nn
 from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.recipe import Recipe
-from railbed.train.worker.observe.clock import Clock
+from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.observe.counters import Counting
 from railbed.train.worker.parallel.gradients import GradientSum
 from railbed.train.worker.parallel.replicate import replica_of
@@ -21,7 +21,7 @@ from railbed.train.worker.parallel.replicate import replica_of
 PART_BYTES = 4 << 20
 
 
-class Load(nn.Module):
+class TrafficModel(nn.Module):
     """Parameters that are never trained."""
 
     def __init__(self, gradient_bytes: int) -> None:
@@ -40,7 +40,7 @@ def run_traffic(
     """Sum gradients for the given number of steps; a step starts on schedule, but never before the last one ended."""
     traffic = settings.traffic
     assert traffic is not None
-    load = Load(traffic.gradient_bytes).to(device)
+    load = TrafficModel(traffic.gradient_bytes).to(device)
     gradients = GradientSum(collective, settings.wire)
     replica = replica_of(load, gradients) if collective.world > 1 else load
     begin = time.monotonic()
@@ -56,7 +56,7 @@ def run_traffic(
 
 
 def _step(step: int, replica: nn.Module, gradients: GradientSum, device: torch.device, messages: Messages) -> None:
-    clock = Clock(device)
+    clock = StepTimer(device)
     gradients.begin(clock)
     loss = replica()
     clock.mark("forward")

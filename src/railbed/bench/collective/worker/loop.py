@@ -8,7 +8,7 @@ import time
 import torch
 
 from railbed.bench.collective.spec import CollectiveSpec, Operation
-from railbed.bench.collective.worker.operations import Prepared, Unable, prepare
+from railbed.bench.collective.worker.operations import PreparedCollective, Unable, prepare
 from railbed.collective.base import Collective
 from railbed.collective.connect import connect
 from railbed.collective.rendezvous import Rendezvous, alarm_to
@@ -85,7 +85,9 @@ def _measure_size(operation: Operation, size: int, group: Collective, device: to
             )
 
 
-def _measured(prepared: Prepared, seconds: float, group: Collective, device: torch.device) -> tuple[float, int]:
+def _measured(
+    prepared: PreparedCollective, seconds: float, group: Collective, device: torch.device
+) -> tuple[float, int]:
     """Return the mean seconds of one call on the slowest rank, and the number of calls."""
     _timed(prepared, WARM_UPS, group, device)
     once = _timed(prepared, 1, group, device)
@@ -93,7 +95,7 @@ def _measured(prepared: Prepared, seconds: float, group: Collective, device: tor
     return _timed(prepared, iterations, group, device) / iterations, iterations
 
 
-def _timed(prepared: Prepared, calls: int, group: Collective, device: torch.device) -> float:
+def _timed(prepared: PreparedCollective, calls: int, group: Collective, device: torch.device) -> float:
     _each(group, device, 0.0)  # all start together
     start = time.perf_counter()
     for _ in range(calls):

@@ -19,7 +19,7 @@ class Unable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCollective:
     """A collective with its tensors."""
 
     size: int
@@ -29,7 +29,7 @@ class Prepared:
     """Make one call, and return whether its result is correct."""
 
 
-def prepare(name: str, size: int, group: Collective, device: torch.device) -> Prepared:
+def prepare(name: str, size: int, group: Collective, device: torch.device) -> PreparedCollective:
     """Return a collective on tensors of about this size; raise Unable if the engine does not have it."""
     parts = max(1, size // BYTES // group.world)
     if name == "all_reduce":
@@ -48,7 +48,7 @@ def prepare(name: str, size: int, group: Collective, device: torch.device) -> Pr
     raise RankFailed(f"there is no collective {name}")
 
 
-def _all_reduce(count: int, group: Collective, device: torch.device) -> Prepared:
+def _all_reduce(count: int, group: Collective, device: torch.device) -> PreparedCollective:
     tensor = torch.empty(count, device=device)
 
     def check() -> bool:
@@ -56,10 +56,10 @@ def _all_reduce(count: int, group: Collective, device: torch.device) -> Prepared
         group.sum(tensor)
         return _all_equal(tensor, group.world * (group.world + 1) / 2)
 
-    return Prepared(count * BYTES, lambda: group.sum(tensor), check)
+    return PreparedCollective(count * BYTES, lambda: group.sum(tensor), check)
 
 
-def _broadcast(count: int, group: Collective, device: torch.device) -> Prepared:
+def _broadcast(count: int, group: Collective, device: torch.device) -> PreparedCollective:
     tensor = torch.empty(count, device=device)
 
     def check() -> bool:
@@ -67,10 +67,10 @@ def _broadcast(count: int, group: Collective, device: torch.device) -> Prepared:
         group.broadcast(tensor, 0)
         return _all_equal(tensor, 7)
 
-    return Prepared(count * BYTES, lambda: group.broadcast(tensor, 0), check)
+    return PreparedCollective(count * BYTES, lambda: group.broadcast(tensor, 0), check)
 
 
-def _all_gather(count: int, group: Collective, engine: Exchanges, device: torch.device) -> Prepared:
+def _all_gather(count: int, group: Collective, engine: Exchanges, device: torch.device) -> PreparedCollective:
     part = torch.full((count,), float(group.rank + 1), device=device)
     full = torch.empty(count * group.world, device=device)
 
@@ -78,10 +78,10 @@ def _all_gather(count: int, group: Collective, engine: Exchanges, device: torch.
         engine.all_gather(full, part)
         return all(_all_equal(chunk, rank + 1) for rank, chunk in enumerate(full.chunk(group.world)))
 
-    return Prepared(count * group.world * BYTES, lambda: engine.all_gather(full, part), check)
+    return PreparedCollective(count * group.world * BYTES, lambda: engine.all_gather(full, part), check)
 
 
-def _reduce_scatter(count: int, group: Collective, engine: Exchanges, device: torch.device) -> Prepared:
+def _reduce_scatter(count: int, group: Collective, engine: Exchanges, device: torch.device) -> PreparedCollective:
     full = torch.full((count * group.world,), float(group.rank + 1), device=device)
     part = torch.empty(count, device=device)
 
@@ -89,10 +89,10 @@ def _reduce_scatter(count: int, group: Collective, engine: Exchanges, device: to
         engine.reduce_scatter(part, full)
         return _all_equal(part, group.world * (group.world + 1) / 2)
 
-    return Prepared(count * group.world * BYTES, lambda: engine.reduce_scatter(part, full), check)
+    return PreparedCollective(count * group.world * BYTES, lambda: engine.reduce_scatter(part, full), check)
 
 
-def _all_to_all(count: int, group: Collective, engine: Exchanges, device: torch.device) -> Prepared:
+def _all_to_all(count: int, group: Collective, engine: Exchanges, device: torch.device) -> PreparedCollective:
     sent = torch.arange(group.world, device=device, dtype=torch.float32).repeat_interleave(count)
     sent += group.world * group.rank
     received = torch.empty(count * group.world, device=device)
@@ -102,7 +102,7 @@ def _all_to_all(count: int, group: Collective, engine: Exchanges, device: torch.
         wanted = [group.world * rank + group.rank for rank in range(group.world)]
         return all(_all_equal(chunk, value) for chunk, value in zip(received.chunk(group.world), wanted, strict=True))
 
-    return Prepared(count * group.world * BYTES, lambda: engine.all_to_all(received, sent), check)
+    return PreparedCollective(count * group.world * BYTES, lambda: engine.all_to_all(received, sent), check)
 
 
 def _all_equal(tensor: torch.Tensor, value: float) -> bool:

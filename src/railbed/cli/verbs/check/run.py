@@ -18,7 +18,7 @@ from railbed.cli.tally import conclude_check
 from railbed.fleet import Fleet
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
-from railbed.probes.interpret import all_probes
+from railbed.probes.outputs import all_probes
 
 
 def explain_named(name: str, *, as_json: bool) -> int:

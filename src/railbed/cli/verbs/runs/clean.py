@@ -21,7 +21,7 @@ from railbed.cli.site import given_cluster
 from railbed.cli.background.runs import begun, cluster_of
 from railbed.errors import DeviceError, RailbedError, UsageError
 from railbed.fleet import Fleet
-from railbed.launch.files.leftovers import Entry, Listing, NodeFolder, list_entries, remove_entries
+from railbed.launch.files.leftovers import FolderEntry, FolderListing, NodeFolder, list_entries, remove_entries
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
@@ -118,10 +118,10 @@ def _refuse_running(wish: Wish, runs: Sequence[LocalRun]) -> None:
             raise UsageError(f"{run.summary.id} is running", hint=f"`railbed train --stop {run.summary.id}` ends it")
 
 
-def _refuse_unknown(wish: Wish, runs: Sequence[LocalRun], listings: dict[str, Listing | DeviceError]) -> None:
+def _refuse_unknown(wish: Wish, runs: Sequence[LocalRun], listings: dict[str, FolderListing | DeviceError]) -> None:
     known = {run.summary.id for run in runs}
     for listing in listings.values():
-        if isinstance(listing, Listing):
+        if isinstance(listing, FolderListing):
             known |= {entry.path.split("/")[1] for entry in listing.entries if "/" in entry.path}
     for name in wish.names:
         if name not in known:
@@ -172,7 +172,7 @@ def _remove(wish: Wish, nodes: Nodes, plan: Plan) -> bool:
     return bool(failed)
 
 
-def _still_there(node: str, wanted: Sequence[str], gone: Sequence[Entry]) -> dict[str, str]:
+def _still_there(node: str, wanted: Sequence[str], gone: Sequence[FolderEntry]) -> dict[str, str]:
     left = set(wanted) - {entry.path for entry in gone}
     return {node: f"{min(left)} is in use by now"} if left else {}
 
@@ -226,7 +226,7 @@ def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
             )
         )
     for where, why in plan.kept:
-        screen.show(events.Kept(subject=where, message=why))
+        screen.show(events.Retained(subject=where, message=why))
     for node, error in silent.items():
         screen.show(events.NodeLost(subject=node, message=error.message))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.errors import DeviceError
-from railbed.launch.files.leftovers import Entry, Listing
+from railbed.launch.files.leftovers import FolderEntry, FolderListing
 from railbed.store import RunSummary
 
 SHARED = ("code", "tokens", "compiled")
@@ -33,7 +33,7 @@ class OnNode:
 
     node: str
     base: str
-    entry: Entry
+    entry: FolderEntry
 
     @property
     def job(self) -> str:
@@ -70,7 +70,7 @@ class Plan:
 
 
 def make_plan(
-    runs: Sequence[LocalRun], listings: Mapping[str, Listing | DeviceError], *, named: Collection[str], keep: int
+    runs: Sequence[LocalRun], listings: Mapping[str, FolderListing | DeviceError], *, named: Collection[str], keep: int
 ) -> Plan:
     """Decide. `runs` are all of this folder, the newest first; `named` are runs, or jobs on nodes, to remove alone."""
     plan = Plan()
@@ -92,7 +92,7 @@ def make_plan(
     return plan
 
 
-def _leftovers(listings: Mapping[str, Listing | DeviceError]) -> Iterator[OnNode]:
+def _leftovers(listings: Mapping[str, FolderListing | DeviceError]) -> Iterator[OnNode]:
     """Yield what is on the nodes; where nodes share a disk, once."""
     listed: set[tuple[str, str]] = set()
     for node, listing in listings.items():
@@ -116,14 +116,14 @@ def _decide(plan: Plan, leftover: OnNode, jobs: Collection[str], known: Collecti
         )
 
 
-def _keep_shared(plan: Plan, listings: Mapping[str, Listing | DeviceError]) -> None:
+def _keep_shared(plan: Plan, listings: Mapping[str, FolderListing | DeviceError]) -> None:
     """Keep what runs share where one of them stays: its weights are made with it."""
     gone = {(leftover.node, leftover.entry.path) for leftover in plan.there}
-    disks = {node: listing.disk for node, listing in listings.items() if isinstance(listing, Listing)}
+    disks = {node: listing.disk for node, listing in listings.items() if isinstance(listing, FolderListing)}
     used = {
         disks[node]
         for node, listing in listings.items()
-        if isinstance(listing, Listing)
+        if isinstance(listing, FolderListing)
         for entry in listing.entries
         if entry.path.startswith("runs/")
         and not any((other, entry.path) in gone for other in disks if disks[other] == disks[node])
@@ -131,7 +131,7 @@ def _keep_shared(plan: Plan, listings: Mapping[str, Listing | DeviceError]) -> N
     plan.there = [leftover for leftover in plan.there if leftover.job or disks[leftover.node] not in used]
 
 
-def _decide_here(plan: Plan, run: LocalRun, listings: Mapping[str, Listing | DeviceError], *, by_name: bool) -> None:
+def _decide_here(plan: Plan, run: LocalRun, listings: Mapping[str, FolderListing | DeviceError], *, by_name: bool) -> None:
     """Remove a run here with what it left on its nodes: what is there could not be found again without it."""
     silent = [node for node in run.nodes if isinstance(listings.get(node), DeviceError)]
     if silent and not by_name:

@@ -59,7 +59,7 @@ class Attention(nn.Module):
         return F.dropout(y, self.dropout, self.training)
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """One layer."""
 
     def __init__(self, settings: GptSettings) -> None:
@@ -90,7 +90,7 @@ class Gpt(LanguageModel):
         rows = -(-self.vocabulary // PADDED_TO) * PADDED_TO if options.padded else self.vocabulary
         self.wte = nn.Embedding(rows, settings.width)
         self.wpe = nn.Embedding(settings.context, settings.width)
-        self.h = nn.ModuleList(Block(settings) for _ in range(settings.layers))
+        self.h = nn.ModuleList(TransformerBlock(settings) for _ in range(settings.layers))
         self.ln_f = LayerNorm(settings.width)
 
     def hidden(self, tokens: torch.Tensor) -> torch.Tensor:

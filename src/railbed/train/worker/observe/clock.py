@@ -7,10 +7,10 @@ import time
 import torch
 
 
-class Clock:
+class StepTimer:
     """The parts of one step, in seconds: from mark to mark, each with the name of what ended there."""
 
-    def __init__(self, device: torch.device, *, after: Clock | None = None) -> None:
+    def __init__(self, device: torch.device, *, after: StepTimer | None = None) -> None:
         """Begin now, or where another clock ended: what lay between is the part `other`."""
         self._on_gpu = device.type == "cuda"
         self._marks: list[tuple[str, float | torch.cuda.Event]] = []

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
-from railbed.train.network.moved import RDMA_COUNTERS
+from railbed.train.network.sent_bytes import RDMA_COUNTERS
 from railbed.train.spec import TrainSpec
 from railbed.train.worker.observe.connections import Watch, look, siblings
 

@@ -10,14 +10,14 @@ import torch
 from railbed.launch.messages import Messages
 from railbed.train.data.sampling import pieces
 from railbed.train.worker.hardware import Chosen
-from railbed.train.worker.step import Stepper, Taken
+from railbed.train.worker.step import Stepper, StepResult
 
 LEAST_GROWTH = 0.01
 """By how much the peak of memory must have grown to be reported again."""
 PARTS = ("data", "forward", "backward", "allreduce_exposed", "optimiser", "other")
 
 
-class Progress:
+class ProgressReporter:
     """Turns steps into messages."""
 
     def __init__(self, stepper: Stepper, chosen: Chosen, messages: Messages) -> None:
@@ -48,7 +48,7 @@ class Progress:
             wire=settings.wire,
         )
 
-    def read(self, taken: Taken) -> bool:
+    def read(self, taken: StepResult) -> bool:
         """Report a step; return whether rank 0 requested a checkpoint. On a GPU this waits for the step."""
         settings = self._stepper.settings
         loss, requests, *_ = taken.sums()

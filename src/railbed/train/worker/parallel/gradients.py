@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from railbed.collective.base import Collective
 from railbed.train.recipe import WireFormat
-from railbed.train.worker.observe.clock import Clock
+from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.parallel.compression import Compressor
 
 
@@ -23,7 +23,7 @@ class GradientSum:
         self._collective = collective
         self._compressor = Compressor(wire)
         self._settle = False
-        self._clock: Clock | None = None
+        self._clock: StepTimer | None = None
         self.last_bucket: float | torch.cuda.Event | None = None
         """When the last bucket of the step was full: from then on no computation hides the communication."""
         self.reduced_bytes = 0
@@ -31,7 +31,7 @@ class GradientSum:
         self.sent_bytes = 0
         """Bytes that this rank sent for them."""
 
-    def begin(self, clock: Clock, *, settle: bool = False) -> None:
+    def begin(self, clock: StepTimer, *, settle: bool = False) -> None:
         """Begin a step; `settle` sends everything and leaves no rounding error for later steps."""
         self._clock = clock
         self._settle = settle

@@ -15,7 +15,7 @@ from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, DeviceFailure, Known, Unknown
 from railbed.parsing.shell import quote_path
 from railbed.probes import ip_link
-from railbed.probes.interpret import interpret
+from railbed.probes.outputs import parse_output
 
 FINE = b'[{"ifname":"lo","mtu":65536,"operstate":"UNKNOWN","flags":[]}]'
 
@@ -27,13 +27,13 @@ def output(**changes: object) -> Output:
 
 
 def test_facts() -> None:
-    reading = interpret(ip_link.PROBE, output(stdout=FINE))
+    reading = parse_output(ip_link.PROBE, output(stdout=FINE))
     assert isinstance(reading, Known)
     assert reading.facts.links["lo"].mtu == 65536
 
 
 def test_a_tool_that_complains_but_answers_is_read() -> None:
-    assert isinstance(interpret(ip_link.PROBE, output(stdout=FINE, exit=1, stderr=b"a warning")), Known)
+    assert isinstance(parse_output(ip_link.PROBE, output(stdout=FINE, exit=1, stderr=b"a warning")), Known)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_tool_that_complains_but_answers_is_read() -> None:
     ],
 )
 def test_why_not(changes: dict[str, object], reason: str) -> None:
-    reading = interpret(ip_link.PROBE, output(**changes))
+    reading = parse_output(ip_link.PROBE, output(**changes))
     assert isinstance(reading, Unknown)
     assert reason in reading.reason
     assert not reading.device_failed
@@ -61,7 +61,7 @@ def test_a_line_without_end_is_kept_from_the_parser() -> None:
         raise AssertionError("it was parsed")
 
     probe = Probe(name="x", title="", command="x", parse=parse, facts=str)
-    reading = interpret(probe, output(stdout=b"fine\n" + b"x" * (64 * 1024 + 1)))
+    reading = parse_output(probe, output(stdout=b"fine\n" + b"x" * (64 * 1024 + 1)))
     assert isinstance(reading, Unknown)
     assert reading.reason == "x printed a line of more than 64 KiB"
     assert len(reading.evidence) == 2000
@@ -69,12 +69,12 @@ def test_a_line_without_end_is_kept_from_the_parser() -> None:
 
 def test_json_may_be_one_line() -> None:
     links = b",".join(b'{"ifname":"eth%d","mtu":1500,"operstate":"UP","flags":[]}' % number for number in range(3000))
-    assert isinstance(interpret(ip_link.PROBE, output(stdout=b"[" + links + b"]")), Known)
+    assert isinstance(parse_output(ip_link.PROBE, output(stdout=b"[" + links + b"]")), Known)
 
 
 def test_sudo_that_wants_a_password() -> None:
     probe = Probe(name="x", title="", command="x", parse=str, facts=str, tool="lldpctl", needs_root=True)
-    reading = interpret(probe, output(exit=1, stderr=b"sudo: a password is required\n"))
+    reading = parse_output(probe, output(exit=1, stderr=b"sudo: a password is required\n"))
     assert isinstance(reading, Unknown)
     assert reading.reason == "x needs root"
     assert "lldpctl" in reading.remedy

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from railbed.model.span import Span, grown
-from railbed.train.network.tcp import TcpMoved, TcpReading, tcp_moved
+from railbed.train.network.tcp import TcpReading, TcpSentBytes, tcp_sent_between
 
 BYTES = ("hw_counters/rdma_tx_bytes", "hw_counters/tx_rdma_ucast_bytes", "hw_counters/tx_bytes")
 """mlx5 where it is switched on, AMD Pensando, and Broadcom and EFA."""
@@ -29,7 +29,7 @@ ETHERNET_BYTES = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
+class InterfaceReading:
     """A network interface at one moment."""
 
     tx_bytes: int
@@ -37,12 +37,12 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CounterReading:
     """A node's counters at one moment. A counter that is not here is one that the card does not have."""
 
     rdma: Mapping[str, Mapping[str, int]]
     """By `device/port` and name."""
-    net: Mapping[str, Interface]
+    net: Mapping[str, InterfaceReading]
     tcp_segments: int | None = None
     """All that the node has sent, to whomever."""
     tcp: TcpReading | None = None
@@ -51,12 +51,12 @@ class Reading:
     """Why it is not."""
 
     @classmethod
-    def of(cls, message: Mapping[str, Any]) -> Reading:
+    def of(cls, message: Mapping[str, Any]) -> CounterReading:
         """Return the reading in a rank's message."""
         connections = message.get("connections") or {}
         return cls(
             rdma={str(port): dict(counters) for port, counters in message["rdma"].items()},
-            net={str(name): Interface(**interface) for name, interface in message["net"].items()},
+            net={str(name): InterfaceReading(**interface) for name, interface in message["net"].items()},
             tcp_segments=message.get("tcp_segments"),
             tcp=TcpReading.of(connections),
             tcp_unread=str(connections.get("reason", "")),
@@ -64,41 +64,41 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortMoved:
+class PortSentBytes:
     """What an RDMA port sent."""
 
     payload: Span
     frames: Span = field(default_factory=lambda: Span.exactly(0))
     """Its part of what the interface below counted; nothing for hardware."""
 
-    def __add__(self, other: PortMoved) -> PortMoved:
-        return PortMoved(payload=self.payload + other.payload, frames=self.frames + other.frames)
+    def __add__(self, other: PortSentBytes) -> PortSentBytes:
+        return PortSentBytes(payload=self.payload + other.payload, frames=self.frames + other.frames)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class SentBytes:
     """What left a node: in one stretch between two readings, or in several together."""
 
-    rdma: Mapping[str, PortMoved | None]
+    rdma: Mapping[str, PortSentBytes | None]
     """By `device/port`; None for a card that does not count what it sends."""
     net: Mapping[str, Span]
     """All that each interface sent."""
     tcp: Span
     """TCP of the whole node, were all of its segments as long as the longest frame of its interfaces."""
-    connections: TcpMoved | None = None
+    connections: TcpSentBytes | None = None
     """TCP of the whole node by connection, in bytes; None where that is not known for all of the time."""
     unread: str = ""
     """Why it is not."""
 
-    def __add__(self, other: Moved) -> Moved:
-        rdma: dict[str, PortMoved | None] = dict(self.rdma)
+    def __add__(self, other: SentBytes) -> SentBytes:
+        rdma: dict[str, PortSentBytes | None] = dict(self.rdma)
         for port, more in other.rdma.items():
             before = rdma.get(port, more)
             rdma[port] = None if more is None or before is None else (before + more if port in self.rdma else more)
         nothing = Span.exactly(0)
         names = {*self.net, *other.net}
         net = {name: self.net.get(name, nothing) + other.net.get(name, nothing) for name in names}
-        return Moved(
+        return SentBytes(
             rdma=rdma,
             net=net,
             tcp=self.tcp + other.tcp,
@@ -107,10 +107,10 @@ class Moved:
         )
 
 
-def moved(before: Reading, after: Reading, netdevs: Mapping[str, str]) -> Moved:
+def sent_between(before: CounterReading, after: CounterReading, netdevs: Mapping[str, str]) -> SentBytes:
     """Return what left between two readings; `netdevs` are the interfaces of RDMA ports, by `device/port`."""
     rdma = {
-        port: _port_moved(before.rdma.get(port, {}), counters, after.net.get(netdevs.get(port, "")))
+        port: _port_sent_between(before.rdma.get(port, {}), counters, after.net.get(netdevs.get(port, "")))
         for port, counters in after.rdma.items()
     }
     net = {
@@ -122,12 +122,14 @@ def moved(before: Reading, after: Reading, netdevs: Mapping[str, str]) -> Moved:
     tcp = Span(0, None)
     if before.tcp_segments is not None and after.tcp_segments is not None:
         tcp = grown(before.tcp_segments, after.tcp_segments).times(0, longest)
-    connections = tcp_moved(before.tcp, after.tcp, longest) if before.tcp and after.tcp else None
+    connections = tcp_sent_between(before.tcp, after.tcp, longest) if before.tcp and after.tcp else None
     unread = before.tcp_unread or after.tcp_unread
-    return Moved(rdma=rdma, net=net, tcp=tcp, connections=connections, unread=unread)
+    return SentBytes(rdma=rdma, net=net, tcp=tcp, connections=connections, unread=unread)
 
 
-def _port_moved(before: Mapping[str, int], after: Mapping[str, int], below: Interface | None) -> PortMoved | None:
+def _port_sent_between(
+    before: Mapping[str, int], after: Mapping[str, int], below: InterfaceReading | None
+) -> PortSentBytes | None:
     """Return what a port sent, by the best counter it has."""
     for name in RDMA_COUNTERS:
         if name not in before or name not in after:
@@ -135,9 +137,11 @@ def _port_moved(before: Mapping[str, int], after: Mapping[str, int], below: Inte
         growth = grown(before[name], after[name])
         if name == PACKETS:
             largest = path_mtu(below.mtu) if below else LARGEST_PATH_MTU
-            return PortMoved(payload=growth.times(0, largest), frames=growth.times(LEAST_FRAME, largest + MOST_HEADERS))
+            return PortSentBytes(
+                payload=growth.times(0, largest), frames=growth.times(LEAST_FRAME, largest + MOST_HEADERS)
+            )
         size = WORD_BYTES if name == WORDS else 1
-        return PortMoved(payload=growth.times(size, size))
+        return PortSentBytes(payload=growth.times(size, size))
     return None
 
 

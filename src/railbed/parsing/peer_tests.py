@@ -29,7 +29,7 @@ MOST_LOAD_PER_CPU = 16.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class MachineLoad:
     """How busy a machine was when it tested its peers."""
 
     average: float
@@ -48,14 +48,14 @@ class Load:
         return ""
 
 
-def parse_load(text: str) -> Load:
+def parse_load(text: str) -> MachineLoad:
     """Read what MEASURE_LOAD prints below its header."""
     match = LOAD_TEXT.fullmatch(text.strip())
     average = re.fullmatch(r"\d{1,6}(\.\d{1,4})?", match[1], re.ASCII) if match else None
     if not match or not average:
         raise ParseError("expected the load of the machine", line=text.strip()[:80])
     delay = float(match[4]) - float(match[3]) - PAUSE_SECONDS
-    return Load(average=float(match[1]), cpus=max(1, int(match[2])), delay_seconds=round(max(0.0, delay), 2))
+    return MachineLoad(average=float(match[1]), cpus=max(1, int(match[2])), delay_seconds=round(max(0.0, delay), 2))
 
 
 def in_batches(calls: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ def all_probes() -> Mapping[str, Probe[Any]]:
     return catalog.collect(probes, Probe, "PROBE")
 
 
-def interpret(probe: Probe[F], output: Output) -> Known[F] | Unknown:
+def parse_output(probe: Probe[F], output: Output) -> Known[F] | Unknown:
     """Return the facts that a probe finds in an output, or why there are none."""
     obstacle = _obstacle(probe, output)
     if obstacle:
