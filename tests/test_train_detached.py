@@ -129,7 +129,9 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
         output = terminal.read(until="prompt")
         terminal.hang_up()
         assert terminal.process.wait(SECONDS) == -signal.SIGHUP
-    run = re.search(r"\d{8}-\d{6}-train", output)[0]  # type: ignore[index]
+    named = re.search(r"\d{8}-\d{6}-train", output)
+    assert named, output
+    run = named[0]
     for command in (f"railbed train --attach {run} ", f"railbed train --stop {run} ", f"railbed report {run} "):
         assert command in output
     about = json.loads((folder / "runs" / run / "run.json").read_text())
