@@ -15,7 +15,7 @@ from tests.support.labs import RunningLab, running_lab
 settings.register_profile("railbed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "netns", "train", "bench", "mpi")
+GROUPS = ("vm", "netns", "nettrain", "train", "bench", "mpi")
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 

@@ -11,9 +11,8 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 import pytest
 
@@ -28,10 +27,13 @@ from tests.support.training import (
     training_site,
 )
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
-STEPS_A_FAULT = 14
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
+STEPS_A_FAULT = 12
 """A fault that waits for all four nodes comes with three once its share of the steps is made; the rest is spare."""
 BATCH = 12
+ROUNDING = 1e-5
+"""Ranks sum in another order than one alone, which makes 2e-7 with this text. A learning rate that is wrong by one part
+in ten thousand makes a hundred times as much."""
 KINDS = ("kill rank", "stop rank", "freeze", "cut", "blip", "kill", "cut rail")
 ON_NODES = ("freeze", "cut", "kill")
 SLOW = ("slow", "rail0", "24M")
@@ -52,7 +54,7 @@ def lab(site: RunningLab) -> Iterator[RunningLab]:
 
 
 def test_one_fault_of_each_kind_changes_nothing(lab: RunningLab) -> None:
-    faults_change_nothing(lab, KINDS, steps=150, seed=1)
+    faults_change_nothing(lab, KINDS, steps=130, seed=1)
 
 
 @pytest.mark.soak
@@ -68,7 +70,7 @@ def faults_change_nothing(lab: RunningLab, kinds: Sequence[str], *, steps: int, 
     log(f"seed {seed}")
     chance = random.Random(seed)  # noqa: S311
     options = ["small.yaml", "--set", f"steps={steps}"]
-    undisturbed, on_three = (losses(trained(lab, *options, "--ranks", n, "--cluster", "local")) for n in ("1", "3"))
+    undisturbed = losses(trained(lab, *options, "--ranks", "1", "--cluster", "local"))
     with training(lab, *options, "-c", "cluster.yaml", "--min-nodes", "2") as run:
         for number, kind in enumerate(kinds):
             # Some come right after the one before; a node that fails three times without good work is left out.
@@ -80,12 +82,7 @@ def faults_change_nothing(lab: RunningLab, kinds: Sequence[str], *, steps: int, 
         assert lab.fault("heal", "rail0").code == 0
         assert run.end() == (0 if len(run.nodes) == 4 else 1)
     reported = losses(run.records)
-    # Ranks sum in another order than one alone, and how far that carries depends on the text, which is this machine's
-    # own: in the middle 6e-6 with one, with another 7e-5 and 1.3e-3 at a single step. So it is measured; twenty
-    # restarts add a third. A learning rate that is wrong by one part in ten thousand makes a hundred times as much.
-    rounding, differences = apart(on_three, undisturbed), apart(reported, undisturbed)
-    assert median(differences) < 5 * median(rounding)
-    assert max(differences) < 5 * max(rounding)
+    assert max(abs(loss / undisturbed[step] - 1) for step, loss in reported.items()) < ROUNDING
     assert steps in reported
     assert len(reported) > steps - len(kinds)  # a fault may swallow the last messages of a node
     used = history(generations_of(run.records), steps)
@@ -95,11 +92,6 @@ def faults_change_nothing(lab: RunningLab, kinds: Sequence[str], *, steps: int, 
     assert_files_agree(max((lab.folder / "runs").glob("*-train*")), run.records)
     nodes_by_generation = [len(event["data"]["nodes"]) for event in run.records if event.get("name") == "generation"]
     assert 4 in nodes_by_generation[nodes_by_generation.index(3) :], "no node was taken back"
-
-
-def apart(values: Mapping[int, float], others: Mapping[int, float]) -> list[float]:
-    """Return the relative difference of each loss."""
-    return [abs(loss - others[step]) / others[step] for step, loss in values.items()]
 
 
 def wait_for_steps(run: Training, steps: int, nodes: int, latest: int) -> None:

@@ -1,4 +1,4 @@
-"""Training on three nodes of a lab of namespaces: proofs, an intruder, resuming, and that nothing is left behind."""
+"""Training on nodes of a lab of namespaces: proofs, an intruder, resuming, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,17 @@ from tests.support.training import (
     training_site,
 )
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
 REPOSITORY = Path(__file__).parent.parent
 EVERYWHERE = ("0.0.0.0", "*", "[::]")  # noqa: S104
 NODES = ["node1", "node2", "node3"]
+PAIR = NODES[:2]
+
+
+@pytest.fixture(scope="module")
+def pair(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    """Two nodes, for what needs no more: each node loads torch before it trains."""
+    return training_site(netns_lab, tmp_path_factory.mktemp("pair"), nodes=len(PAIR))
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +46,19 @@ def site(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Run
     return training_site(netns_lab, tmp_path_factory.mktemp("train"), nodes=len(NODES))
 
 
+@contextmanager
+def slow_rail(lab: RunningLab) -> Iterator[None]:
+    """Make steps long enough for something to happen in the middle; end all faults afterwards."""
+    assert lab.fault("slow", "rail0", "50M").code == 0
+    yield
+    lab.heal()
+
+
 @pytest.fixture
 def lab(site: RunningLab) -> Iterator[RunningLab]:
-    """The lab with a slow rail, which makes steps long enough for a fault to come in the middle."""
-    assert site.fault("slow", "rail0", "50M").code == 0
-    yield site
-    site.heal()
+    """Three nodes with a slow rail."""
+    with slow_rail(site):
+        yield site
 
 
 def train(lab: RunningLab, *options: str, faults: Mapping[int, Sequence[str]]) -> Records:
@@ -68,8 +83,8 @@ def undisturbed(site: RunningLab) -> dict[int, float]:
 @pytest.mark.parametrize(
     ("fault", "noticed"),
     [
-        (["kill", "node2"], "no word"),
-        (["freeze", "node3"], "no word"),
+        (["kill", "node2"], "no message"),
+        (["freeze", "node3"], "no message"),
         (["cut", "node1"], "no step"),
     ],
 )
@@ -98,16 +113,17 @@ def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return finding
 
 
-def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab, netns_lab: RunningLab) -> None:
+def test_an_intruder_on_the_rail_changes_nothing(pair: RunningLab, netns_lab: RunningLab) -> None:
     """It attacks the rendezvous from another node all the while; no rank listens on more than the rail."""
-    stop = lab.folder / "enough"
-    address = clusterfile.load(lab.cluster).nodes["node1"].ports[0].address
+    stop = pair.folder / "enough"
+    address = clusterfile.load(pair.cluster).nodes["node1"].ports[0].address
     attack = f"cd {REPOSITORY} && exec {sys.executable} -m tests.support.intruder {address} 29500 {stop}"
     watch = f"while [ ! -e {stop} ]; do ss -Hltn | awk '{{print $4}}'; sleep 0.1; done | sort -u"
     with (
-        lab.start_shell("node4", f"{attack} 2>/dev/null") as intruder,
-        lab.start_shell("node1", watch) as listeners,
-        training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=30") as run,
+        slow_rail(pair),
+        pair.start_shell("node4", f"{attack} 2>/dev/null") as intruder,
+        pair.start_shell("node1", watch) as listeners,
+        training(pair, "small.yaml", "-c", "cluster.yaml", "--set", "steps=30") as run,
     ):
         assert intruder.stdout is not None
         assert intruder.stdout.readline() == "begins\n"
@@ -118,7 +134,7 @@ def test_an_intruder_on_the_rail_changes_nothing(lab: RunningLab, netns_lab: Run
         listening = listeners.stdout.read().split()
     assert f"{address}:29500" in listening
     assert [address for address in listening if address.startswith(EVERYWHERE) and not address.endswith(":22")] == []
-    assert [event["data"]["nodes"] for event in events(run.records, "generation")] == [NODES]
+    assert [event["data"]["nodes"] for event in events(run.records, "generation")] == [PAIR]
     assert len(losses(run.records)) == 30
     intruder_address = str(clusterfile.load(netns_lab.cluster).nodes["node4"].ports[0].address)
     assert {event["data"]["address"] for event in events(run.records, "intrusion")} == {intruder_address}
@@ -176,54 +192,109 @@ def copying(lab: RunningLab) -> Iterator[Callable[[], None]]:
         yield send
 
 
-def test_gloo_is_proven_to_be_tcp_to_the_byte(lab: RunningLab) -> None:
-    """Another program copies meanwhile, over the rail and elsewhere: what it sent is told apart."""
-    options = ["small.yaml", "-c", "cluster.yaml", "--transport", "gloo", "--set", "steps=40", "--set", "wire=bf16"]
-    with copying(lab) as send, training(lab, *options) as run:
+@dataclass(frozen=True)
+class Finished:
+    """A run that came to its end."""
+
+    name: str
+    records: Records
+
+
+@pytest.fixture(scope="module")
+def over_gloo(site: RunningLab) -> Finished:
+    """Train on three nodes while another program copies, over the rail and elsewhere."""
+    options = ["small.yaml", "-c", "cluster.yaml", "--transport", "gloo", "--set", "steps=40"]
+    options += ["--set", "wire=bf16", "--set", "shares=equal"]
+    with slow_rail(site), copying(site) as send, training(site, *options) as run:
         run.until(lambda record: record.get("labels", {}).get("step", 0) >= 2)
         send()
         assert run.end() == 0
-    finding = proof(run.records)
+    return Finished(max((site.folder / "runs").glob("*-train*")).name, run.records)
+
+
+def test_gloo_is_proven_to_be_tcp_to_the_byte(over_gloo: Finished) -> None:
+    """What another program sent is told apart."""
+    finding = proof(over_gloo.records)
     assert finding["verdict"] == "warn"
     assert "on all 3 nodes, because node1 has no RDMA: no RDMA device in the cluster file" in finding["observed"]
     moved = {
         (record["name"], record["labels"]["node"]): record["value"]
-        for record in run.records
+        for record in over_gloo.records
         if record["kind"] == "measurement" and record["labels"].get("bound", "least") == "least"
     }
     for node in NODES:
         # A ring of three sends each byte four thirds times.
         assert 1.333 <= moved["tcp_bytes", node] / moved["gradient_bytes", node] < 1.4
         assert moved["rdma_bytes", node] == 0
-    rails = {event["node"]: event["rails"][0] for event in events(run.records, "gradient_path")[-1]["data"]["nodes"]}
+    paths = events(over_gloo.records, "gradient_path")
+    rails = {event["node"]: event["rails"][0] for event in paths[-1]["data"]["nodes"]}
     others = {node: rail["other_tcp_bytes"] for node, rail in rails.items()}
     assert others == {**dict.fromkeys(NODES, 0), "node1": RAIL_BYTES}
     for rail in rails.values():
         least, most = rail["tcp_bytes"]
         assert most < 1.1 * least  # the megabytes on the other network are not taken for what it may have been
-    # The weights are on the node of rank 0, and the run knows where that is.
-    fetched = call(lab.folder, "export", "newest", lab.folder / "weights")
+
+
+def test_weights_come_from_the_node_of_rank_0(site: RunningLab, over_gloo: Finished, tmp_path: Path) -> None:
+    """The run knows where that is."""
+    fetched = call(site.folder, "export", over_gloo.name, tmp_path / "weights")
     assert (fetched.code, "weights of step 40, as written at its end, from node1" in fetched.out) == (0, True), fetched
 
 
-def test_a_check_proves_it_without_a_model(lab: RunningLab) -> None:
-    result = call(lab.folder, "check", "reachable", "--prove", "training", "-c", "cluster.yaml", "--json")
+def test_a_run_goes_on_from_its_last_good_checkpoint(site: RunningLab, over_gloo: Finished) -> None:
+    """The newest checkpoint is damaged on every node, so the one before it is used."""
+    (begun,) = events(over_gloo.records, "training")
+    for newest in Path(site.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000040"):
+        weights = newest / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-7])
+    again = trained(site, "--resume", over_gloo.name)  # on its own cluster
+    (resuming,) = events(again, "resuming")
+    assert resuming["message"].startswith("continues after step 30 of 40; the state is on node1, node2")
+    assert any("step-00000040" in event["message"] for event in events(again, "checkpoint_failed"))
+    assert min(losses(again)) == 31
+    assert losses(again)[40] == pytest.approx(losses(over_gloo.records)[40], rel=1e-6)
+
+
+def test_a_check_proves_it_without_a_model(pair: RunningLab) -> None:
+    result = call(pair.folder, "check", "reachable", "--prove", "training", "-c", "cluster.yaml", "--json")
     assert result.code == 0, result
     finding = proof(result.records)
     assert (finding["verdict"], finding["subject"]) == ("warn", "cluster")
-    assert finding["observed"].startswith("gradients went over TCP: 72.0 MB on all 3 nodes")
-    refused = lab.railbed("check", "--prove", "storage")
+    assert finding["observed"].startswith("gradients went over TCP: 48.0 MB on both nodes")
+    refused = pair.railbed("check", "--prove", "storage")
     assert refused.code == 2
 
 
-def test_the_environment_is_shown_with_its_reasons(lab: RunningLab) -> None:
-    shown = lab.railbed("train", "--show-env", "--json")
+def test_without_its_device_auto_takes_tcp_and_mpi_is_refused(pair: RunningLab, tmp_path: Path) -> None:
+    text = pair.cluster.read_text().replace("{netdev: rail0, ", "{netdev: rail0, rdma: rxe0, ")
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(text)
+    assert text.count("rdma: rxe0") == len(PAIR)
+    reason = "no RDMA device rxe0 port 1 on the node"
+    command = ("train", "small.yaml", "--no-check", "--json", "--set", "steps=2", "-c", cluster)
+    auto = call(pair.folder, *command)
+    assert auto.code == 0, auto
+    (chosen,) = events(auto.records, "transport")
+    assert (chosen["subject"], chosen["data"]["falls_back"]) == ("gloo", True)
+    assert chosen["message"].startswith("gloo over TCP (rail0): ")
+    assert reason in chosen["message"]
+    assert "gradients went over TCP" in proof(auto.records)["observed"]
+    assert "no RDMA device rxe0" in proof(auto.records)["observed"]
+    refused = call(pair.folder, *command, "--transport", "mpi")
+    assert refused.code == 3
+    assert "mpi was requested and does not work here: node" in refused.err
+    assert reason in refused.err
+    assert losses(refused.records) == {}
+
+
+def test_the_environment_is_shown_with_its_reasons(site: RunningLab) -> None:
+    shown = site.railbed("train", "--show-env", "--json")
     assert shown.code == 0, shown
     for record, node in zip(shown.records, NODES, strict=True):
         assert (record["node"], record["rdma"]) == (node, False)
         assert record["obstacle"] == "no RDMA device in the cluster file"
         assert [(line["name"], line["value"]) for line in record["lines"]] == [("GLOO_SOCKET_IFNAME", "rail0")]
-    assert "no RDMA: no RDMA device in the cluster file" in lab.railbed("train", "--show-env").out
+    assert "no RDMA: no RDMA device in the cluster file" in site.railbed("train", "--show-env").out
 
 
 @pytest.mark.soak  # so does a run with one fault of each kind: test_train_faults.py
@@ -241,31 +312,14 @@ def test_a_node_that_comes_back_is_taken_back(lab: RunningLab, undisturbed: dict
     assert losses(run.records)[1] == pytest.approx(undisturbed[1], rel=1e-3)
 
 
-def test_a_control_that_is_killed_leaves_no_rank(lab: RunningLab) -> None:
-    with training(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000") as run:
+def test_a_control_that_is_killed_leaves_no_rank(pair: RunningLab) -> None:
+    with training(pair, "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000") as run:
         run.until(lambda _: run.steps >= 1)
-        assert lab.shell("node1", "pgrep -f railbed.launch.node.forkserver").code == 0
+        assert pair.shell("node1", "pgrep -f railbed.launch.node.forkserver").code == 0
         run.process.kill()
     look = "for i in $(seq 40); do pgrep -f 'railbed[.](train|launch)' >/dev/null || exit 0; sleep 0.2; done; exit 1"
-    for node in NODES:
-        assert lab.shell(node, look).code == 0
-
-
-def test_a_run_goes_on_from_its_last_good_checkpoint(lab: RunningLab) -> None:
-    """The newest checkpoint is damaged on every node, so the one before it is used."""
-    options = ["--set", "steps=30", "--set", "shares=equal"]
-    records = trained(lab, "small.yaml", "-c", "cluster.yaml", *options)
-    (begun,) = events(records, "training")
-    for newest in Path(lab.folder, ".railbed", "runs", begun["data"]["run"]).glob("*/checkpoints/step-00000030"):
-        weights = newest / "model.safetensors"
-        weights.write_bytes(weights.read_bytes()[:-7])
-    run = max(Path(lab.folder, "runs").glob("*-train*")).name
-    again = trained(lab, "--resume", run)  # on its own cluster
-    (resuming,) = events(again, "resuming")
-    assert resuming["message"].startswith("continues after step 20 of 30; the state is on node1, node2")
-    assert any("step-00000030" in event["message"] for event in events(again, "checkpoint_failed"))
-    assert min(losses(again)) == 21
-    assert losses(again)[30] == pytest.approx(losses(records)[30], rel=1e-6)
+    for node in PAIR:
+        assert pair.shell(node, look).code == 0
 
 
 @pytest.mark.soak  # test_train_detached.py does it on one node
@@ -288,9 +342,8 @@ def test_a_detached_run_is_stopped_on_every_node(lab: RunningLab) -> None:
     assert [lab.shell(node, look).code for node in NODES] == [1] * 3
 
 
-def test_mpi_without_rdma_is_tcp_and_says_so(lab: RunningLab) -> None:
-    options = ["small.yaml", "-c", "cluster.yaml", "--transport", "mpi", "--set", "steps=10"]
-    records = trained(lab, *options)
+def test_mpi_without_rdma_is_tcp_and_says_so(pair: RunningLab) -> None:
+    records = trained(pair, "small.yaml", "-c", "cluster.yaml", "--transport", "mpi", "--set", "steps=2")
     (transport,) = events(records, "transport")
     assert transport["message"].startswith("mpi over TCP (rail0): ")
     assert "gradients went over TCP" in proof(records)["observed"]

@@ -22,9 +22,14 @@ training: {{workdir: {workdir}, rendezvous_port: {port}}}
 """
 
 
+def write_text(folder: Path) -> None:
+    """Write `text.txt`: the same on every machine, quick to send to nodes, and something to learn from."""
+    (folder / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
+
+
 def write_small_run(folder: Path, *, port: int, evaluate_every: int = 0) -> Path:
     """Write `small.yaml`, its text and a cluster of this machine that works in `work`; return the folder."""
-    (folder / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
+    write_text(folder)
     (folder / "small.yaml").write_text(RECIPE.format(evaluate_every=evaluate_every))
     text = CLUSTER.format(python=sys.executable, workdir=folder / "work", port=port)
     (folder / "cluster.yaml").write_text(text)

@@ -18,12 +18,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, cache_variables
+from tests.support.smallrun import write_text
 
 Records = list[dict[str, Any]]
 SMALL = """
 extends: tiny
 steps: 60
 model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 512}
+data: {files: [text.txt], validation: 0.1}
 batch: {sequences: 12}
 checkpoint: {steps: 10}
 evaluation: {every: 0}
@@ -91,6 +93,7 @@ class Training:
 
 def training_site(lab: RunningLab, folder: Path, *, nodes: int | None = None) -> RunningLab:
     """Return a lab as seen from a folder with a recipe, `small.yaml`; nodes work below the folder, on one disk."""
+    write_text(folder)
     (folder / "small.yaml").write_text(SMALL)
     return lab.seen_from(folder, nodes=nodes, workdir=folder)
 
