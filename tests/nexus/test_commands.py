@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from railbed.lab.nexus.commands.loader import apply_lines
@@ -318,7 +320,7 @@ def test_filter_errors(session: Session) -> None:
     assert "% Incomplete command" in refuse(session, "show version |")
     assert "% Incomplete command" in refuse(session, "show version | include")
     assert "% Invalid command" in refuse(session, "terminal length 0 | include x")
-    assert "ERROR: Structured output" in refuse(session, "show policy-map interface e1/1 | json")
+    assert "ERROR: Structured output" in refuse(session, "show running-config | json")
 
 
 def test_several_commands_on_one_line(session: Session) -> None:
@@ -332,3 +334,22 @@ def test_help_lists_what_can_follow(session: Session) -> None:
     assert {"interface", "version"} <= set(session.help("show "))
     assert session.help("show ver") == ["version"]
     assert session.help("show version ") == ["<CR>"]
+
+
+def test_pfc_detail_as_data(lossless: Switch) -> None:
+    lossless.add("Ethernet1/1", "pfc_rx", 7, priority=3)
+    document = json.loads(run(Session(lossless), "show interface priority-flow-control detail interface e1/1 | json"))
+    port = document["TABLE_module"]["ROW_module"]["TABLE_pfc_interface"]["ROW_pfc_interface"]
+    assert (port["if_name_str"], port["admin"], port["oper"], port["vl-bmap"]) == ("Ethernet1/1", "On", "On  (8)", "8")
+    rows = port["TABLE_pfc_priority"]["ROW_pfc_priority"]
+    assert [row["rx-ppp"] for row in rows] == ["0", "0", "0", "7", "0", "0", "0", "0"]
+
+
+def test_interface_policies_as_data(lossless: Switch) -> None:
+    lossless.add("Ethernet1/1", "drop_packets", 5, group=3)
+    document = json.loads(run(Session(lossless), "show policy-map interface e1/1-2 output | json"))
+    first, second = document["TABLE_interface"]["ROW_interface"]
+    assert (first["if-name-str"], second["if-name-str"]) == ("Ethernet1/1", "Ethernet1/2")
+    classes = {row["cmap-name"]: row for row in first["TABLE_pmap"]["ROW_pmap"]["TABLE_cmap"]["ROW_cmap"]}
+    assert classes["c-out-8q-q3"]["queue-drop-pkts"] == "5"
+    assert classes["c-out-8q-q-default"]["queue-drop-pkts"] == "0"

@@ -63,9 +63,20 @@ async def test_control_errors(switch: Switch, emulate: StartEmulator, tmp_path: 
             {"do": "add", "port": "e1/1", "counter": "fcs", "amount": "many"},
             {"do": "carry", "port_in": "e1/1", "port_out": "e1/2", "dscp": 99, "bytes": 1},
             {"do": "neighbour", "port": "e1/1", "chassis_id": 5, "port_id": "a", "system_name": "b"},
+            {"do": "mac", "port": "e1/1", "vlan": True, "address": "0c42.a1aa.0001"},
+            {"do": "mac", "port": "e1/1", "vlan": 1, "address": "0c42.a1aa.0001", "age": 3},
+            {"do": "carry", "port_in": "e1/1", "port_out": "e1/2", "dscp": 26, "bytes": 1, "ecn_capable": 1},
+            {"do": "link", "port": "e1/1", "up": "yes"},
             {"do": "ping"},
         )
-        assert [answer["ok"] for answer in answers] == [False] * 7 + [True]
+        assert [answer["ok"] for answer in answers] == [False] * 11 + [True]
+        assert [answer["error"] for answer in answers[7:11]] == [
+            "vlan must be a whole number",
+            "unknown field age",
+            "ecn_capable must be true or false",
+            "up must be true or false",
+        ]
+        assert (switch.neighbours, switch.macs) == ([], [])
         assert "no port Ethernet9/9" in answers[3]["error"]
         assert "dscp must be a number from 0 to 63" in answers[5]["error"]
 
@@ -80,6 +91,35 @@ async def test_injected_failures(switch: Switch, emulate: StartEmulator, tmp_pat
             await ssh(port, "checkpoint a ; checkpoint b ; checkpoint c")
         assert list(switch.checkpoints) == ["a", "b"]
         assert await ssh(port, "show hostname") == "switch \n"
+
+
+async def test_commands_are_accepted_again(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:
+    async with emulate(switch) as emulator:
+        refusal = {"do": "refuse", "command": "checkpoint", "error": "ERROR: no space left"}
+        await control(tmp_path / "control", refusal, {"do": "accept"})
+        await ssh(emulator.ssh_port, "checkpoint a")
+        assert list(switch.checkpoints) == ["a"]
+
+
+async def test_the_management_port_carries_ssh(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:
+    async with emulate(switch) as emulator:
+        path, port = tmp_path / "control", emulator.ssh_port
+        async with asyncssh.connect("127.0.0.1", port, username="admin", password=PASSWORD, known_hosts=None) as client:
+            await control(path, {"do": "link", "port": "mgmt0", "up": False})
+            await asyncio.wait_for(client.wait_closed(), PATIENCE)
+        with pytest.raises((asyncssh.Error, OSError)):
+            await ssh(port, "show hostname")
+        await control(path, {"do": "link", "port": "mgmt0", "up": True})
+        assert await ssh(port, "show hostname") == "switch \n"
+
+
+async def test_shutting_the_management_port_ends_the_session(switch: Switch, emulate: StartEmulator) -> None:
+    async with emulate(switch) as emulator:
+        with pytest.raises((asyncssh.Error, OSError)):
+            await ssh(emulator.ssh_port, "configure terminal ; interface mgmt0 ; shutdown")
+        assert switch.running.interfaces["mgmt0"].shut
+        with pytest.raises((asyncssh.Error, OSError)):
+            await ssh(emulator.ssh_port, "show hostname")
 
 
 async def test_unplugging_a_port(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:

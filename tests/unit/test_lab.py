@@ -16,6 +16,8 @@ from railbed.lab.fault import describe
 from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.netns.cabling import numbers_in_use
+from railbed.lab.nexus.model.platform import PLATFORMS
+from railbed.lab.switch import MODELS, admit, port_of
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from tests.support.disks import small_disk
 
@@ -142,3 +144,24 @@ def test_a_disk_that_is_mounted_in_a_lab_is_left_alone(tmp_path: Path) -> None:
             assert folder.load_labs() == [lab]
     folder.remove(lab)
     assert not list(tmp_path.rglob("lab.json"))
+
+
+def test_models_of_the_switch_are_those_of_the_emulator() -> None:
+    assert set(MODELS) == set(PLATFORMS)
+    for name, model in MODELS.items():
+        (group,) = {PLATFORMS[name].port_group(number) for number in range(1, model.ports + 1)}
+        assert {str(speed) for speed in model.speeds} == set(group.hardware.removesuffix(" Ethernet").split("/"))
+
+
+def test_every_port_of_the_switch_is_used_once(tmp_path: Path) -> None:
+    spec = Spec(name="x", kind="netns", nodes=6, rails=8, switch="n9k")
+    lab = Lab(spec=spec, number=1, id="abcd", folder=tmp_path)
+    ports = [port_of(lab, node, rail) for node, rail in lab.ports()]
+    assert set(ports) <= set(PLATFORMS["n9k"].port_names)
+    assert len(set(ports)) == 48
+
+
+def test_more_nodes_than_switch_ports_are_refused() -> None:
+    admit(Spec(name="x", kind="netns", nodes=32, switch="n5k"))
+    with pytest.raises(UsageError, match="33 nodes on 1 rails need 33 switch ports, and n5k has 32"):
+        admit(Spec(name="x", kind="netns", nodes=33, switch="n5k"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from railbed.lab import folder
+from railbed.lab import folder, switch
 from railbed.lab.kind import KINDS
 from railbed.lab.model import Lab
 from railbed.model import events
@@ -42,5 +42,6 @@ async def clear_broken() -> AsyncGenerator[Event, None]:
 
 async def take_down(lab: Lab) -> None:
     """End and remove all of a lab, its files last."""
+    await switch.stop(lab)
     await KINDS[lab.spec.kind].destroy(lab)
     folder.remove(lab)

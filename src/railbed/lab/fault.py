@@ -6,14 +6,15 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from railbed.errors import DeviceError, UsageError
-from railbed.lab import folder
+from railbed.lab import folder, switch
 from railbed.lab.kind import KINDS
-from railbed.lab.model import Fault, FaultName, Lab
+from railbed.lab.model import SWITCH, Fault, FaultName, Lab
 from railbed.model import events
 from railbed.model.record import Record
 
 ON_NODES: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "mtu", "slow"})
 ON_RAILS: frozenset[FaultName] = frozenset({"cut", "slow", "lose", "mark"})
+ON_SWITCH: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "refuse"})
 MTU_RANGE = range(68, 65536)
 SLOWEST = 1e5
 
@@ -28,10 +29,10 @@ async def inflict(name: str | None, fault: Fault) -> AsyncGenerator[Record, None
 
 
 async def heal(name: str | None, target: str | None) -> AsyncGenerator[Record, None]:
-    """Heal the faults on a node or rail, or all."""
+    """Heal the faults on a node, a rail or the switch, or all."""
     with folder.locked(folder.chosen_lab(name)) as lab:
         if target is not None:
-            _check_target(lab, target, nodes=True, rails=True)
+            _check_target(lab, target, ["node", "rail", "switch"])
         healed = [fault for fault in lab.faults if target in (None, fault.target)]
         remaining = tuple(fault for fault in lab.faults if fault not in healed)
         await _settle(lab, replace(lab, faults=remaining), {fault.target for fault in healed})
@@ -50,27 +51,36 @@ def describe(fault: Fault) -> str:
             return f"lose {percent:g}%"
         case Fault("mtu", _, float(value)):
             return f"mtu {value:.0f}"
+        case Fault("refuse"):
+            return f"refuse {fault.text!r}"
         case _:
             return fault.fault
 
 
 async def _settle(before: Lab, after: Lab, targets: set[str]) -> None:
     """Apply the new faults and save them; on failure restore the old ones. After an interruption `heal` repairs it."""
-    kind = KINDS[after.spec.kind]
     folder.save(replace(before, faults=tuple({*before.faults, *after.faults})))
     try:
-        await kind.settle(after, targets)
+        await _apply(after, targets)
     except DeviceError:
-        await kind.settle(before, targets)
+        await _apply(before, targets)
         folder.save(before)
         raise
     folder.save(after)
 
 
+async def _apply(lab: Lab, targets: set[str]) -> None:
+    if elsewhere := targets - {SWITCH}:
+        await KINDS[lab.spec.kind].settle(lab, elsewhere)
+    # Also for nodes and rails: the switch shows which of its ports have a link.
+    await switch.settle(lab)
+
+
 def _check(lab: Lab, fault: Fault) -> None:
     if lab.state != "up":
         raise UsageError(f"lab {lab.spec.name!r} is not up yet")
-    _check_target(lab, fault.target, nodes=fault.fault in ON_NODES, rails=fault.fault in ON_RAILS)
+    possible = {"node": ON_NODES, "rail": ON_RAILS, "switch": ON_SWITCH}
+    _check_target(lab, fault.target, [what for what, faults in possible.items() if fault.fault in faults])
     value = fault.value or 0
     if fault.fault == "mtu" and int(value) not in MTU_RANGE:
         raise UsageError(f"an MTU is {MTU_RANGE.start} to {MTU_RANGE.stop - 1} bytes, not {value:g}")
@@ -78,15 +88,24 @@ def _check(lab: Lab, fault: Fault) -> None:
         raise UsageError(f"loss is more than 0 and at most 100 percent, not {value:g}")
     if fault.fault in ("slow", "mark") and fault.value is not None and value < SLOWEST:
         raise UsageError("a rate is at least 100k bit/s")
-    if fault.fault in ("freeze", "mtu", "cut") and lab.of("kill", fault.target):
+    if fault.fault == "refuse" and not fault.text.strip():
+        raise UsageError("`refuse` needs the start of a command, such as rollback")
+    if fault.fault in ("freeze", "mtu", "cut", "refuse") and lab.of("kill", fault.target):
         heal_it = f"railbed lab fault heal {fault.target}{folder.name_option(lab.spec.name)}"
         raise UsageError(f"{fault.target} was killed", hint=f"`{heal_it}` starts it again")
 
 
-def _check_target(lab: Lab, target: str, *, nodes: bool, rails: bool) -> None:
-    known = [*([node.name for node in lab.nodes] if nodes else []), *(lab.rails if rails else [])]
+def _check_target(lab: Lab, target: str, kinds: list[str]) -> None:
+    """Refuse a target that the lab does not have, or that is not of these kinds."""
+    names = {
+        "node": [node.name for node in lab.nodes],
+        "rail": list(lab.rails),
+        "switch": [SWITCH] if lab.spec.switch else [],
+    }
+    possible = [kind for kind in kinds if names[kind]] or kinds
+    known = [name for kind in possible for name in names[kind]]
     if target not in known:
-        what = " or ".join(word for word, wanted in (("node", nodes), ("rail", rails)) if wanted)
-        raise UsageError(
-            f"{target!r} is not a {what} of lab {lab.spec.name!r}", hint=f"choose one of: {', '.join(known)}"
+        hint = (
+            f"choose one of: {', '.join(known)}" if known else "`railbed lab up --switch` creates a lab with a switch"
         )
+        raise UsageError(f"{target!r} is not a {' or '.join(possible)} of lab {lab.spec.name!r}", hint=hint)

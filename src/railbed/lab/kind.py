@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Protocol
 
-from railbed.lab.model import KindName, Lab, LabNode, Spec
+from railbed.lab.model import KindName, Lab, LabNode, Spec, SwitchDoor
 from railbed.lab.netns.kind import NetnsKind
 from railbed.lab.patience import Signs
 from railbed.lab.vm.kind import VmKind
@@ -42,6 +42,18 @@ class LabKind(Protocol):
 
     def describe(self, lab: Lab, node: LabNode) -> Node:
         """Return a node as it stands in the cluster file."""
+        ...
+
+    def switch_door(self, lab: Lab) -> SwitchDoor:
+        """Return where the emulated switch listens, reached from this machine as the nodes are."""
+        ...
+
+    async def rail_macs(self, lab: Lab) -> Mapping[tuple[LabNode, int], str]:
+        """Return the MAC address of every node's card on every rail."""
+        ...
+
+    def link_mbps(self, lab: Lab) -> int | None:
+        """Return the speed that the nodes' cards report; None if they report none."""
         ...
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:

@@ -10,8 +10,11 @@ from typing import Literal
 
 KindName = Literal["netns", "vm"]
 ArchitectureName = Literal["aarch64", "x86_64"]
-FaultName = Literal["cut", "freeze", "kill", "slow", "lose", "mark", "mtu"]
+PlatformName = Literal["n9k", "n9k-400g", "n9k-9.2", "n9k-ale", "n5k"]
+FaultName = Literal["cut", "freeze", "kill", "slow", "lose", "mark", "mtu", "refuse"]
 HOST_MTU = 9000
+SWITCH = "nexus"
+"""Name of the emulated switch of a lab."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class Spec:
     """Processor of a virtual machine; None is this machine's."""
     training: bool = False
     """Whether virtual machines have what training needs; namespaces see this machine's Python."""
+    switch: PlatformName | None = None
+    """Model of the emulated switch that the rails are cabled to; None for a lab without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,11 @@ class Fault:
 
     fault: FaultName
     target: str
-    """A node or a rail."""
+    """A node, a rail or the switch."""
     value: float | None = None
     """Bit/s for `slow` and `mark`, percent for `lose`, bytes for `mtu`."""
+    text: str = ""
+    """For `refuse`, how the commands start that the switch refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,17 @@ class LabNode:
     def rail_address(self, rail: int) -> IPv4Address:
         """Return its address on a rail."""
         return rail_subnet(self.lab, rail)[self.number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchDoor:
+    """Where the emulated switch listens."""
+
+    host: str
+    ssh_port: int
+    nxapi_port: int
+    enter: tuple[str, ...] = ()
+    """Command that runs another inside the network of the switch; empty for this machine's own network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +119,14 @@ class Lab:
         """The cluster file that every verb takes."""
         return self.folder / "cluster.yaml"
 
-    def host_key(self, node: LabNode) -> Path:
-        """Return the private host key of a node."""
-        return self.folder / f"{node.name}.host_key"
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of all that accepts SSH logins: the nodes, and the switch if there is one."""
+        return (*(node.name for node in self.nodes), *([SWITCH] if self.spec.switch else []))
+
+    def host_key(self, device: str) -> Path:
+        """Return the private host key of a device."""
+        return self.folder / f"{device}.host_key"
 
     def node(self, name: str) -> LabNode | None:
         """Return a node by name."""
@@ -142,7 +165,7 @@ def rail_subnet(lab: int, rail: int) -> IPv4Network:
 
 
 def management_address(lab: int, host: int) -> IPv4Address:
-    """Return the address of a node (1 to 253) or of this machine (254) on a lab's management network."""
+    """Return the address of a node (1 to 252), the switch (253) or this machine (254) on a management network."""
     address = ip_address(f"10.77.{lab}.{host}")
     assert isinstance(address, IPv4Address)
     return address

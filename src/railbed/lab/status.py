@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import asdict
 
-from railbed.lab import folder
+from railbed.lab import folder, switch
 from railbed.lab.fault import describe
 from railbed.lab.kind import KINDS
-from railbed.lab.model import Lab
+from railbed.lab.model import SWITCH, Fault, Lab
 from railbed.model import events
 from railbed.model.record import Record
 
@@ -28,9 +27,14 @@ async def status() -> AsyncGenerator[Record, None]:
             memory=spec.memory,
             arch=spec.arch,
             cluster=str(lab.cluster_file),
-            states=dict(await KINDS[spec.kind].states(lab)),
-            faults=[events.LabFault(**asdict(fault), text=describe(fault)) for fault in lab.faults],
+            switch=spec.switch,
+            states={**await KINDS[spec.kind].states(lab), **({SWITCH: switch.state(lab)} if spec.switch else {})},
+            faults=[_fault(fault) for fault in lab.faults],
         )
+
+
+def _fault(fault: Fault) -> events.LabFault:
+    return events.LabFault(fault=fault.fault, target=fault.target, value=fault.value, text=describe(fault))
 
 
 def _state(lab: Lab) -> str:

@@ -13,11 +13,11 @@ from types import TracebackType
 from railbed import clusterfile
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
-from railbed.lab import folder
+from railbed.lab import folder, switch
 from railbed.lab.down import clear_broken, take_down
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
-from railbed.lab.model import Lab, Spec, rail_subnet
+from railbed.lab.model import SWITCH, Lab, Spec, rail_subnet
 from railbed.lab.patience import Patience, Signs
 from railbed.model import events
 from railbed.model.cluster import Cluster, Login, Rail, Training
@@ -39,17 +39,23 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
         raise UsageError("a lab has at least one node and one rail")
     kind = KINDS[spec.kind]
     kind.admit(spec)
+    switch.admit(spec)
     async for event in clear_broken():
         yield event
     async with _new_lab(spec) as lab:
         async with aclosing(kind.build(lab)) as steps:
             async for event in steps:
                 yield event
+        if spec.switch:
+            switch.start(lab)
         cluster = describe(lab)
         lab.cluster_file.write_text(clusterfile.dumps(cluster), encoding="utf-8")
         async with aclosing(_until_all_answer(cluster, kind.signs(lab))) as answers:
             async for event in answers:
                 yield event
+        if spec.switch:
+            await switch.settle(lab)
+            yield events.LabSwitchUp(subject=SWITCH, message=f"an emulated {spec.switch} answers")
         yield events.LabUp(subject=spec.name, cluster=str(lab.cluster_file), nodes=spec.nodes)
         # Last of all: an interruption before this leaves no lab.
         folder.save(replace(lab, state="up"))
@@ -82,6 +88,7 @@ def describe(lab: Lab) -> Cluster:
         login=Login(user="root", key=str(lab.key), known_hosts=str(lab.known_hosts)),
         rails={name: Rail(subnet=rail_subnet(lab.number, rail)) for name, rail in lab.rails.items()},
         nodes={node.name: KINDS[lab.spec.kind].describe(lab, node) for node in lab.nodes},
+        switches=switch.describe(lab),
         training=Training(min_disk_gb=1.0),
     )
 

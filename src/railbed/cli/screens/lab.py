@@ -49,7 +49,7 @@ def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
     ready = next(event for event in records if isinstance(event, events.LabUp))
     seconds = ready.time - records[0].time
     sys.stdout.write(
-        f"lab {spec.name!r} is up: {_counted(spec.nodes, 'node')}, {_counted(spec.rails, 'rail')}, {seconds:.1f} s\n"
+        f"lab {spec.name!r} is up: {_parts(spec)}, {seconds:.1f} s\n"
         f"  check it      railbed check{cluster_option(ready.cluster)}\n"
         f"  log in        railbed lab shell node1{named}\n"
         f"  break it      railbed lab fault cut node1{named}\n"
@@ -79,7 +79,7 @@ async def _show_all(records: AsyncGenerator[Record, None], screen: Screen) -> li
 def _lab_text(lab: events.LabStatus) -> str:
     kind = f"{lab.kind} {lab.arch}" if lab.arch else lab.kind
     lines = [
-        f"{lab.subject}  {kind}, {_counted(lab.nodes, 'node')}, {_counted(lab.rails, 'rail')}, {lab.message}",
+        f"{lab.subject}  {kind}, {_parts(lab)}, {lab.message}",
         f"  cluster file  {lab.cluster}",
     ]
     groups: dict[str, list[str]] = {}
@@ -88,6 +88,15 @@ def _lab_text(lab: events.LabStatus) -> str:
     lines += [f"  {state:<12}  {' '.join(nodes)}" for state, nodes in groups.items()]
     lines += [f"  fault         {fault.target}: {fault.text}" for fault in lab.faults]
     return "\n".join(lines) + "\n"
+
+
+def _parts(lab: Spec | events.LabStatus) -> str:
+    parts = [
+        _counted(lab.nodes, "node"),
+        _counted(lab.rails, "rail"),
+        *([f"switch {lab.switch}"] if lab.switch else []),
+    ]
+    return ", ".join(parts)
 
 
 def _counted(number: int, what: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
+from typer.core import TyperCommand
 
 from railbed.cli.options import JsonOption
 from railbed.cli.screens.lab import run_lab_verb, show_status, show_up
@@ -16,12 +18,17 @@ from railbed.lab import folder
 from railbed.lab.down import down
 from railbed.lab.fault import heal, inflict
 from railbed.lab.host import program_path
-from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, Spec
+from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, PlatformName, Spec
 from railbed.lab.status import status
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.up import describe, up
+from railbed.transport.base import targets_of
+
+if TYPE_CHECKING:
+    from typer._click.core import Context
 
 HELP = {"help_option_names": ["-h", "--help"]}
+DEFAULT_PLATFORM: PlatformName = "n9k"
 BASH_OR_SH = 'exec "$(command -v bash || echo sh)"'
 lab_command = typer.Typer(help="A cluster on this machine, with real SSH and, as virtual machines, real RoCEv2.")
 fault_command = typer.Typer(help="Break something on purpose, and heal it. `lab status` lists what is in force.")
@@ -30,12 +37,34 @@ lab_command.add_typer(fault_command, name="fault")
 NameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Which lab. [default: the only one there is]")
 ]
+SwitchOption = Annotated[
+    PlatformName | None,
+    typer.Option(
+        "--switch",
+        metavar="[PLATFORM]",
+        help=f"Add an emulated Nexus: {', '.join(get_args(PlatformName))}. Without a value, {DEFAULT_PLATFORM}.",
+    ),
+]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="A node, such as node1.")]
 RailArgument = Annotated[str, typer.Argument(metavar="RAIL", help="A rail, such as rail0.")]
 TargetArgument = Annotated[str, typer.Argument(metavar="NODE|RAIL", help="A node or a rail.")]
+DeviceArgument = Annotated[str, typer.Argument(metavar="NODE|SWITCH", help="A node, or the switch, nexus.")]
 
 
-@lab_command.command("up")
+class UpCommand(TyperCommand):
+    """Accepts `--switch` without a value, which typer cannot express."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Insert the default platform behind a bare `--switch`."""
+        complete = []
+        for argument, following in pairwise([*args, "-"]):
+            complete.append(argument)
+            if argument == "--switch" and following.startswith("-"):
+                complete.append(DEFAULT_PLATFORM)
+        return super().parse_args(ctx, complete)
+
+
+@lab_command.command("up", cls=UpCommand)
 def lab_up(
     kind: Annotated[KindName, typer.Option("--kind", help="Namespaces, or virtual machines with RoCEv2.")] = "netns",
     nodes: Annotated[int, typer.Option("--nodes", metavar="N", min=1, help="How many nodes.")] = 2,
@@ -58,6 +87,7 @@ def lab_up(
         ArchitectureName | None,
         typer.Option("--arch", help="Processor of virtual machines; another than this machine's is emulated."),
     ] = None,
+    switch: SwitchOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Bring up a lab, and say how to use it when every node answers.
@@ -74,6 +104,7 @@ def lab_up(
         memory=memory,
         training=extra == "training",
         arch=arch,
+        switch=switch,
     )
     left = f"the lab {name} was removed again; `railbed lab down --name {name}` clears it where that was cut short"
     records = run_lab_verb(up(spec), as_json=as_json, interrupted=left)
@@ -106,29 +137,29 @@ def lab_status(as_json: JsonOption = False) -> int:
 
 @lab_command.command("shell")
 def lab_shell(
-    node: NodeArgument,
+    node: DeviceArgument,
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="COMMAND", help="Run this, not a shell: words as they are, or a line in quotes."),
     ] = None,
     name: NameOption = None,
 ) -> int:
-    """Log in to a node of a lab with ssh.
+    """Log in to a node or the switch of a lab with ssh.
 
     Example: railbed lab shell node1
     """
     lab = folder.chosen_lab(name)
-    chosen = lab.node(node)
-    if chosen is None:
-        raise UsageError(f"{node!r} is not a node of lab {lab.spec.name!r}", hint=f"it has {len(lab.nodes)} nodes")
+    if node not in lab.devices:
+        raise UsageError(f"{node!r} is not a node of lab {lab.spec.name!r}", hint=f"it has {', '.join(lab.devices)}")
     ssh = program_path("ssh")
     if ssh is None:
         raise ToolMissing("ssh is not installed", hint="`apt-get install openssh-client` installs it")
-    described = describe(lab).nodes[node]
+    target = next(target for target in targets_of(describe(lab)) if target.name == node)
     options = [f"-oUserKnownHostsFile={lab.known_hosts}", "-oStrictHostKeyChecking=yes", "-oIdentitiesOnly=yes"]
-    port = ["-p", str(described.login.port)] if described.login.port else []
+    port = ["-p", str(target.login.port)] if target.login.port else []
+    line = _line(command) if target.kind == "node" else [" ".join(command)] if command else []
     sys.stdout.flush()
-    os.execv(ssh, ["ssh", *options, "-i", str(lab.key), *port, f"root@{described.host}", *_line(command)])  # noqa: S606
+    os.execv(ssh, ["ssh", *options, "-i", str(lab.key), *port, f"{target.login.user}@{target.host}", *line])  # noqa: S606
 
 
 def _line(command: list[str] | None) -> list[str]:
@@ -141,26 +172,38 @@ def _line(command: list[str] | None) -> list[str]:
     return command if len(command) == 1 else [shlex.join(command)]
 
 
-def _inflict(name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None) -> int:
-    run_lab_verb(inflict(name, Fault(fault, target, value)), as_json=as_json)
+def _inflict(
+    name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None, text: str = ""
+) -> int:
+    run_lab_verb(inflict(name, Fault(fault, target, value, text)), as_json=as_json)
     return 0
 
 
 @fault_command.command("cut")
-def fault_cut(target: TargetArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Take the link from a node's rails, or from all ports of a rail; SSH to the nodes goes on."""
+def fault_cut(
+    target: Annotated[str, typer.Argument(metavar="NODE|RAIL|SWITCH", help="A node, a rail, or the switch.")],
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Take the link from a node's rails, or from all ports of a rail; SSH to the nodes continues.
+
+    A switch loses its management link: SSH and NX-API end, the rails are not affected.
+    """
     return _inflict(name, as_json, "cut", target)
 
 
 @fault_command.command("freeze")
-def fault_freeze(node: NodeArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Stop a node where it is: it keeps its connections and answers nothing."""
+def fault_freeze(node: DeviceArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
+    """Stop a node or the switch where it is: it keeps its connections and answers nothing."""
     return _inflict(name, as_json, "freeze", node)
 
 
 @fault_command.command("kill")
-def fault_kill(node: NodeArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Take the power from a node; `heal` starts it again."""
+def fault_kill(node: DeviceArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
+    """Take the power from a node or the switch; `heal` starts it again.
+
+    The switch starts from its startup configuration, and its rails are not affected.
+    """
     return _inflict(name, as_json, "kill", node)
 
 
@@ -208,12 +251,27 @@ def fault_mtu(
     return _inflict(name, as_json, "mtu", node, float(value))
 
 
-@fault_command.command("heal")
-def fault_heal(
-    target: Annotated[str | None, typer.Argument(metavar="[NODE|RAIL]", help="Where. [default: everywhere]")] = None,
+@fault_command.command("refuse")
+def fault_refuse(
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="The switch, nexus.")],
+    command: Annotated[
+        str, typer.Argument(metavar="COMMAND", help="How the refused commands start, such as rollback.")
+    ],
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Undo the faults of a node or rail, or all."""
+    """Let the switch refuse every command that starts so."""
+    return _inflict(name, as_json, "refuse", switch, text=command)
+
+
+@fault_command.command("heal")
+def fault_heal(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[NODE|RAIL|SWITCH]", help="Where. [default: everywhere]")
+    ] = None,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Undo the faults of a node, a rail or the switch, or all."""
     run_lab_verb(heal(name, target), as_json=as_json)
     return 0

@@ -21,7 +21,7 @@ from railbed.lab.netns.names import (
 )
 
 SWITCH_MTU = 9216
-THIS_MACHINE = 254
+THIS_SWITCH, THIS_MACHINE = 253, 254
 
 
 async def lay_uplink(lab: Lab) -> None:
@@ -53,6 +53,12 @@ async def remove_cables(lab: Lab) -> None:
         await run(["ip", "link", "del", host_interface(lab)], check=False)
 
 
+async def card_addresses(lab: Lab, node: LabNode) -> dict[str, str]:
+    """Return the MAC addresses of a node's interfaces, by interface."""
+    links = json.loads(await run(["ip", "-n", node_namespace(lab, node), "-j", "link"]))
+    return {link["ifname"]: link["address"] for link in links}
+
+
 def numbers_in_use(addresses: str, routes: str) -> Iterator[int]:
     """Yield the lab numbers whose management network this machine has addresses in, or routes to."""
     used = [
@@ -79,6 +85,8 @@ def _switch_lines(lab: Lab) -> list[str]:
     for bridge in (BRIDGE, *lab.rails):
         lines += [f"link add {bridge} type bridge mcast_snooping 0", f"link set {bridge} up"]
     lines.append(f"link set {UPLINK} master {BRIDGE} up")
+    if lab.spec.switch:
+        lines.append(f"addr add {management_address(lab.number, THIS_SWITCH)}/24 dev {BRIDGE}")
     for node in lab.nodes:
         peer = node_namespace(lab, node)
         lines += [

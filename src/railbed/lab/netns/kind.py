@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from railbed.errors import UsageError
 from railbed.lab.host import need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
-from railbed.lab.model import Lab, LabNode, Spec, management_address, rail_name
+from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, management_address, rail_name
 from railbed.lab.netns import cabling, machine, shaping
+from railbed.lab.netns.names import switch_namespace
 from railbed.lab.patience import Signs, no_signs
 from railbed.model import events
 from railbed.model.cluster import Node, Port
@@ -19,6 +20,9 @@ from railbed.model.record import Event
 
 MOST_NODES = 64
 MOST_RAILS = 8
+SSH_PORT, NXAPI_PORT = 22, 80
+CARD_MBPS = 10_000
+"""Speed that a virtual cable reports, whatever it is shaped to."""
 PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -65,7 +69,8 @@ class NetnsKind:
         yield progress("laying cables", subject=lab.spec.name)
         machine.write_files(lab)
         await together([make_keys(lab), cabling.lay_cables(lab)])
-        write_known_hosts(lab, {node: (self._host(node), 22) for node in lab.nodes})
+        doors = {node.name: (self._host(node), SSH_PORT) for node in lab.nodes}
+        write_known_hosts(lab, doors | ({SWITCH: (self.switch_door(lab).host, SSH_PORT)} if lab.spec.switch else {}))
         await shaping.shape_nodes(lab)
         await shaping.settle_rails(lab)
         yield events.LabCabled(subject=lab.spec.name, message="cables laid, keys made")
@@ -88,6 +93,25 @@ class NetnsKind:
             for rail in range(lab.spec.rails)
         )
         return Node(host=self._host(node), ports=tuple(ports), python=sys.executable)
+
+    def switch_door(self, lab: Lab) -> SwitchDoor:
+        """Return the switch's address on the management network, which its namespace is in."""
+        return SwitchDoor(
+            host=str(management_address(lab.number, cabling.THIS_SWITCH)),
+            ssh_port=SSH_PORT,
+            nxapi_port=NXAPI_PORT,
+            enter=("ip", "netns", "exec", switch_namespace(lab)),
+        )
+
+    async def rail_macs(self, lab: Lab) -> Mapping[tuple[LabNode, int], str]:
+        """Return the addresses that the kernel gave the cards."""
+        addresses = await together(cabling.card_addresses(lab, node) for node in lab.nodes)
+        by_node = dict(zip(lab.nodes, addresses, strict=True))
+        return {(node, rail): by_node[node][rail_name(rail)] for node, rail in lab.ports()}
+
+    def link_mbps(self, lab: Lab) -> int | None:  # noqa: ARG002
+        """Return the speed of virtual cables."""
+        return CARD_MBPS
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
         """Apply the faults to all rails and to the named nodes."""

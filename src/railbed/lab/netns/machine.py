@@ -21,6 +21,7 @@ from pathlib import Path
 from railbed.lab.host import end, program_path, run, send
 from railbed.lab.model import Lab, LabNode, management_address, rail_name
 from railbed.lab.netns.names import namespace_file, node_namespace
+from railbed.lab.processes import is_stopped
 
 LOOKS = 10
 PAUSE_SECONDS = 0.05
@@ -55,7 +56,7 @@ def write_files(lab: Lab) -> None:
     for node in lab.nodes:
         lines.append(f"{management_address(lab.number, node.number)} {node.name}")
         lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for rail in range(lab.spec.rails)]
-        config = CONFIG.format(host_key=lab.host_key(node), key=lab.key) + _environment()
+        config = CONFIG.format(host_key=lab.host_key(node.name), key=lab.key) + _environment()
         (lab.folder / f"{node.name}.sshd").write_text(config, encoding="utf-8")
     (lab.folder / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -128,7 +129,7 @@ def state(lab: Lab, node: LabNode) -> str:
     pids = processes(lab, [node])
     if not pids:
         return "off"
-    return "frozen" if all(_is_stopped(pid) for pid in pids) else "up"
+    return "frozen" if all(is_stopped(pid) for pid in pids) else "up"
 
 
 def processes(lab: Lab, nodes: Iterable[LabNode]) -> list[int]:
@@ -157,10 +158,3 @@ def _is_of(process: Path, entering: set[bytes], within: set[int]) -> bool:
         arguments = (process / "cmdline").read_bytes().split(b"\0")
         return not entering.isdisjoint(arguments) or os.stat(process / "ns/net").st_ino in within  # noqa: PTH116  (follows)
     return False
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t", "Z")
-    except OSError:
-        return True

@@ -10,6 +10,7 @@ import signal
 import ssl
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from railbed.lab.nexus.commands.loader import apply_lines
@@ -67,8 +68,11 @@ async def serve(options: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    with tempfile.TemporaryDirectory(prefix="nexus-") as folder:
-        key = options.host_key or (options.state or Path(folder)) / "ssh_host_ed25519_key"
+    with ExitStack() as temporary:
+        folder = (
+            options.state or options.host_key or temporary.enter_context(tempfile.TemporaryDirectory(prefix="nexus-"))
+        )
+        key = options.host_key or Path(folder) / "ssh_host_ed25519_key"
         async with Emulator(switch, logins, endpoints, host_key=key, tls=tls) as emulator:
             for line in [*rejected, *emulator.rejected]:
                 sys.stderr.write(f"rejected: {line}\n")

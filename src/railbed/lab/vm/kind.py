@@ -16,7 +16,7 @@ from railbed.errors import UsageError
 from railbed.lab.folder import cache_folder
 from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
 from railbed.lab.keys import make_keys, write_known_hosts
-from railbed.lab.model import Lab, LabNode, Spec, rail_name
+from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, rail_name
 from railbed.lab.patience import ProcessSigns, Signs
 from railbed.lab.steps import Steps
 from railbed.lab.vm import cache, faults
@@ -24,6 +24,7 @@ from railbed.lab.vm.image import image_folder, needed_megabytes
 from railbed.lab.vm.processor import accelerators, buffer_megabytes, why_emulated
 from railbed.lab.vm.qemu import machine
 from railbed.lab.vm.qemu.hardware import SERIAL_LOG
+from railbed.lab.vm.qemu.identity import mac
 from railbed.lab.vm.qemu.state import memory_of, prepare
 from railbed.lab.vm.recipe import MOST_RAILS, TRAINING, architecture
 from railbed.lab.vm.training import NEEDED_MEGABYTES as TRAINING_MEGABYTES
@@ -35,8 +36,9 @@ from railbed.model.record import Event
 MOST_NODES = 16
 LEAST_MEMORY = 256
 DISK_PER_NODE = 256
-CLAIM = 254
-"""The address that keeps a lab's number until its nodes have theirs."""
+THIS_SWITCH, CLAIM = 253, 254
+"""The addresses of the switch, and of what holds a lab's number until its nodes have theirs."""
+NXAPI_PORT = 8080
 LISTENING = "0A"
 BUILD_PACKAGES = {
     "mmdebstrap": "mmdebstrap",
@@ -107,7 +109,10 @@ class VmKind:
             f"start-{lab.spec.nodes}", "starting the nodes from the saved machine", usual=20.0, waiting=names
         )
         await make_keys(lab)
-        write_known_hosts(lab, {node: (machine.door(node), machine.PORT) for node in lab.nodes})
+        doors = {node.name: (machine.door(node), machine.PORT) for node in lab.nodes}
+        write_known_hosts(
+            lab, doors | ({SWITCH: (self.switch_door(lab).host, machine.PORT)} if lab.spec.switch else {})
+        )
         machine.start_hub(lab)
         starts = {asyncio.create_task(self._start(lab, node)): node for node in lab.nodes}
         try:
@@ -147,6 +152,18 @@ class VmKind:
         )
         python = f"{TRAINING}/bin/python3" if lab.spec.training else "python3"
         return Node(host=machine.door(node), login=Login(port=machine.PORT), ports=tuple(ports), python=python)
+
+    def switch_door(self, lab: Lab) -> SwitchDoor:
+        """Return an address of this machine beside those that lead to the nodes."""
+        return SwitchDoor(host=f"127.77.{lab.number}.{THIS_SWITCH}", ssh_port=machine.PORT, nxapi_port=NXAPI_PORT)
+
+    async def rail_macs(self, lab: Lab) -> Mapping[tuple[LabNode, int], str]:
+        """Return the addresses that the nodes' identities give the cards."""
+        return {(node, rail): mac(node, rail) for node, rail in lab.ports()}
+
+    def link_mbps(self, lab: Lab) -> int | None:
+        """Return the speed of the lab: a virtual machine's card reports none."""
+        return lab.spec.rate // 1_000_000 if lab.spec.rate else None
 
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
         """See `faults`."""

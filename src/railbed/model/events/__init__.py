@@ -44,6 +44,7 @@ from railbed.model.events.lab import (
     LabNodeBooted,
     LabNodeUp,
     LabStatus,
+    LabSwitchUp,
     LabUp,
 )
 from railbed.model.events.ranks import (
@@ -109,6 +110,7 @@ __all__ = [
     "LabNodeBooted",
     "LabNodeUp",
     "LabStatus",
+    "LabSwitchUp",
     "LabUp",
     "Leftover",
     "LogLine",

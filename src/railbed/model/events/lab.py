@@ -40,6 +40,13 @@ class LabNodeUp(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabSwitchUp(Event):
+    """The emulated switch of a lab answers, and its ports are cabled."""
+
+    name: ClassVar = "lab_switch_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabNodeBooted(Event):
     """A virtual machine of a lab booted."""
 
@@ -78,7 +85,7 @@ class LabHealed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabFault:
-    """A fault in force on a node or rail, and a description of it."""
+    """A fault in force on a node, a rail or the switch, and a description of it."""
 
     fault: str
     target: str
@@ -98,6 +105,8 @@ class LabStatus(Event):
     delay: float | None = None
     memory: int = 0
     arch: str | None = None
+    switch: str | None = None
+    """Model of its emulated switch."""
     cluster: str
     states: Mapping[str, str] = field(default_factory=dict)
     faults: Sequence[LabFault] = ()

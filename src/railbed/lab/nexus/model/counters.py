@@ -90,14 +90,6 @@ class Link:
     dcbx_peer: bool = False
 
 
-def _check_types(item: Neighbour | MacEntry) -> None:
-    """Raise TypeError unless every field is of its declared type: values come from outside, as JSON."""
-    for declared in fields(item):
-        expected = int if declared.type == "int" else str
-        if not isinstance(getattr(item, declared.name), expected):
-            raise TypeError(f"{declared.name} must be {'a number' if expected is int else 'text'}")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Neighbour:
     """An LLDP neighbour."""
@@ -113,18 +105,12 @@ class Neighbour:
     vlan: str = "not advertised"
     hold: int = 120
 
-    def __post_init__(self) -> None:
-        _check_types(self)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MacEntry:
     vlan: int
     address: str
     port: str
-
-    def __post_init__(self) -> None:
-        _check_types(self)
 
 
 def add_to_counter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Layout = Literal["ale", "cloudscale-9.2", "cloudscale", "n5k"]
@@ -56,37 +56,36 @@ _QSFP28 = PortGroup(
     transceiver="QSFP-100G-CR4",
 )
 
+_C93180YC = Platform(
+    name="n9k",
+    layout="cloudscale",
+    model="N9K-C93180YC-FX3",
+    chassis="Nexus9000 C93180YC-FX3 Chassis",
+    release="10.4(3)",
+    bios="01.10",
+    image="nxos64-cs.10.4.3.F.bin",
+    module="48x10/25G/32G + 6x40/100G Ethernet/FC Module",
+    queues=8,
+    ports=(_SFP28, _QSFP28),
+)
+
 PLATFORMS: dict[str, Platform] = {
     platform.name: platform
     for platform in (
-        Platform(
-            name="n9k",
-            layout="cloudscale",
-            model="N9K-C93180YC-FX3",
-            chassis="Nexus9000 C93180YC-FX3 Chassis",
-            release="10.4(3)",
-            bios="01.10",
-            image="nxos64-cs.10.4.3.F.bin",
-            module="48x10/25G/32G + 6x40/100G Ethernet/FC Module",
-            queues=8,
-            ports=(_SFP28, _QSFP28),
-        ),
-        Platform(
+        _C93180YC,
+        replace(
+            _C93180YC,
             name="n9k-400g",
-            layout="cloudscale",
             model="N9K-C9332D-GX2B",
             chassis="Nexus9000 C9332D-GX2B Chassis",
-            release="10.4(3)",
-            bios="01.10",
-            image="nxos64-cs.10.4.3.F.bin",
             module="32x400G + 2x1/10G Ethernet Module",
-            queues=8,
             ports=(
                 PortGroup(first=1, last=32, mbps=400_000, hardware="400000 Ethernet", transceiver="QDD-400-CU3M"),
                 PortGroup(first=33, last=34, mbps=10_000, hardware="1000/10000 Ethernet", transceiver="SFP-10G-SR"),
             ),
         ),
-        Platform(
+        replace(
+            _C93180YC,
             name="n9k-9.2",
             layout="cloudscale-9.2",
             model="N9K-C93180YC-EX",
@@ -95,8 +94,6 @@ PLATFORMS: dict[str, Platform] = {
             bios="07.65",
             image="nxos.9.2.3.bin",
             module="48x10/25G + 6x40/100G Ethernet Module",
-            queues=8,
-            ports=(_SFP28, _QSFP28),
         ),
         Platform(
             name="n9k-ale",

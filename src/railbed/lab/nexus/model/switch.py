@@ -75,6 +75,7 @@ class Switch:
             self.ports[port].resets += not up
         link.mbps = mbps or link.mbps
         link.dcbx_peer = link.dcbx_peer if dcbx_peer is None else dcbx_peer
+        self._check_management()
 
     def add_neighbour(self, neighbour: Neighbour) -> None:
         """Connect an LLDP neighbour; its port comes up."""
@@ -96,8 +97,17 @@ class Switch:
         self.neighbours = [item for item in self.neighbours if item.port != port]
         self.macs = [item for item in self.macs if item.port != port]
 
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the management port has a link and is not shut: SSH and NX-API are behind it."""
+        return self.is_up(self.running.interfaces["mgmt0"])
+
+    def _check_management(self) -> None:
+        if not self.is_reachable:
+            self.drop_connections()
+
     def drop_connections(self) -> None:
-        """Cut every SSH connection without a goodbye."""
+        """Cut every connection."""
         for drop in self.connection_droppers:
             drop()
 
@@ -149,6 +159,7 @@ class Switch:
 
     def config_changed(self) -> None:
         self.configured = time.time()
+        self._check_management()
         for observer in self.observers:
             observer()
 

@@ -14,13 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from railbed.lab.nexus.cli.arguments import expand_interfaces
-from railbed.lab.nexus.model.counters import MacEntry, Neighbour
 from railbed.lab.nexus.model.switch import Switch
-from railbed.lab.nexus.model.traffic import Packets
+from railbed.lab.nexus.servers import requests
 from railbed.lab.nexus.servers.connections import Connections
+from railbed.lab.nexus.servers.requests import Arguments
 
 MAX_REQUEST = 1 << 20
-Arguments = dict[str, object]
 
 
 class ControlService:
@@ -30,14 +29,15 @@ class ControlService:
         self._connections = Connections()
         self._actions: dict[str, Callable[[Arguments], object]] = {
             "link": self._link,
-            "neighbour": self._neighbour,
-            "mac": self._mac,
+            "neighbour": lambda arguments: self._switch.add_neighbour(requests.neighbour(arguments)),
+            "mac": lambda arguments: self._switch.add_mac(requests.mac_entry(arguments)),
             "add": self._add,
             "carry": self._carry,
             "counters": self._counters,
-            "disconnect": lambda arguments: self._switch.disconnect(str(arguments["port"])),
+            "disconnect": lambda arguments: self._switch.disconnect(requests.text(arguments, "port")),
             "cut": self._cut,
             "refuse": self._refuse,
+            "accept": lambda _: self._switch.faults.refused.clear(),
             "ping": lambda _: "pong",
         }
 
@@ -81,38 +81,31 @@ class ControlService:
 
     def _link(self, arguments: Arguments) -> None:
         self._switch.set_link(
-            str(arguments["port"]),
-            up=bool(arguments["up"]),
-            mbps=_number(arguments.get("mbps")),
-            dcbx_peer=bool(arguments["dcbx_peer"]) if "dcbx_peer" in arguments else None,
+            requests.text(arguments, "port"),
+            up=requests.flag(arguments, "up"),
+            mbps=requests.optional_number(arguments, "mbps"),
+            dcbx_peer=requests.flag(arguments, "dcbx_peer") if "dcbx_peer" in arguments else None,
         )
 
-    def _neighbour(self, arguments: Arguments) -> None:
-        self._switch.add_neighbour(Neighbour(**arguments))  # type: ignore[arg-type]
-
-    def _mac(self, arguments: Arguments) -> None:
-        self._switch.add_mac(MacEntry(**arguments))  # type: ignore[arg-type]
-
     def _add(self, arguments: Arguments) -> None:
-        amount = _number(arguments.get("amount"))
         self._switch.add(
-            str(arguments["port"]),
-            str(arguments["counter"]),
-            1 if amount is None else amount,
-            group=_number(arguments.get("group")),
-            priority=_number(arguments.get("priority")),
+            requests.text(arguments, "port"),
+            requests.text(arguments, "counter"),
+            requests.number(arguments, "amount", 1),
+            group=requests.optional_number(arguments, "group"),
+            priority=requests.optional_number(arguments, "priority"),
         )
 
     def _carry(self, arguments: Arguments) -> object:
-        port_in, port_out = str(arguments.pop("port_in")), str(arguments.pop("port_out"))
-        return asdict(self._switch.carry(port_in, port_out, Packets(**arguments)))  # type: ignore[arg-type]
+        ports = requests.text(arguments, "port_in"), requests.text(arguments, "port_out")
+        return asdict(self._switch.carry(*ports, requests.packets(arguments)))
 
     def _counters(self, arguments: Arguments) -> object:
-        return asdict(self._switch.ports[str(arguments["port"])])
+        return asdict(self._switch.ports[requests.text(arguments, "port")])
 
     def _cut(self, arguments: Arguments) -> None:
         """Cut all SSH connections, now or once `after` more commands have run."""
-        after = _number(arguments.get("after"))
+        after = requests.optional_number(arguments, "after")
         if after is None:
             self._switch.drop_connections()
         else:
@@ -120,18 +113,10 @@ class ControlService:
 
     def _refuse(self, arguments: Arguments) -> None:
         """Refuse commands that start with `command`; without `error`, accept them again."""
-        command, error = str(arguments["command"]), arguments.get("error")
+        command, error = requests.text(arguments, "command"), requests.text(arguments, "error", "")
         self._switch.faults.refused.pop(command, None)
         if error:
-            self._switch.faults.refused[command] = f"{str(error).rstrip()}\n"
-
-
-def _number(value: object) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
+            self._switch.faults.refused[command] = f"{error.rstrip()}\n"
 
 
 def _port_name(value: object) -> str:

@@ -91,6 +91,8 @@ class NxapiService:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with self._connections.serve(writer):
+            if not self._switch.is_reachable:
+                return
             async with asyncio.timeout(REQUEST_SECONDS):
                 writer.write(await self._respond(reader))
                 await writer.drain()

@@ -34,7 +34,8 @@ class Logins:
 class NexusServer(asyncssh.SSHServer):
     """The login part of one connection."""
 
-    def __init__(self, logins: Logins, connections: set[asyncssh.SSHServerConnection]) -> None:
+    def __init__(self, switch: Switch, logins: Logins, connections: set[asyncssh.SSHServerConnection]) -> None:
+        self._switch = switch
         self._logins = logins
         self._connections = connections
         self._connection: asyncssh.SSHServerConnection | None = None
@@ -42,6 +43,8 @@ class NexusServer(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
         self._connections.add(conn)
+        if not self._switch.is_reachable:
+            conn.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncssh calls it with this name
         if self._connection is not None:
@@ -68,7 +71,7 @@ class SshService:
         """Listen and return the port."""
         keys = self._logins.authorized_keys
         self._acceptor = await asyncssh.create_server(
-            lambda: NexusServer(self._logins, self._connections),
+            lambda: NexusServer(self._switch, self._logins, self._connections),
             host,
             port,
             server_host_keys=[str(host_key)],

@@ -50,26 +50,29 @@ def show_pfc(switch: Switch, names: Sequence[str] = ()) -> Shown:
         port = switch.ports[name]
         oper = f"{'On':<4} ({bitmap:x})".ljust(15) if operational else "Off".ljust(14)
         lines.append(f"{name:<18} {mode:<4} {oper}{sum(port.pfc_rx):<10} {sum(port.pfc_tx):<10}".rstrip())
-        value = f"On  ({bitmap:x})" if operational else "Off"
-        rows.append(
-            {
-                "if_name_str": name,
-                "admin": mode,
-                "oper": value,
-                "rx-stats": sum(port.pfc_rx),
-                "tx-stats": sum(port.pfc_tx),
-            }
-        )
+        rows.append(_pfc_row(switch, name))
     prefix = "" if switch.platform.family == "n5k" else SLOT
     return Shown(
         prefix + "\n".join(lines) + "\n", table("module", [{"module_number": 1, **table("pfc_interface", rows)}])
     )
 
 
+def _pfc_row(switch: Switch, name: str) -> Row:
+    mode, operational, bitmap = pfc_state(switch, name)
+    port = switch.ports[name]
+    return {
+        "if_name_str": name,
+        "admin": mode,
+        "oper": f"On  ({bitmap:x})" if operational else "Off",
+        "rx-stats": sum(port.pfc_rx),
+        "tx-stats": sum(port.pfc_tx),
+    }
+
+
 def show_pfc_detail(switch: Switch, names: Sequence[str] = ()) -> Shown:
     rule = "    " + "-" * 117
     heading = "        |" + "".join(f"  Priority{number}  |" for number in range(8))
-    text = SLOT
+    text, rows = SLOT, list[Row]()
     for name in pfc_ports(switch, names):
         mode, operational, bitmap = pfc_state(switch, name)
         port = switch.ports[name]
@@ -87,7 +90,12 @@ def show_pfc_detail(switch: Switch, names: Sequence[str] = ()) -> Shown:
             *(rule, heading, rule, counts[0], rule, counts[1], rule),
         ]
         text += "\n".join(lines) + "\n\n"
-    return Shown(text)
+        frames = zip(port.pfc_rx, port.pfc_tx, strict=True)
+        priorities: list[Row] = [
+            {"priority": number, "rx-ppp": rx, "tx-ppp": tx} for number, (rx, tx) in enumerate(frames)
+        ]
+        rows.append(_pfc_row(switch, name) | {"vl-bmap": f"{bitmap:x}"} | table("pfc_priority", priorities))
+    return Shown(text, table("module", [{"module_number": 1, **table("pfc_interface", rows)}]))
 
 
 def watchdog_enabled(switch: Switch, port: str) -> bool:

@@ -8,12 +8,17 @@ from collections.abc import Iterable, Sequence
 
 from railbed.lab.nexus.cli.context import Shown
 from railbed.lab.nexus.model.config import QOS_KINDS, ClassMap, PolicyMap, QosKind
-from railbed.lab.nexus.model.counters import Queue
 from railbed.lab.nexus.model.render import Block, class_map_block, policy_map_block, qos_blocks, render, running_blocks
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.interfaces import chosen
 from railbed.lab.nexus.show.layout import timestamp
-from railbed.lab.nexus.show.policy_data import class_map_data, policy_map_data, system_policy_data
+from railbed.lab.nexus.show.policy_data import (
+    class_map_data,
+    interface_policy_data,
+    policy_map_data,
+    queue_of,
+    system_policy_data,
+)
 
 ATTACHMENTS: tuple[tuple[QosKind, str], ...] = (("qos", "input"), ("queuing", "input"), ("queuing", "output"))
 
@@ -61,16 +66,18 @@ def show_system_policies(switch: Switch, kind: QosKind | None = None) -> Shown:
 def show_interface_policies(
     switch: Switch, names: Sequence[str] = (), kind: QosKind | None = None, direction: str | None = None
 ) -> Shown:
-    text = "\n\nGlobal statistics status :   enabled\n"
+    text, attached = "\n\nGlobal statistics status :   enabled\n", dict[str, list[tuple[str, PolicyMap]]]()
     for interface in chosen(switch, names):
         if interface.kind != "ethernet":
             continue
         text += f"\n{interface.name}\n"
+        attached[interface.name] = []
         for where in ATTACHMENTS:
             policy = switch.running.policy_on(interface.name, where)
             if policy is not None and kind in (None, where[0]) and direction in (None, where[1]):
                 text += "\n" + _service_policy(switch, where, policy, interface.name)
-    return Shown(text)
+                attached[interface.name].append((where[1], policy))
+    return Shown(text, interface_policy_data(switch, attached))
 
 
 def _service_policy(switch: Switch, where: tuple[QosKind, str], policy: PolicyMap, port: str | None = None) -> str:
@@ -91,7 +98,7 @@ def _service_policy(switch: Switch, where: tuple[QosKind, str], policy: PolicyMa
 
 
 def _queue_text(switch: Switch, class_map: ClassMap, port: str) -> str:
-    queue = switch.ports[port].queues.get(class_map.groups[0] if class_map.groups else -1, Queue())
+    queue = queue_of(switch, class_map, port)
     return f"      queue dropped pkts : {queue.drop_packets} \n      queue depth in bytes : {queue.depth_bytes} \n"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from railbed.lab.nexus.model.config import Action, ClassMap, PolicyClass, PolicyMap, QosKind
+from railbed.lab.nexus.model.counters import Queue
 from railbed.lab.nexus.model.render import compress
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.show.layout import Row, table
@@ -65,15 +66,39 @@ def _policy_row(switch: Switch, policy: PolicyMap) -> Row:
 
 def system_policy_data(switch: Switch, network: PolicyMap | None, attached: Iterable[tuple[str, PolicyMap]]) -> Row:
     """Return what `show policy-map system` prints; `attached` are directions and policies."""
-    rows: list[Row] = []
-    for direction, policy in attached:
-        classes: list[Row] = []
-        for item in policy.classes.values():
-            mode = switch.running.class_maps[policy.kind, item.name].mode
-            classes.append({"cmap-key": item.name, "xqos-or-q": policy.kind, "match-opts": mode, **_class_data(item)})
-        row: Row = {"pmap-key": policy.name, "in-or-out": direction, "yqos-or-q": policy.kind, "pmap-name": policy.name}
-        rows.append(row | table("cmap", classes))
+    rows = (_attached_row(switch, direction, policy) for direction, policy in attached)
     return _network_data(switch, [network] if network else [], "xaction") | table("pmap", rows)
+
+
+def interface_policy_data(switch: Switch, attached: Mapping[str, Iterable[tuple[str, PolicyMap]]]) -> Row:
+    """Return what `show policy-map interface` prints; `attached` are directions and policies by port."""
+    rows = (
+        {
+            "if-name-str": port,
+            **table("pmap", (_attached_row(switch, direction, item, port) for direction, item in items)),
+        }
+        for port, items in attached.items()
+    )
+    return {"glb-stats-status": "enabled", **table("interface", rows)}
+
+
+def _attached_row(switch: Switch, direction: str, policy: PolicyMap, port: str | None = None) -> Row:
+    """Return a policy where it is attached; on a port, queuing classes have the counters of their queues."""
+    classes: list[Row] = []
+    for item in policy.classes.values():
+        class_map = switch.running.class_maps[policy.kind, item.name]
+        row: Row = {"cmap-key": item.name, "xqos-or-q": policy.kind, "match-opts": class_map.mode, **_class_data(item)}
+        if port is not None and policy.kind == "queuing":
+            queue = queue_of(switch, class_map, port)
+            row |= {"queue-drop-pkts": queue.drop_packets, "queue-depth-bytes": queue.depth_bytes}
+        classes.append(row)
+    key: Row = {"pmap-key": policy.name, "in-or-out": direction, "yqos-or-q": policy.kind, "pmap-name": policy.name}
+    return key | table("cmap", classes)
+
+
+def queue_of(switch: Switch, class_map: ClassMap, port: str) -> Queue:
+    """Return the counters of the queue that a queuing class stands for on a port."""
+    return switch.ports[port].queues.get(class_map.groups[0] if class_map.groups else -1, Queue())
 
 
 def _network_data(switch: Switch, policies: Iterable[PolicyMap], action_table: str) -> Row:

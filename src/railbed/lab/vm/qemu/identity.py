@@ -40,7 +40,7 @@ def write_identity(lab: Lab, node: LabNode, path: Path) -> None:
 
 def identity_files(lab: Lab, node: LabNode) -> dict[str, tuple[int, str]]:
     """Return the mode and text of every file of a node's identity."""
-    key = lab.host_key(node)
+    key = lab.host_key(node.name)
     public = key.with_suffix(".host_key.pub")
     rails = range(lab.spec.rails)
     files = {

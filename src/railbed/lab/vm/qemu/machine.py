@@ -1,8 +1,4 @@
-"""The processes of a lab: a QEMU per node, and a hub where more than two nodes share a rail.
-
-They are found by an argument of their own and the folder they run in, also those of a railbed that was killed before it
-could write anything down.
-"""
+"""The processes of a lab: a QEMU per node, and a hub where more than two nodes share a rail."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from pathlib import Path
 from railbed.lab.host import HostFault, end, run
 from railbed.lab.model import Lab, LabNode
 from railbed.lab.patience import Patience, ProcessSigns
+from railbed.lab.processes import detach, find_processes, forget
 from railbed.lab.vm import cache
 from railbed.lab.vm.qemu import qmp
 from railbed.lab.vm.qemu.failure import Evidence, boot_failure, has_panicked
@@ -82,10 +79,10 @@ async def boot(lab: Lab, node: LabNode) -> None:
 
 def start_hub(lab: Lab) -> None:
     """Start the hub if the lab needs one and it is not running."""
-    if lab.spec.nodes >= LEAST_WITH_HUB and not _processes(lab, _hub_tag(lab)):
+    if lab.spec.nodes >= LEAST_WITH_HUB and not find_processes(lab, _hub_tag(lab)):
         arguments = [_hub_tag(lab), str(lab.spec.nodes), str(lab.spec.rails)]
         hub = [sys.executable, "-P", "-m", "railbed.lab.vm.qemu.hub", *arguments]
-        _forget(_detach(lab, hub, lab.folder / HUB_LOG))
+        forget(detach(lab, hub, lab.folder / HUB_LOG))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +146,11 @@ def _start(lab: Lab, node: LabNode, *, ram: Path | None) -> Iterator[Started]:
     (folder / QEMU_LOG).unlink(missing_ok=True)
     log = folder / SERIAL_LOG
     log_offset = log.stat().st_size if log.exists() else 0
-    process = _detach(lab, [*command(machine), *(["-incoming", "defer"] if ram else [])], folder / QEMU_LOG)
+    process = detach(lab, [*command(machine), *(["-incoming", "defer"] if ram else [])], folder / QEMU_LOG)
     try:
         yield Started(lab, node, process, log_offset)
     finally:
-        _forget(process)
+        forget(process)
 
 
 def describe(lab: Lab, node: LabNode, *, ram: Path | None) -> Machine:
@@ -169,25 +166,6 @@ def describe(lab: Lab, node: LabNode, *, ram: Path | None) -> Machine:
         door=f"{door(node)}:{PORT}",
         cables=[Cable(f"{node.name}-{name}", f"{other}-{name}") for name in lab.rails],
     )
-
-
-def _detach(lab: Lab, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start a process that goes on when railbed ends."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            arguments,
-            cwd=lab.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-
-
-def _forget(process: subprocess.Popen[bytes]) -> None:
-    """Leave a process to itself: it is not ours to wait for, and Python need not complain when it forgets it."""
-    if process.poll() is None:
-        process.returncode = 0
 
 
 @contextlib.asynccontextmanager
@@ -241,7 +219,7 @@ async def end_node(lab: Lab, node: LabNode) -> None:
 
 async def end_all(lab: Lab) -> None:
     """End all processes of a lab."""
-    await end([pid for node in lab.nodes for pid in processes(lab, node)] + _processes(lab, _hub_tag(lab)))
+    await end([pid for node in lab.nodes for pid in processes(lab, node)] + find_processes(lab, _hub_tag(lab)))
 
 
 def is_running(lab: Lab, node: LabNode) -> bool:
@@ -257,7 +235,7 @@ async def is_frozen(lab: Lab, node: LabNode) -> bool:
 
 def processes(lab: Lab, node: LabNode) -> list[int]:
     """Return the processes of a node."""
-    return _processes(lab, f"guest={_name(lab, node)}")
+    return find_processes(lab, f"guest={_name(lab, node)}")
 
 
 def _name(lab: Lab, node: LabNode) -> str:
@@ -266,17 +244,3 @@ def _name(lab: Lab, node: LabNode) -> str:
 
 def _hub_tag(lab: Lab) -> str:
     return f"railbed-{lab.id}-hub"
-
-
-def _processes(lab: Lab, tag: str) -> list[int]:
-    """Return the processes in a lab's folder with that argument."""
-    pids = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if (
-                folder.name.isdigit()
-                and tag.encode() in (folder / "cmdline").read_bytes().split(b"\0")
-                and (folder / "cwd").readlink() == lab.folder.resolve()
-            ):
-                pids.append(int(folder.name))
-    return pids
