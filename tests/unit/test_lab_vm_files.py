@@ -35,7 +35,7 @@ def lab(tmp_path: Path) -> Lab:
     spec = Spec(name="x", kind="vm", nodes=2, rails=2)
     lab = Lab(spec=spec, number=7, id="ab12", folder=tmp_path / "lab")
     lab.folder.mkdir()
-    for path in (lab.key, *map(lab.host_key, lab.nodes)):
+    for path in (lab.key, *map(lab.host_key, lab.devices)):
         path.write_text(f"private {path.name}\n")
         path.with_name(f"{path.name}.pub").write_text(f"ssh-ed25519 AAAA {path.name}\n")
     return lab
