@@ -1,0 +1,109 @@
+"""Answers of a Nexus: JSON of `| json` and of NX-API, and the names of ports.
+
+NX-OS writes a table as an object `TABLE_x` with `ROW_x` in it: an object where there is one row, a list where there are
+several, nothing where there is none. Numbers are strings after `| json` and numbers over NX-API.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from railbed.errors import ParseError
+from railbed.model.cabling import port_key
+from railbed.parsing.fields import Fields
+from railbed.parsing.text import integer, json_value
+
+T = TypeVar("T")
+SHORT_ETHERNET = re.compile(r"eth(?:ernet)?(?=\d)", re.IGNORECASE)
+NO_VALUE = frozenset({"", "-", "--", "n/a", "not advertised", "null", "none"})
+RULER = re.compile(r"[-=+|\s]*")
+SLOT = re.compile(r"slot\s+\d+", re.IGNORECASE)
+
+
+def structured(text: str) -> Fields | None:
+    """Return the object of a JSON answer, unwrapped where NX-API wraps it; None where the answer is text."""
+    if not text.lstrip().startswith("{"):
+        return None
+    fields = Fields(json_value(text))
+    if api := fields.sub("ins_api"):
+        outputs = api.sub("outputs") or Fields({})
+        return _body(_rows(dict(outputs.items()).get("output")))
+    if "jsonrpc" in fields:
+        return _body(_rows(dict(fields.items()).get("result")))
+    return fields
+
+
+def _body(outputs: list[Fields]) -> Fields:
+    if len(outputs) != 1:
+        raise ParseError(f"{len(outputs)} answers of NX-API instead of one")
+    return outputs[0].sub("body") or Fields({})
+
+
+def rows(fields: Fields, name: str) -> list[Fields]:
+    """Return the rows of a table; a table that is absent has none."""
+    tables = _rows(dict(fields.items()).get(f"TABLE_{name}"))
+    return [row for table in tables for row in _rows(dict(table.items()).get(f"ROW_{name}"))]
+
+
+def _rows(value: object) -> list[Fields]:
+    if value is None or value == "":
+        return []
+    return [Fields(item) for item in value] if isinstance(value, list) else [Fields(value)]
+
+
+def value_of(fields: Fields, key: str) -> str | None:
+    """Return a value as text, whether it is a string or a number; None where it is absent or `-`."""
+    value = dict(fields.items()).get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ParseError(f"field {key!r} is neither text nor a whole number", line=str(value)[:80])
+    text = str(value).strip()
+    return None if text.lower() in NO_VALUE else text
+
+
+def required(fields: Fields, key: str) -> str:
+    """Return a value as text."""
+    value = value_of(fields, key)
+    if value is None:
+        raise ParseError(f"no field {key!r}", line=str(dict(fields.items()))[:120])
+    return value
+
+
+def count(fields: Fields, key: str) -> int | None:
+    """Return a number; None where it is absent or `-`."""
+    value = value_of(fields, key)
+    return None if value is None else integer(value)
+
+
+def optional_integer(text: str) -> int | None:
+    """Return the number in a cell of a table; None for `-`."""
+    return None if text.strip().lower() in NO_VALUE else integer(text)
+
+
+def port_name(text: str) -> str:
+    """Return the full name of a port: `Eth1/1` is `Ethernet1/1`; internal ports (`ii1/1/1`) keep their name."""
+    return SHORT_ETHERNET.sub("Ethernet", text.strip(), count=1) if text.strip()[:3].lower() == "eth" else text.strip()
+
+
+def find_port(ports: Mapping[str, T], name: str) -> T | None:
+    """Return what is known of a port, however its name is written."""
+    key = port_key(name)
+    return next((value for port, value in ports.items() if port_key(port) == key), None)
+
+
+def bitmap(text: str) -> tuple[int, ...]:
+    """Return the priorities of a bitmap that is printed in hexadecimal: `8` is priority 3, `20` priority 5."""
+    bits = integer(text, base=16)
+    if not 0 <= bits < 256:
+        raise ParseError("a bitmap of more than eight priorities", line=text)
+    return tuple(priority for priority in range(8) if bits >> priority & 1)
+
+
+def content(text: str) -> Iterator[str]:
+    """Yield the lines of a text that are more than rulers, slot headings, or blank."""
+    for line in text.splitlines():
+        if not RULER.fullmatch(line) and not SLOT.fullmatch(line.strip()):
+            yield line

@@ -1,0 +1,175 @@
+"""Policies as `show policy-map [system | interface]` prints them: as text, and as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from railbed.errors import ParseError
+from railbed.parsing.fields import Fields
+from railbed.parsing.nexus.answer import content, count, port_name, required, rows, value_of
+from railbed.parsing.nexus.qos import (
+    POLICY_CLASS,
+    POLICY_MAP,
+    TYPES,
+    PolicyClass,
+    PolicyMap,
+    Wred,
+    class_of,
+    kilobytes,
+    numbers,
+    policy_type,
+)
+
+SERVICE_POLICY = re.compile(r"Service-policy \((?P<type>[a-z-]+)\)\s+(?P<direction>input|output):\s+(?P<name>\S+)")
+CLASS_IN_SERVICE = re.compile(r"Class-map \((?P<type>[a-z-]+)\):\s+(?P<name>\S+)(?: \(match-\w+\))?")
+PORT = re.compile(r"(?:Ethernet|port-channel|Vlan|ii|mgmt)\d[\d/.]*", re.IGNORECASE)
+HEADING = re.compile(r"Type [a-z-]+ policy-maps")
+NOT_SETTINGS = ("SNMP Policy Index", "Match:", "match ", "queue ", "Aggregate ", "Description:", "Global statistics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A policy and where it is in force."""
+
+    port: str = ""
+    """Empty for the system."""
+    direction: str = ""
+    """`input` or `output`; empty for network-qos, and where a policy is only listed."""
+    policy: PolicyMap
+
+
+@dataclass(slots=True)
+class _Open:
+    """A policy of which the classes are still being read."""
+
+    port: str
+    direction: str
+    policy: PolicyMap
+    classes: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    def closed(self) -> Attachment:
+        classes = tuple(class_of(name, lines) for name, lines in self.classes)
+        return Attachment(port=self.port, direction=self.direction, policy=replace(self.policy, classes=classes))
+
+
+def attachments_of_text(text: str) -> list[Attachment]:
+    """Return the policies of a text, in its order."""
+    policies: list[_Open] = []
+    port = ""
+    for line in content(text):
+        words = " ".join(line.split())
+        if PORT.fullmatch(words):
+            port = port_name(words)
+        elif opened := _opened(words, port):
+            policies.append(opened)
+        elif HEADING.fullmatch(words) or words.startswith(NOT_SETTINGS):
+            continue
+        elif not policies:
+            raise ParseError("expected a policy", line=line)
+        elif name := _class_name(words):
+            policies[-1].classes.append((name, []))
+        elif not policies[-1].classes:
+            raise ParseError("expected a class", line=line)
+        else:
+            policies[-1].classes[-1][1].append(words)
+    return [policy.closed() for policy in policies]
+
+
+def _opened(words: str, port: str) -> _Open | None:
+    match = POLICY_MAP.fullmatch(words)
+    if match:
+        return _Open(port, "", PolicyMap(type=policy_type(match["type"]), name=match["name"]))
+    match = SERVICE_POLICY.fullmatch(words)
+    if match:
+        return _Open(port, match["direction"], PolicyMap(type=policy_type(match["type"]), name=match["name"]))
+    return None
+
+
+def _class_name(words: str) -> str:
+    match = CLASS_IN_SERVICE.fullmatch(words) or POLICY_CLASS.fullmatch(words)
+    return match["name"] if match else ""
+
+
+def attachments_of_json(fields: Fields) -> list[Attachment]:
+    """Return the policies of an object, network-qos first."""
+    network = [
+        Attachment(
+            policy=PolicyMap(
+                type="network-qos",
+                name=required(row, "xpmap-name"),
+                classes=tuple(_class(item, "xcmap-name", ("xaction", "action")) for item in rows(row, "xcmap")),
+            )
+        )
+        for row in rows(fields, "xpmap")
+    ]
+    return [*network, *(_attachment(row) for row in rows(fields, "pmap"))]
+
+
+def _attachment(row: Fields) -> Attachment:
+    kind = policy_type(value_of(row, "yqos-or-q"))
+    name = next(filter(None, (value_of(row, key) for key in ("pmap-name", "pmap-name-out", "nq-xpmap-name"))), None)
+    classes = tuple(
+        _class(item, "nq-xcmap-name" if kind == "network-qos" else "cmap-name", ("action",))
+        for item in rows(row, "cmap")
+    )
+    policy = PolicyMap(type=kind, name=name or required(row, "pmap-key"), classes=classes)
+    return Attachment(direction=value_of(row, "in-or-out") or "", policy=policy)
+
+
+def _class(row: Fields, key: str, tables: tuple[str, ...]) -> PolicyClass:
+    settings = PolicyClass(name=value_of(row, key) or required(row, "cmap-key"))
+    for action in (action for table in tables for action in rows(row, table)):
+        settings = _with_action(settings, action)
+    return settings
+
+
+def _with_action(settings: PolicyClass, action: Fields) -> PolicyClass:
+    pause = value_of(action, "pfc-cos-list")
+    bandwidth = [value for key in ("bw-rate", "rem-bw-rate") if (value := count(action, key)) is not None]
+    changes: dict[str, object] = {
+        "qos_group": count(action, "qos-group"),
+        "mtu": count(action, "mtu"),
+        "pause": numbers(pause) if pause else None,
+        "no_drop": True if "pause" in action and not pause and "size-in-bytes" not in action else None,
+        "bandwidth": bandwidth[0] if bandwidth else None,
+        "priority": count(action, "prio-level"),
+        "wred": _wred(action) if "rdet-mode" in action else None,
+    }
+    return replace(settings, **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _wred(action: Fields) -> Wred:
+    entries = rows(action, "rdet")
+    entry = entries[0] if entries else Fields({})
+    unit = value_of(entry, "rdet-size-units")
+    return Wred(
+        low_kbytes=kilobytes(value_of(entry, "rdet-min-thresh"), unit),
+        high_kbytes=kilobytes(value_of(entry, "rdet-max-thresh"), unit),
+        probability=count(entry, "rdet-drop-prob"),
+        weight=count(entry, "rdet-weight"),
+        ecn=value_of(action, "rdet-ecn") is not None,
+    )
+
+
+def configured_policies(sections: Iterator[tuple[str, list[str]]]) -> Iterator[PolicyMap]:
+    """Yield the policies of a configuration, from its sections: the first line and the lines below it."""
+    for head, lines in sections:
+        match = POLICY_MAP.fullmatch(head)
+        if not match or (match["type"] or "qos") not in TYPES:
+            continue
+        classes: list[tuple[str, list[str]]] = []
+        for line in lines:
+            words = " ".join(line.split())
+            if name := _class_name(words):
+                classes.append((name, []))
+            elif classes:
+                classes[-1][1].append(words)
+            elif not words.startswith("description "):
+                raise ParseError("expected a class", line=line)
+        yield PolicyMap(
+            type=policy_type(match["type"]),
+            name=match["name"],
+            classes=tuple(class_of(name, below) for name, below in classes),
+        )

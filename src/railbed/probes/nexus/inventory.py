@@ -1,0 +1,85 @@
+"""Parts of a Nexus with their product and serial numbers (`show inventory`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.nexus.answer import NO_VALUE, content, required, rows, structured, value_of
+
+PRODUCT = re.compile(r"PID: ([^,]*),\s*VID: ([^,]*),\s*SN: (\S*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part: chassis, module, power supply, fan, transceiver."""
+
+    name: str
+    description: str
+    product: str | None = None
+    serial: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """The parts of a switch, in its order."""
+
+    parts: tuple[Part, ...]
+
+
+def parse(text: str) -> Inventory:
+    """Read both forms."""
+    if fields := structured(text):
+        parts = tuple(
+            Part(
+                name=required(row, "name").strip('"'),
+                description=(value_of(row, "desc") or "").strip('"'),
+                product=value_of(row, "productid"),
+                serial=value_of(row, "serialnum"),
+            )
+            for row in rows(fields, "inv")
+        )
+    else:
+        parts = _of_text(text)
+    if not parts:
+        raise ParseError("no parts, not even a chassis", line=text.strip()[:80])
+    return Inventory(parts=parts)
+
+
+def _of_text(text: str) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    name = description = ""
+    for line in map(str.strip, content(text)):
+        product = PRODUCT.fullmatch(line)
+        if line.startswith("NAME: "):
+            name, _, description = line.removeprefix("NAME: ").partition("DESCR: ")
+        elif product and name:
+            parts.append(
+                Part(
+                    name=name.strip(', "'),
+                    description=description.strip().removeprefix('"').removesuffix('"').strip(),
+                    product=_known(product[1]),
+                    serial=_known(product[3]),
+                )
+            )
+            name = ""
+        elif not line.startswith("show inventory"):
+            raise ParseError("expected a part", line=line)
+    return tuple(parts)
+
+
+def _known(text: str) -> str | None:
+    return None if text.strip().lower() in NO_VALUE else text.strip()
+
+
+PROBE = Probe(
+    name="nexus_inventory",
+    title="parts of a Nexus, with product and serial numbers",
+    command="show inventory | json\nshow inventory",
+    parse=parse,
+    facts=Inventory,
+    runs_on="switch",
+    one_line=True,
+)

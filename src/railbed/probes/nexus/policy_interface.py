@@ -1,0 +1,47 @@
+"""The policies in force on each port of a Nexus (`show policy-map interface`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.nexus.policies import attachments_of_text
+from railbed.parsing.nexus.qos import PolicyMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortPolicies:
+    """What is in force on one port, its own policies and those of the system."""
+
+    policies: dict[str, PolicyMap]
+    """By type and direction: `qos input`, `queuing output`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfacePolicies:
+    """Policies by port."""
+
+    ports: dict[str, PortPolicies]
+
+
+def parse(text: str) -> InterfacePolicies:
+    """Read the text form; NX-OS has no JSON for this command."""
+    ports: dict[str, dict[str, PolicyMap]] = {}
+    for attachment in attachments_of_text(text):
+        if not attachment.port:
+            raise ParseError("a policy without a port", line=attachment.policy.name)
+        ports.setdefault(attachment.port, {})[f"{attachment.policy.type} {attachment.direction}"] = attachment.policy
+    if not ports:
+        raise ParseError("no port with a policy", line=text.strip()[:80])
+    return InterfacePolicies(ports={name: PortPolicies(policies=policies) for name, policies in ports.items()})
+
+
+PROBE = Probe(
+    name="nexus_policy_interface",
+    title="policies in force on each port of a Nexus",
+    command="show policy-map interface",
+    parse=parse,
+    facts=InterfacePolicies,
+    runs_on="switch",
+)

@@ -1,0 +1,38 @@
+"""Every policy of a Nexus (`show policy-map`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.nexus.answer import structured
+from railbed.parsing.nexus.policies import attachments_of_json, attachments_of_text
+from railbed.parsing.nexus.qos import PolicyMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """The policies that exist, built-in ones included, whether in force or not."""
+
+    policies: tuple[PolicyMap, ...]
+
+
+def parse(text: str) -> Policies:
+    """Read both forms."""
+    fields = structured(text)
+    attachments = attachments_of_json(fields) if fields else attachments_of_text(text)
+    if not attachments:
+        raise ParseError("no policy, not even a built-in one", line=text.strip()[:80])
+    return Policies(policies=tuple(attachment.policy for attachment in attachments))
+
+
+PROBE = Probe(
+    name="nexus_policy_map",
+    title="policies of a Nexus, built-in ones included",
+    command="show policy-map | json\nshow policy-map",
+    parse=parse,
+    facts=Policies,
+    runs_on="switch",
+    one_line=True,
+)

@@ -1,0 +1,52 @@
+"""The policies in force on all of a Nexus (`show policy-map system`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.nexus.answer import structured
+from railbed.parsing.nexus.policies import Attachment, attachments_of_json, attachments_of_text
+from railbed.parsing.nexus.qos import PolicyMap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPolicies:
+    """What is in force where a port has no policy of its own; defaults of the switch included."""
+
+    network_qos: PolicyMap | None = None
+    qos_input: PolicyMap | None = None
+    queuing_input: PolicyMap | None = None
+    queuing_output: PolicyMap | None = None
+
+
+def parse(text: str) -> SystemPolicies:
+    """Read both forms."""
+    fields = structured(text)
+    attachments = attachments_of_json(fields) if fields else attachments_of_text(text)
+    if not attachments:
+        raise ParseError("no policy, not even a default", line=text.strip()[:80])
+    return SystemPolicies(
+        network_qos=_policy(attachments, "network-qos", ""),
+        qos_input=_policy(attachments, "qos", "input"),
+        queuing_input=_policy(attachments, "queuing", "input"),
+        queuing_output=_policy(attachments, "queuing", "output"),
+    )
+
+
+def _policy(attachments: Iterable[Attachment], kind: str, direction: str) -> PolicyMap | None:
+    matching = (item.policy for item in attachments if (item.policy.type, item.direction) == (kind, direction))
+    return next(matching, None)
+
+
+PROBE = Probe(
+    name="nexus_policy_system",
+    title="policies in force on all of a Nexus",
+    command="show policy-map system | json\nshow policy-map system",
+    parse=parse,
+    facts=SystemPolicies,
+    runs_on="switch",
+    one_line=True,
+)

@@ -1,0 +1,35 @@
+"""Queues of the ports of a Nexus: packets, drops, ECN marks, pause (`show queuing interface`).
+
+The table differs by the switch's chip, and all of them are read: ALE and Broadcom (three columns, `Dropped`), cloud
+scale up to 9.2 (`WRED & Tail Drop`), cloud scale since 9.3 (`WRED/AFD & Tail Drop`, `ECN`), and the Nexus 5000.
+"""
+
+from __future__ import annotations
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.nexus.answer import structured
+from railbed.parsing.nexus.queuing import SwitchQueues, queues_of_json
+from railbed.parsing.nexus.queuing_text import queues_of_text
+
+
+def parse(text: str) -> SwitchQueues:
+    """Read both forms."""
+    fields = structured(text)
+    queues = queues_of_json(fields) if fields else queues_of_text(text)
+    if not queues.ports:
+        raise ParseError("no port", line=text.strip()[:80])
+    return queues
+
+
+PROBE = Probe(
+    name="nexus_queuing",
+    title="queues of the ports of a Nexus: packets, drops, ECN marks, pause",
+    command="show queuing interface | json\nshow queuing interface",
+    parse=parse,
+    facts=SwitchQueues,
+    runs_on="switch",
+    twice=True,
+    timeout=30.0,
+    one_line=True,
+)

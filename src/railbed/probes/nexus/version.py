@@ -1,0 +1,82 @@
+"""Model, release and name of a Nexus (`show version`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.fields import Fields
+from railbed.parsing.nexus.answer import structured, value_of
+
+RELEASE = re.compile(r"\s*(?:NXOS|system):\s+version (\S+)")
+CHASSIS = re.compile(r"\s*cisco (\S.*)")
+SERIAL = re.compile(r"\s*Processor Board ID (\S+)")
+NAME = re.compile(r"\s*Device name: (\S+)")
+NEXUS_5000 = re.compile(r"Nexus ?[56]\d|N[56]K-", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """What a switch is."""
+
+    release: str
+    """Release of NX-OS: `10.4(3)`."""
+    chassis: str
+    """Its model in words: `Nexus9000 C93180YC-FX3 Chassis`."""
+    hostname: str | None = None
+    serial: str | None = None
+
+    @property
+    def is_nexus_5000(self) -> bool:
+        """Whether it is a Nexus 5000 or 6000, whose QoS commands differ."""
+        return NEXUS_5000.search(self.chassis) is not None
+
+
+def parse(text: str) -> Version:
+    """Read both forms."""
+    fields = structured(text)
+    return _of_json(fields) if fields else _of_text(text)
+
+
+def _of_json(fields: Fields) -> Version:
+    keys = ("nxos_ver_str", "sys_ver_str", "kickstart_ver_str", "rr_sys_ver")
+    release = next(filter(None, (value_of(fields, key) for key in keys)), None)
+    chassis = value_of(fields, "chassis_id")
+    if release is None or chassis is None:
+        raise ParseError("no release or no chassis", line=str(dict(fields.items()))[:120])
+    return Version(
+        release=release,
+        chassis=chassis,
+        hostname=value_of(fields, "host_name"),
+        serial=value_of(fields, "proc_board_id"),
+    )
+
+
+def _of_text(text: str) -> Version:
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        for key, pattern in (("release", RELEASE), ("chassis", CHASSIS), ("serial", SERIAL), ("hostname", NAME)):
+            match = pattern.match(line)
+            if match and key not in values:
+                values[key] = match[1].strip()
+    if "release" not in values or "chassis" not in values:
+        raise ParseError("no release or no chassis", line=text.strip()[:80])
+    return Version(
+        release=values["release"],
+        chassis=values["chassis"],
+        hostname=values.get("hostname"),
+        serial=values.get("serial"),
+    )
+
+
+PROBE = Probe(
+    name="nexus_version",
+    title="model, release and name of a Nexus",
+    command="show version | json\nshow version",
+    parse=parse,
+    facts=Version,
+    runs_on="switch",
+    one_line=True,
+)
