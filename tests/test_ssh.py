@@ -84,6 +84,20 @@ async def test_every_machine_answers_over_one_connection(three: Servers) -> None
         assert log.count("Accepted publickey") == 1
 
 
+@pytest.mark.soak
+async def test_a_connection_outlives_half_a_minute_without_an_answer(one: Servers) -> None:
+    """An emulated processor that is busy stores ten megabytes for a minute, and answers nothing in between."""
+    (target,) = targets(one)
+    async with live_connector() as connect, connect(target) as transport, transport.open("cat") as program:
+        await program.write(b"before ")
+        assert await program.read(1) == b"before "
+        one.servers[0].freeze()
+        await program.write(b"after")
+        await asyncio.sleep(35)
+        one.servers[0].thaw()
+        assert await program.read(1) == b"after"
+
+
 async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(one: Servers, tmp_path: Path) -> None:
     """A server allows ten programs a connection; one that nobody waited for would count, and run, until its end."""
     (target,) = targets(one)

@@ -36,6 +36,15 @@ class Result:
     def findings(self) -> list[dict[str, Any]]:
         return [record for record in self.records if record["kind"] == "finding"]
 
+    @property
+    def problems(self) -> list[str]:
+        """What is not ok, a line for each finding: short enough for the message of an assertion."""
+        return [
+            f"{finding['verdict']} {finding['check']} {finding['subject']}: {finding['observed']}"
+            for finding in self.findings
+            if finding["verdict"] != "ok"
+        ]
+
 
 def environment(**changes: str) -> dict[str, str]:
     unchanged = {name: value for name, value in os.environ.items() if not name.startswith(("RAILBED_", "COLUMNS"))}

@@ -31,16 +31,21 @@ class Server:
 
     def kill(self) -> None:
         """End the server and every session of it at once, as a power cut does."""
-        for pid in [self.process.pid, *descendants(self.process.pid)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         self.process.wait()
 
     def freeze(self) -> None:
         """Stop the server and every session of it: connections stay and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let what was frozen go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
         for pid in [self.process.pid, *descendants(self.process.pid)]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+                os.kill(pid, number)
 
 
 @dataclass

@@ -26,7 +26,10 @@ from railbed.transport.ssh_login import SshAgent, expanded, key_files, query_age
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
-KEEPALIVE_SECONDS = 5
+KEEPALIVE_SECONDS, KEEPALIVES = 15, 4
+"""How often a machine is asked for a sign of life, and how many signs may be missing before the connection counts as
+lost. The answer queues behind what is being sent: a machine on a slow link, or with a busy processor, may need most of
+a minute for the two megabytes that SSH sends ahead."""
 PROGRAMS = 7
 """Programs at once over one connection. OpenSSH allows ten, and one that just ended counts for a moment longer."""
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
@@ -201,6 +204,7 @@ async def _connect(
                 tunnel=tunnel or (),
                 client_factory=lambda: attempt.client,
                 keepalive_interval=KEEPALIVE_SECONDS,
+                keepalive_count_max=KEEPALIVES,
                 login_timeout=CONNECT_SECONDS,
                 **arguments,
             )
