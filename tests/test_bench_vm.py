@@ -15,7 +15,7 @@ from tests.support.labs import RunningLab, cache_variables
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 SECONDS = 600
-PATIENTLY = ("--timeout", "120")
+PATIENTLY = ("--timeout", "300")
 """Options of verbs: a busy machine emulates others slowly."""
 
 

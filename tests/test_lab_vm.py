@@ -74,7 +74,7 @@ def processes(text: str) -> set[str]:
 
 def test_check_finds_rdma_and_skips_what_soft_roce_lacks(lab: RunningLab) -> None:
     right = ("rdma_device", "rdma_port_active", "gid_rocev2", "mtu", "mtu_path", "rdma_mtu", "link_up")
-    result = lab.railbed("check", *right, "pfc", "dcqcn", "hostname_unique", "--json", "--timeout", "120")
+    result = lab.railbed("check", *right, "pfc", "dcqcn", "hostname_unique", "--json", "--timeout", "300")
     verdicts = {(finding["check"], finding["subject"]): finding["verdict"] for finding in result.findings}
     assert {key for key, verdict in verdicts.items() if verdict == "fail"} == set()
     for rule in right:
@@ -91,7 +91,7 @@ def test_discover_finds_devices_and_rails(lab: RunningLab, tmp_path: Path) -> No
     login = f"login: {{user: root, port: 2222, key: {files}/key, known_hosts: {files}/known_hosts}}\n"
     seed = tmp_path / "seed.yaml"
     seed.write_text(f"name: seed\n{login}nodes:\n" + "".join(f"  x{n}: {{host: {h}}}\n" for n, h in enumerate(hosts)))
-    result = call(tmp_path, "discover", "--cluster", seed, "--json", "--timeout", "120")
+    result = call(tmp_path, "discover", "--cluster", seed, "--json", "--timeout", "300")
     assert result.code == 1, result
     added = " ".join(str(record.get("after", "")) for record in result.records if record["kind"] == "change")
     for word in ("rxe0", "rxe1", "rail0", "rail1"):

@@ -67,7 +67,8 @@ class Trained:
 
 def train(lab: RunningLab, transport: str, *, fault: str = "") -> Trained:
     """Train without the checks, which take as long as the training here; node2 has a fault when half is done."""
-    command = [RAILBED, "train", "small.yaml", "--transport", transport, "--no-check", "--json", "-c", str(lab.cluster)]
+    options = ("--transport", transport, "--no-check", "--timeout", "300", "--json", "-c", str(lab.cluster))
+    command = [RAILBED, "train", "small.yaml", *options]
     records = []
     with (
         (lab.folder / "err").open("w+") as err,
@@ -167,7 +168,7 @@ def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> Non
     steps = [step.format(name, "mpi") for name in OPERATIONS] + [step.format("all_reduce", "gloo")]
     (lab.folder / "suite.yaml").write_text(f"steps: [{', '.join(steps)}]")
     before = packets(lab, "node1")
-    result = lab.railbed("bench", "suite.yaml", "--json", "--timeout", "120")
+    result = lab.railbed("bench", "suite.yaml", "--json", "--timeout", "300")
     measured = [record for record in result.records if record.get("name") == "bus_bandwidth"]
     labels = [record["labels"] for record in measured if record["labels"]["size"] == 256 << 10]
     assert {(label["test"], label["over"]) for label in labels} == {

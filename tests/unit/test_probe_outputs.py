@@ -32,6 +32,12 @@ def test_facts() -> None:
     assert reading.facts.links["lo"].mtu == 65536
 
 
+def test_a_late_tool_may_need_more_time() -> None:
+    reading = parse_output(ip_link.PROBE, output(exit=None, failure="did not finish within 10 s"))
+    assert isinstance(reading, Unknown)
+    assert "--timeout" in reading.remedy
+
+
 def test_a_tool_that_complains_but_answers_is_read() -> None:
     assert isinstance(parse_output(ip_link.PROBE, output(stdout=FINE, exit=1, stderr=b"a warning")), Known)
 

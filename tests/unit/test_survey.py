@@ -180,3 +180,13 @@ async def test_all_pairs_on_request() -> None:
 def test_every_probe_that_contacts_other_nodes_is_paced() -> None:
     for probe in (ping_mtu.PROBE, rendezvous.PROBE):
         assert isinstance(probe.command, PairTest)
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(10.0, 5.0), (60.0, 10.0), (300.0, 50.0)])
+async def test_more_time_for_a_device_is_more_time_for_its_commands(timeout: float, seconds: float) -> None:
+    """An emulated machine that is busy needs longer than ten seconds for what takes a real one a tenth of one."""
+    nodes = FakeNodes(lambda *_: "")
+    async with Fleet([Target(name="n1", host="h")], nodes.reach, timeout=timeout) as fleet:
+        async for _ in fleet.run({"n1": [Command(key="hello", script="echo hello", timeout=10.0)]}):
+            pass
+    assert [command.timeout for command in nodes.commands] == [seconds]

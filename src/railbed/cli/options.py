@@ -27,7 +27,13 @@ ReplayOption = Annotated[
     typer.Option("--replay", metavar="DIR", help="Read a recording, or the folder of a run, instead of the devices."),
 ]
 TimeoutOption = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=1.0, help="How long one device may take at most.")
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=1.0,
+        help="How long one device may take at most; more than the default also gives each command more.",
+    ),
 ]
 
 

@@ -124,8 +124,12 @@ class Fleet:
                 outputs.append(output)
 
     def _in_time(self, commands: Sequence[Command]) -> list[Command]:
-        """Limit each command to half of the device's time: one that hangs must not cost the output of the others."""
-        return [replace(command, timeout=min(command.timeout, self.timeout / 2)) for command in commands]
+        """Limit each command to half of the device's time: one that hangs must not cost the output of the others.
+
+        Whoever gives a slow device more time than usual gives each of its commands more.
+        """
+        factor, most = max(1.0, self.timeout / DEVICE_SECONDS), self.timeout / 2
+        return [replace(command, timeout=min(command.timeout * factor, most)) for command in commands]
 
     def _target(self, device: str) -> Target:
         return next(target for target in self.targets if target.name == device)

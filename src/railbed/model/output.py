@@ -9,6 +9,7 @@ MAX_OUTPUT_BYTES = 4 * 2**20
 MAX_LINE_BYTES = 64 * 1024
 """Twice the longest line known, with which `ss` lists a thousand processes that share a socket. JSON has no lines."""
 COMPLAINT_CHARS = 400
+LATE = "did not finish within"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class Output:
         """The first line on standard error, where most tools explain a failure; shortened where it is long."""
         lines = self.stderr.lstrip()[: 4 * COMPLAINT_CHARS].decode("utf-8", "replace").strip().splitlines()
         return lines[0].strip()[:COMPLAINT_CHARS] if lines else ""
+
+    @property
+    def ran_late(self) -> bool:
+        """Whether the command did not end in time."""
+        return self.failure.startswith(LATE)
 
     def excess(self, *, one_line: bool = False) -> str:
         """Return why it is too long to parse, as the end of a sentence; with `one_line`, lines have no limit."""

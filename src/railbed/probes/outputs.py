@@ -41,7 +41,8 @@ def parse_output(probe: Probe[F], output: Output) -> Known[F] | Unknown:
 def _obstacle(probe: Probe[Any], output: Output) -> Unknown | None:
     evidence = output.complaint or output.stdout[:EVIDENCE_CHARS].decode("utf-8", "replace")
     if output.failure:
-        return Unknown(reason=f"{probe.name} {output.failure}", evidence=evidence)
+        remedy = "if the device is slow or busy, give it more time with --timeout" if output.ran_late else ""
+        return Unknown(reason=f"{probe.name} {output.failure}", remedy=remedy, evidence=evidence)
     if excess := output.excess(one_line=probe.one_line):
         return Unknown(reason=f"{probe.name} {excess}", remedy="look at what it prints there", evidence=evidence)
     if probe.needs_root and output.exit != 0 and "sudo" in output.complaint:

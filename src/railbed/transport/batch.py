@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
 from railbed.errors import TimedOut, Unreachable
-from railbed.model.output import MAX_OUTPUT_BYTES, Output
+from railbed.model.output import LATE, MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program
 
 GREETING_SECONDS = 50.0
@@ -224,7 +224,7 @@ def unfinished(device: str, command: Command, partial: bytes, sent: float) -> Ou
         exit=None,
         sent=sent,
         received=time.time(),
-        failure=f"did not finish within {command.timeout:g} s",
+        failure=f"{LATE} {command.timeout:g} s",
     )
 
 
