@@ -42,7 +42,7 @@ def test_a_run_is_not_begun(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("RAILBED_RUNS", str(disk / "runs"))
     fill(disk, leave=900_000)
     with (
-        pytest.raises(UsageError, match=r"^cannot keep the run in .*: the disk is full$"),
+        pytest.raises(UsageError, match=r"^cannot store the run in .*: the disk is full$"),
         open_run("check", cluster_name="lab", cluster_text=""),
     ):
         pass

@@ -383,7 +383,7 @@ async def test_a_slow_login_shell_is_called_that_and_is_left_to_end_by_itself(tm
     with running_servers(1, tmp_path, shell=slow) as servers:
         (answer,) = (await ask(targets(servers), HELLO, timeout=2.0)).values()
         assert answer.failure
-        assert answer.failure.reason == "it let us in, but its login shell did not start within 2 s"
+        assert answer.failure.reason == "it accepted the login, but its login shell did not start within 2 s"
         assert "~/.bashrc" in answer.failure.remedy
         assert answer.failure.timed_out
         (tmp_path / "go").touch()

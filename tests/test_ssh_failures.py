@@ -227,7 +227,7 @@ async def test_a_key_file_that_others_can_read_is_not_used(sshd: Servers, mode: 
     sshd.key.chmod(mode)
     error = await failure(sshd)
     assert isinstance(error, LoginRefused)
-    assert f"others may read the key file {sshd.key} (mode {mode:04o})" in error.message
+    assert f"other users can read the key file {sshd.key} (mode {mode:04o})" in error.message
     assert f"`chmod 600 {sshd.key}`" in error.hint
     subprocess.run(["chmod", "600", str(sshd.key)], check=True)
     await log_in(sshd.servers[0].address, login(sshd))

@@ -311,7 +311,7 @@ def test_a_run_that_cannot_be_kept_is_reported_as_without(folder: Path, tmp_path
     plain, detached = (call(tmp_path, *TRAIN, *more) for more in ((), ("--detach",)))
     assert plain == detached
     assert plain.code == 2
-    assert "cannot keep the run in runs" in plain.err
+    assert "cannot store the run in runs" in plain.err
 
 
 def test_ctrl_c_after_a_checkpoint_says_how_to_continue(folder: Path) -> None:

@@ -10,11 +10,11 @@ import sys
 def main() -> None:
     """Run the command line and end the process.
 
-    Loading modules makes no garbage, and all of them last until the end: the collector is kept off them, which saves a
+    Loading modules creates no garbage, and modules live until the end. Excluding them from garbage collection saves a
     fifth of a second at every start and end.
     """
     gc.disable()
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # there are none, and looking for them takes time
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # there are none, and searching for them takes time
     try:
         from railbed.cli import signals
 

@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 
 def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
-    """Return the plug-ins of a package by name: what each module with such an attribute holds there.
+    """Return the plug-ins of a package by name: the value of `attribute` in each module that has it.
 
     Modules without the attribute are helpers. A plug-in has the name of its file, and in a folder below that of the
     package (`nexus/pfc.py`) the folder's name before it (`nexus_pfc`), so names are unique.
@@ -37,7 +37,7 @@ def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
 
 
 def choose(plugins: Mapping[str, P], name: str, *, kind: str, listing: str) -> P:
-    """Return a plug-in by the name that a user typed; `listing` is a hint where the names are listed."""
+    """Return a plug-in by the name that a user typed; `listing` is the hint that shows the names."""
     if name not in plugins:
         similar = difflib.get_close_matches(name, plugins, n=1)
         raise UsageError(f"there is no {kind} {name!r}", hint=f"did you mean {similar[0]}?" if similar else listing)

@@ -1,6 +1,6 @@
 """Every exception railbed raises on purpose.
 
-    RailbedError                one sentence, and a hint that says what to do
+    RailbedError                one sentence, and a hint about what to do
     ├── UserError               the user's file or arguments                    exit 2
     │   ├── ClusterFileError      file, line and key of each mistake
     │   ├── RecipeError           the same for a recipe
@@ -9,18 +9,18 @@
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
     │   ├── Unreachable           no connection
-    │   │   └── TimedOut            no answer in time, which may be a matter of load
+    │   │   └── TimedOut            no answer in time, perhaps because of load
     │   ├── HostKeyUnknown        first contact
-    │   │   └── HostKeyChanged      the machine shows another key than the one known
-    │   ├── LoginRefused          the machine answered and said no
+    │   │   └── HostKeyChanged      the machine presents another key than the known one
+    │   ├── LoginRefused          the machine answered and rejected the login
     │   ├── ToolMissing           a program or library that is needed here
-    │   ├── CheckpointDamaged     a saved state that is not whole
-    │   └── RankFailed            a rank of a training job that cannot start or go on
-    │       └── Interference        somebody got between the ranks: no node is at fault
-    └── ParseError              text that a parser does not know; the fleet turns it into `unknown`
+    │   ├── CheckpointDamaged     a checkpoint that is incomplete or changed
+    │   └── RankFailed            a rank of a training job that cannot start or continue
+    │       └── Interference        a stranger connected to the ranks: no node is at fault
+    └── ParseError              text that a parser does not recognise; the fleet turns it into `unknown`
 
-A finding that failed is data, not an exception; a failing device inside a fleet becomes a value. What is not in this
-tree and still escapes is our own fault (exit 70).
+A finding that failed is data, not an exception; a failing device inside a fleet becomes a value. Any exception outside
+this tree that escapes is a bug (exit 70).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import errno
 
 
 class RailbedError(Exception):
-    """Base of all errors that are told to the user as a sentence."""
+    """Base of all errors that users see as a sentence."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -42,15 +42,15 @@ class UserError(RailbedError):
 
 
 class ClusterFileError(UserError):
-    """The cluster file cannot be read or says something that cannot be."""
+    """The cluster file cannot be read, or is invalid."""
 
 
 class RecipeError(UserError):
-    """The recipe cannot be read or says something that cannot be."""
+    """The recipe cannot be read, or is invalid."""
 
 
 class SuiteError(UserError):
-    """The suite of measurements cannot be read or says something that cannot be."""
+    """The suite of measurements cannot be read, or is invalid."""
 
 
 class DataError(UserError):
@@ -58,11 +58,11 @@ class DataError(UserError):
 
 
 class UsageError(UserError):
-    """Arguments that do not fit together, or name something that is not there."""
+    """Arguments that contradict each other, or name something that does not exist."""
 
 
 class OnlyRecorded(UsageError):
-    """A recording was asked to do something: it can but answer."""
+    """A recording cannot run anything: it only replays outputs."""
 
 
 class DeviceError(RailbedError):
@@ -74,7 +74,7 @@ class Unreachable(DeviceError):
 
 
 class TimedOut(Unreachable):
-    """No answer in time: another look, when less is going on, may see one."""
+    """No answer in time; a later attempt under less load may get one."""
 
 
 class HostKeyUnknown(DeviceError):
@@ -82,25 +82,25 @@ class HostKeyUnknown(DeviceError):
 
 
 class HostKeyChanged(HostKeyUnknown):
-    """The machine's host key is not the one known."""
+    """The machine's host key is not the known one."""
 
 
 class LoginRefused(DeviceError):
-    """The machine answered and did not let us in."""
+    """The machine answered and rejected the login."""
 
 
 class ToolMissing(DeviceError):
-    """A program or library that this needs is not installed."""
+    """A required program or library is not installed."""
 
 
 class CheckpointDamaged(DeviceError):
-    """A saved state is missing, half-written or changed."""
+    """A checkpoint is missing, incomplete or changed."""
 
 
 class RankFailed(DeviceError):
-    """A rank of a training job cannot start or go on.
+    """A rank of a training job cannot start or continue.
 
-    `peer` says that another one is the cause, `refused` that what was asked for cannot be, however often it is tried.
+    `peer` means that another rank is the cause, `refused` that another attempt would fail in the same way.
     """
 
     def __init__(self, message: str, *, hint: str = "", peer: bool = False, refused: bool = False) -> None:
@@ -110,14 +110,14 @@ class RankFailed(DeviceError):
 
 
 class Interference(RankFailed):
-    """Somebody who does not belong to the job got between its ranks; no node of it is at fault."""
+    """A stranger connected to the ranks of a job; none of its nodes is at fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, peer=True)
 
 
 class ParseError(RailbedError):
-    """A parser met text it does not know; `line` is the first line it could not read."""
+    """A parser does not recognise a text; `line` is the first line that it could not parse."""
 
     def __init__(self, message: str, *, line: str = "") -> None:
         super().__init__(f"{message}: {line[:160]!r}" if line else message)
@@ -125,7 +125,7 @@ class ParseError(RailbedError):
 
 
 def os_reason(error: OSError) -> str:
-    """Return in a few words what the system says; a disk that is full is called that."""
+    """Return the system's reason for an error; a full disk is named as such."""
     match error.errno:
         case errno.ENOSPC:
             return "the disk is full"

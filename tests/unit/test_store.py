@@ -121,7 +121,7 @@ def test_records_are_kept_without_secrets() -> None:
 
 
 def test_a_full_disk_is_one_sentence(runs_here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = f"^cannot keep the run in {runs_here}: the disk is full$"
+    sentence = f"^cannot store the run in {runs_here}: the disk is full$"
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -60,12 +60,12 @@ class DeviceView:
         return self.output(probe), _known(self.facts.again(probe), self.name).output
 
     def try_read(self, probe: Probe[F]) -> F | None:
-        """Return the facts of a probe, or None where a rule can do without."""
+        """Return the facts of a probe, or None if a rule can do without."""
         reading = self.facts.read(probe)
         return reading.facts if isinstance(reading, Known) else None
 
     def try_again(self, probe: Probe[F]) -> F | None:
-        """Return the second reading of a probe, or None where a rule can do without."""
+        """Return the second reading of a probe, or None if a rule can do without."""
         reading = self.facts.again(probe)
         return reading.facts if isinstance(reading, Known) else None
 

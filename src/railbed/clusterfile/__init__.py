@@ -3,7 +3,7 @@
 load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
 dumps           a Cluster as the file that a person would have typed
 difference      what changed between two clusters, as records
-rewrite         an existing file's text with the changes made in it, and everything else as it was
+rewrite         an existing file's text with only the changes made in it
 """
 
 from __future__ import annotations

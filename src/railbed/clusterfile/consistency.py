@@ -1,4 +1,4 @@
-"""Contradictions between the parts of a file.
+"""Contradictions between parts of a file.
 
 Every part that is valid by itself is checked, so that a file with a mistyped key gets all of its mistakes reported at
 once.
@@ -31,14 +31,14 @@ def contradictions(values: Values) -> Mistakes:
 
 
 def _names(file: PartialFile) -> Mistakes:
-    """Nodes and switches share one set of names: facts, recordings and findings are kept by device."""
+    """Nodes and switches share one namespace: facts, recordings and findings are stored by device."""
     for name in file.switch_names:
         if name in file.nodes:
             yield ("switches", name), f"{key_text(name)} is the name of a node already"
 
 
 def _hosts(file: PartialFile) -> Mistakes:
-    """Each node is a machine of its own; an address behind another jump host, or with another port, is another one."""
+    """Each node is a separate machine; the same address behind another jump host or port is another machine."""
     owners: dict[Hashable, str] = {}
     for name, node in file.nodes.items():
         host, login = node.get("host"), file.login_of(node)

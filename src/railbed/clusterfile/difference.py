@@ -14,9 +14,9 @@ TEXT_LENGTH = 100
 
 
 def difference(before: Cluster, after: Cluster) -> list[Change]:
-    """Return the changes that lead from one cluster to the other; none where they are equal.
+    """Return the changes that lead from one cluster to the other; none if they are equal.
 
-    Ports are matched by interface, switch ports by name, GPUs by place. Items that only changed places give one change
+    Ports are matched by interface, switch ports by name, GPUs by position. Items that only moved give one change
     of the list, with the two orders.
     """
     return list(_changes("", before, after))

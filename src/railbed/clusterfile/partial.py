@@ -1,4 +1,4 @@
-"""The parts of a file that are valid by themselves, while others may still be wrong."""
+"""The valid parts of a file whose other parts may have mistakes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PartialFile:
         return (validated_part(Login, mapping(node.get("login"))) or Login()).over(self.login)
 
     def invalid_nodes(self) -> set[str]:
-        """Return the nodes with an invalid port: it is unknown which ports they lack."""
+        """Return the nodes with an invalid port: which ports they have is not fully known."""
         readable = {located.path for located in self.ports}
         return {name for name, node in self.nodes.items() if not _all_readable(name, node.get("ports"), readable)}
 
@@ -65,7 +65,7 @@ def read_valid_parts(values: Values) -> PartialFile:
 
 
 def validated_part(kind: type[P], values: Values) -> P | None:
-    """Return the part, ignoring unknown keys; None where it is invalid."""
+    """Return the part, ignoring unknown keys; None if it is invalid."""
     try:
         return kind.model_validate({key: value for key, value in values.items() if key in kind.model_fields})
     except ValidationError:
@@ -73,7 +73,7 @@ def validated_part(kind: type[P], values: Values) -> P | None:
 
 
 def mapping(value: object) -> Values:
-    """Return the value where it is a map, otherwise an empty one."""
+    """Return the value if it is a map, otherwise an empty map."""
     return value if isinstance(value, dict) else {}
 
 

@@ -27,11 +27,11 @@ COMMA = re.compile(r"\s*,\s*")
 
 
 class _CannotCut(Exception):
-    """Raised where the layout of the file offers no position for an edit."""
+    """Raised if the layout of the file has no position for an edit."""
 
 
 def rewrite(text: str, after: Cluster, *, name: str = "cluster.yaml") -> str:
-    """Return the file's text edited to describe `after`; raise ClusterFileError where it does not load."""
+    """Return the file's text edited to describe `after`; raise ClusterFileError if it does not load."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     before = loads(text, name=name)
     changed = _cut(text, before, after, name)
@@ -42,7 +42,7 @@ def rewrite(text: str, after: Cluster, *, name: str = "cluster.yaml") -> str:
 
 
 def _cut(text: str, before: Cluster, after: Cluster, name: str) -> str | None:
-    """Return the edited text; None where it would not describe `after`."""
+    """Return the edited text; None if it would not describe `after`."""
     root = compose(text, name, CLUSTER_FILE)
     assert root is not None
     editor = _Editor(text)
@@ -62,7 +62,7 @@ class _Editor:
     cuts: list[tuple[int, int, str]] = field(default_factory=list)
 
     def result(self) -> str:
-        """Return the text with all edits made, from its end; of two insertions at one position the inner came first."""
+        """Return the edited text; of two insertions at one position, the inner one comes first."""
         text = self.text
         order = sorted(range(len(self.cuts)), key=lambda number: (*self.cuts[number][:2], number), reverse=True)
         for start, end, instead in (self.cuts[number] for number in order):
@@ -83,7 +83,7 @@ class _Editor:
                 self.cuts.append((node.start_mark.index, node.end_mark.index, flow(plain(after)) + newline))
 
     def _mapping(self, node: MappingNode, before: Values, after: Values, required: Values) -> None:
-        """Change a map; what was typed and is equal stays as typed, even where it is a default."""
+        """Change a map; values that are equal stay as typed, even if they are defaults."""
         typed = entries(node)
         changed = [key for key in typed if before.get(key) != after.get(key)]
         empty = [key for key in changed if key in required and _is_empty(typed[key][1])]
@@ -101,7 +101,7 @@ class _Editor:
             self._add(node, new)
 
     def _flow_entries(self, node: MappingNode, gone: Sequence[str], new: Values) -> None:
-        """Remove entries from `{…}`, each with one comma, and add some after the last that stays; comments stay."""
+        """Remove entries from `{…}`, each with one comma, and add new ones after the last; comments stay."""
         at, comma = node.start_mark.index + 1, ""
         end = at
         for key, (key_node, value) in entries(node).items():
@@ -141,7 +141,7 @@ class _Editor:
         self.cuts.append((line_start, self._line_after(_end(value, key_node)), ""))
 
     def _sequence(self, node: SequenceNode, before: tuple[Part, ...], after: tuple[Part, ...]) -> None:
-        """Change items in place where the list has the same ones, otherwise rebuild it from its pieces."""
+        """Change items in place if the list has the same items, otherwise rebuild it from its pieces."""
         if item_keys(before) == item_keys(after):
             for item, old, new in zip(node.value, before, after, strict=True):
                 if old != new:
@@ -198,7 +198,7 @@ def _taken(typed: list[tuple[Part, Node]], wanted: Part) -> Node | None:
 
 
 def _is_setting(value: object) -> bool:
-    """Whether a default is worth typing where a value was typed: `pfc: true` is, an empty list is not."""
+    """Whether a default is written out in place of a typed value: `pfc: true` is, an empty list is not."""
     return isinstance(value, bool | int | float | str)
 
 
@@ -207,7 +207,7 @@ def _is_empty(node: Node) -> bool:
 
 
 def _end(node: Node, key: Node | None = None) -> int:
-    """Return where the text of a node ends; a block's own mark comes after the comments that follow it."""
+    """Return where the text of a node ends; the end mark of a block comes after the comments that follow it."""
     if isinstance(node, ScalarNode):
         nothing = key is not None and node.start_mark.index == node.end_mark.index
         return int((key if key is not None and nothing else node).end_mark.index)

@@ -10,7 +10,7 @@ Plain = bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
 def plain(value: object) -> Plain:
-    """Return a part or a value of one as it is written."""
+    """Return a part, or a value in a part, as the file has it."""
     match value:
         case Part():
             return {name: plain(field) for name, field in needed(value).items()}

@@ -13,7 +13,7 @@ def cluster_schema() -> Schema:
 
 
 def resolved(schema: Schema) -> Schema:
-    """Return a part of it without the indirections."""
+    """Return a part of the schema with references resolved."""
     return wording.resolved(cluster_schema(), schema)
 
 

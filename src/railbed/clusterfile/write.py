@@ -9,17 +9,17 @@ from railbed.clusterfile.values import Plain, plain
 from railbed.model.cluster import Cluster
 
 HEADER = """\
-# What this cluster should be, for railbed. `railbed check` compares the machines with it.
+# How this cluster should be, for railbed. `railbed check` compares the machines with it.
 # It contains only what differs from the defaults.
 """
 
 WIDTH = 110
-"""Maps that fit in a line of this width are written in one."""
+"""Maps that fit in a line of this width are written on one line."""
 
 PLAIN_WORDS = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+()-]*( [A-Za-z0-9_./@+()-]+)*|~(/[A-Za-z0-9_.@+-]*)+")
 DOTTED_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+){2,}(/[0-9]+)?")
 AMBIGUOUS_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
-"""Words that some version of YAML takes for something other than text."""
+"""Words that some version of YAML does not read as text."""
 
 
 def dumps(cluster: Cluster) -> str:
@@ -63,7 +63,7 @@ def flow(value: Plain) -> str:
 
 
 def scalar(text: str) -> str:
-    """Return a scalar that every YAML reader reads as text: bare where that is safe, otherwise quoted."""
+    """Return a scalar that every YAML reader reads as text: bare if that is safe, otherwise quoted."""
     bare = PLAIN_WORDS.fullmatch(text) or DOTTED_NUMBERS.fullmatch(text)
     return text if bare and text.lower() not in AMBIGUOUS_WORDS else f'"{"".join(map(_escaped, text))}"'
 

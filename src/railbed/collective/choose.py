@@ -87,7 +87,7 @@ def path_of(engine: str, replies: Sequence[Reply]) -> str:
 
 
 def _hindrance(engine: str, replies: Sequence[Reply]) -> str:
-    """Return why an engine cannot be used, from the first rank that cannot; empty where all can."""
+    """Return why an engine cannot be used, from the first rank that cannot; empty if all can."""
     for reply in replies:
         if engine in reply.lacks:
             return f"{reply.place}: {reply.lacks[engine]}"
@@ -98,7 +98,7 @@ def _hindrance(engine: str, replies: Sequence[Reply]) -> str:
 
 
 def _no_rdma(replies: Sequence[Reply]) -> str:
-    """Return why MPI would have no advantage; empty where it may have one."""
+    """Return why MPI would have no advantage; empty if it may have one."""
     if len({reply.machine for reply in replies}) == 1:
         return "all ranks are on one machine"
     return next((f"{reply.place}: {reply.no_rdma}" for reply in replies if not reply.rdma), "")

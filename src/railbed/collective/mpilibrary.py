@@ -36,7 +36,7 @@ INSTALL = "`pip install mpi4py mpich` installs both"
 
 
 def missing() -> str:
-    """Return what MPI lacks on this node; empty where nothing is missing."""
+    """Return what MPI lacks on this node; empty if nothing is missing."""
     if importlib.util.find_spec("mpi4py") is None:
         return f"mpi4py is not installed for its Python; {INSTALL}"
     try:

@@ -36,7 +36,7 @@ class MpiTest:
 
     timings: Sequence[Timing] = ()
     why: str = ""
-    """Why it does not work; empty where it does."""
+    """Why it does not work; empty if it does."""
 
 
 def run_mpi_test(

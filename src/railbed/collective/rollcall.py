@@ -36,7 +36,7 @@ class Reply:
     mark: str
     """A random number; rank 0's is part of the names of what the ranks create."""
     rdma: str = ""
-    """RDMA devices that it can use, as UCX names them; empty where there are none."""
+    """RDMA devices that it can use, as UCX names them; empty if there are none."""
     no_rdma: str = ""
     """Why there are none."""
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def _lacks_mpi(device: torch.device, devices: str) -> str:
 
 
 def _locked_memory() -> str:
-    """Return why this process may not lock the memory that RDMA reads and writes; empty where it may."""
+    """Return why this process may not lock the memory that RDMA reads and writes; empty if it may."""
     _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if most == resource.RLIM_INFINITY or most >= LEAST_LOCKED or _may_lock_any():
         return ""

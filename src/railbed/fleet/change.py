@@ -1,9 +1,9 @@
-"""Changes devices by fixes, and undoes them whatever happens in between: the one way in which railbed changes a node.
+"""Changes devices by fixes, and reliably undoes them: the only way in which railbed changes a node.
 
-`temporarily` undoes at the end of a block, as an experiment needs it. `commit` changes for good, as `configure` needs
-it: its undo is saved first, and the device restores itself unless the change is confirmed in time.
+`temporarily` undoes at the end of a block, for experiments. `commit` makes a permanent change, for `configure`:
+the undo is saved first, and the device restores itself unless the change is confirmed in time.
 
-Either way a guard on the device holds the undo, in a session of its own. Its input ends when our shell there ends: when
+In both cases a guard on the device holds the undo, in its own session. Its input ends when our shell there ends: when
 railbed is killed, when the connection breaks, or when the time is up. Nothing that ends the shell ends the guard. Files
 show its state:
 
@@ -33,7 +33,7 @@ CONFIRM_SECONDS = 120
 """How long a device waits for the confirmation of a change before it restores itself."""
 APPLY_SECONDS = 30.0
 UNDO_SECONDS = 60.0
-"""A busy node may be late, and whatever comes next would take the change for the state before it."""
+"""Generous, since a busy node may be late, and the next change must not see this one still in effect."""
 
 
 class NotChanged(DeviceError):
@@ -56,7 +56,7 @@ async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]
     exact = await asyncio.gather(*(with_exact_undo(fleet, fix) for fix in fixes))
     guards = [_Guard(fleet, fix, DAY) for fix in exact]
     try:
-        # All of them end before any is undone: a step must not follow its own undo.
+        # All steps end before any undo begins: a step must not run after its own undo.
         for problem in await asyncio.gather(*(guard.apply() for guard in guards), return_exceptions=True):
             if problem:
                 raise problem
@@ -75,10 +75,10 @@ async def commit(
     verify: Callable[[], Awaitable[str]] | None = None,
     seconds: int = CONFIRM_SECONDS,
 ) -> None:
-    """Apply a fix for good; raise NotChanged where that fails, or NotUndone where it could not be undone after that.
+    """Apply a fix permanently; raise NotChanged if it fails and was undone, or NotUndone if it could not be undone.
 
     `save` gets the fix that undoes it, before anything is changed. `verify` returns why the change is not good; it is
-    undone then, and also where the device cannot be reached any more or the confirmation does not arrive in time.
+    undone then, and also if the device cannot be reached any more or the confirmation does not arrive in time.
     """
     exact = await with_exact_undo(fleet, fix)
     save(exact.inverse)
@@ -141,7 +141,7 @@ class _Guard:
             raise NotChanged(f"{self.fix.device} cannot be changed: {output}")
 
     async def confirm(self) -> None:
-        """Tell the guard that the change stays; too late once it has begun to undo."""
+        """Disarm the guard so that the change stays; too late once it has begun to undo."""
         script = f"mv {self._mark} {self._mark}.kept && rm {self._mark}.kept"
         if reason := await self._run("confirm", script, APPLY_SECONDS):
             raise NotChanged(f"{self.fix.device} was changed back, since it was not confirmed in time: {reason}")
@@ -164,7 +164,7 @@ class _Guard:
 
 
 def guard_script(undo: Iterable[Step], mark: str, seconds: int) -> str:
-    """Return what keeps the undo ready until its input ends, and undoes then unless the change was confirmed."""
+    """Return a script that waits until its input ends, and then undoes the change unless it was confirmed."""
     undoing = f"""umask 077
 : >{mark}
 cat
@@ -174,17 +174,17 @@ code=0
 {"".join(f"{_step(step)} || code=1{NEWLINE}" for step in undo)}exit $code
 ) >{mark}.log 2>&1; then rm {mark}.log; else mv {mark}.log {mark}.failed; fi
 rm {mark}.undoing"""
-    # Where nobody reads any more, a single word of output would end the shell before it has undone anything.
+    # If nobody reads any more, any output would end the shell before it has undone anything.
     return f"exec 3<&- >/dev/null 2>&1\nsleep {seconds} | setsid sh -c {shlex.quote(undoing)}\n"
 
 
 def apply_script(apply: Iterable[Step], mark: str) -> str:
-    """Return what waits for the guard and then applies the steps, until one fails."""
+    """Return a script that waits for the guard and then applies the steps until one fails."""
     return " && ".join([f"until [ -e {mark} ]; do sleep 0.05; done", *map(_step, apply)])
 
 
 def undone_script(mark: str) -> str:
-    """Return what waits for the end of the guard, and fails with what the undo printed where that failed."""
+    """Return a script that waits for the guard to end; if the undo failed, it fails with the undo's output."""
     waiting = f"while [ -e {mark} ] || [ -e {mark}.undoing ]; do sleep 0.05; done"
     return f"{waiting}; [ ! -e {mark}.failed ] || {{ cat {mark}.failed >&2; rm {mark}.failed; exit 1; }}"
 
@@ -193,7 +193,7 @@ NEWLINE = "\n"
 
 
 def _step(step: Step) -> str:
-    """Return a step as a command of its own shell, so that it cannot change the next one's."""
+    """Return a step as a command in a separate shell, so that it cannot affect the next step's shell."""
     match step:
         case RunStep(command=command):
             return f"(\n{command}\n)"
@@ -203,7 +203,7 @@ def _step(step: Step) -> str:
 
 
 def _write(step: FileStep) -> str:
-    """Return the commands that write a file in one move, with the owner and the rights that it had."""
+    """Return the commands that write a file atomically, with its previous owner and mode."""
     path = shlex.quote(step.path)
     if step.content is None:
         return f"rm -f {path}"

@@ -17,13 +17,13 @@ from contextlib import asynccontextmanager
 FIRST = max(4, 2 * (os.cpu_count() or 1))
 LEAST = 2
 QUICK_SECONDS = 0.25
-"""A login that takes no longer counts as quick, however quick others were."""
+"""A login up to this duration counts as quick, even if others were quicker."""
 SLOWER = 4.0
-"""A login that takes so many times as long as the quickest indicates contention."""
+"""A login that takes this many times as long as the quickest indicates contention."""
 WAITING_SECONDS = 3.0
-"""A device that has not let us in by then uses no resources, so others need not wait for it."""
+"""A device whose login takes longer uses no resources, so others need not wait for it."""
 WORKING_SECONDS = 10.0
-"""Nor do they wait for one that has worked this long."""
+"""Others do not wait for a device that has been working this long, either."""
 
 
 class AdaptiveLimit:
@@ -61,7 +61,7 @@ class AdaptiveLimit:
             slot.release()
 
     def release(self) -> None:
-        """Hand a slot to the next that waits."""
+        """Hand a slot to the next waiting device."""
         self._inside -= 1
         self._admit()
 
@@ -107,7 +107,7 @@ class Slot:
             self._limit.adjust(time.monotonic() - self._started, self._started)
 
     def release(self) -> None:
-        """Give the slot back."""
+        """Release the slot."""
         self._timer.cancel()
         if self._held:
             self._held = False

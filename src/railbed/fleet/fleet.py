@@ -60,7 +60,7 @@ class Fleet:
     async def run(
         self, commands: Mapping[str, Sequence[Command]], *, at_once: int = AT_ONCE
     ) -> AsyncGenerator[DeviceAnswer, None]:
-        """Run each device's commands and yield its answer when it is complete, the quickest device first.
+        """Run each device's commands and yield its answer when it is complete, quickest device first.
 
         A device with no command is only connected to.
         """
@@ -76,7 +76,7 @@ class Fleet:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ask(self, device: str, command: Command) -> Output:
-        """Run one command on a device, beside whatever else runs there, limited by its own time-out.
+        """Run one command on a device, concurrently with others there, limited by its own time-out.
 
         When cancelled, or when this process or the connection is gone, it is ended on the device with all it started.
         """
@@ -135,7 +135,7 @@ class Fleet:
         return next(target for target in self.targets if target.name == device)
 
     async def _limited_transport(self, device: str) -> Transport:
-        """Return the connection to a device; where there is none, wait for a slot and log in."""
+        """Return the connection to a device; if there is none, wait for a slot and log in."""
         if device in self._open:
             return self._open[device][0]
         async with self._limit.slot() as slot:
@@ -144,7 +144,7 @@ class Fleet:
             return transport
 
     async def _transport(self, target: Target) -> Transport:
-        # Under a lock: two callers that need a device at the same time share its connection.
+        # The lock makes two callers that need a device at the same time share its connection.
         async with self._opening[target.name]:
             if target.name not in self._open:
                 async with AsyncExitStack() as stack:
@@ -172,6 +172,6 @@ class Fleet:
         """Close the connection to a device; the next use makes a new one."""
         _, stack = self._open.pop(device, (None, None))
         if stack:
-            # A connection that cannot be closed properly is gone all the same.
+            # A connection that cannot be closed properly is gone anyway.
             with contextlib.suppress(DeviceError, OSError, TimeoutError):
                 await stack.aclose()

@@ -32,7 +32,7 @@ class OverloadMonitor:
             self._timer.cancel()
 
     def excuse(self, since: float) -> str:
-        """Describe how overloaded this machine was since a moment; empty where it was not."""
+        """Describe how overloaded this machine was since a moment; empty if it was not."""
         late = max((late for when, late in self._delays if when >= since), default=0.0)
         late = max(late, time.monotonic() - self._due)
         return f"this machine is overloaded: its own timers ran {late:.1f} s late" if late > MOST_SECONDS else ""

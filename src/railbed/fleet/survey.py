@@ -1,7 +1,7 @@
 """Reads probes from a whole cluster: each device by itself, then nodes test other nodes, then counters are read again.
 
-Nodes test each other when all devices have been read, a few nodes at a time, and what timed out is tested again after
-that, so that our own load is not mistaken for a fault of the fabric.
+Nodes test each other when all devices have been read, a few nodes at a time, and tests that timed out are repeated
+after that, so that our own load is not mistaken for a fault of the fabric.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from railbed.transport.base import Command, Target
 
 SECONDS_BETWEEN_READINGS = 1.0
 SMALL_BYTES = 4096
-"""Up to this size an output is parsed in this process: even a parser of quadratic time needs half a second for it. Most
+"""Up to this size an output is parsed in this process: even a quadratic parser needs only half a second for it. Most
 outputs are smaller, and sending one to another process takes longer than parsing it."""
 TESTING_AT_ONCE = 8
 """Nodes that test others at the same time."""
 AGAIN_AT_ONCE = 4
 """Devices that are read or tested again at the same time."""
 AGAIN_SECONDS = 40.0
-"""How long it may take to test again all that timed out."""
-NOT_AGAIN = "timed out while many did, and there was no time to test it again"
-UNFINISHED = "timed out, and could not be tested again to the end"
+"""Time limit for repeating all tests that timed out."""
+NOT_AGAIN = "timed out when many tests did, and there was no time to repeat it"
+UNFINISHED = "timed out, and the repeated test was not completed"
 
 
 def surveyed(fleet: Fleet, probes: Iterable[Probe[Any]]) -> list[Target]:
-    """Return the devices that a survey reads: every node, and switches where a probe runs on them."""
+    """Return the devices that a survey reads: every node, and the switches if a probe runs on them."""
     kinds = {"node", *(probe.runs_on for probe in probes)}
     return [target for target in fleet.targets if target.kind in kinds]
 
@@ -52,7 +52,7 @@ async def survey(
     only: Collection[str] | None = None,
     every_pair: bool = False,
 ) -> AsyncGenerator[DeviceFacts, None]:
-    """Yield the facts of a device each time it has answered, each time with all that is known so far."""
+    """Yield the facts of a device each time it has answered, with everything known so far."""
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
     targets = [target for target in surveyed(fleet, ordered) if only is None or target.name in only]
     async with Worker({probe.name: partial(_parse, probe) for probe in ordered}) as worker:
@@ -105,9 +105,9 @@ class _Survey:
                 yield await self._add(answer)
 
     async def test_again(self) -> AsyncGenerator[DeviceFacts, None]:
-        """Test again what timed out, with a longer time-out; where time runs out, the result is unknown.
+        """Repeat tests that timed out, with a longer time-out; if time runs out, the result is unknown.
 
-        Where no second test passed, load is not the cause, and the first results stand.
+        If no repeated test passed, load is not the cause, and the first results stand.
         """
         suspects = {device: doubts for device in self._answering() if (doubts := self._doubts(device))}
         commands = {device: self._test_commands(doubts, patient=True) for device, doubts in suspects.items()}
@@ -124,7 +124,7 @@ class _Survey:
             yield self._doubt(device, doubts, NOT_AGAIN)
 
     async def _settle(self, answer: DeviceAnswer) -> DeviceFacts:
-        """Add a second test; where it has no result, the first is in doubt. Old recordings have no second test."""
+        """Add a repeated test; if it has no result, the first is in doubt. Old recordings have no repeated test."""
         facts = await self._add(answer)
         inconclusive = [
             output.key
@@ -148,7 +148,7 @@ class _Survey:
         commands = _nonempty({device: self._commands(device, counted) for device in self._answering()})
         if not commands:
             return
-        # A recording was made long ago: there is nothing to wait for.
+        # Counters in a recording do not change: there is nothing to wait for.
         waited = max(0.0, time.time() - self._last_counted)
         await asyncio.sleep(max(0.0, SECONDS_BETWEEN_READINGS - waited))
         async with aclosing(self._fleet.run(commands)) as answers:
@@ -169,7 +169,7 @@ class _Survey:
         return [_command(self._by_name[name], script) for name, script in scripts.items() if script]
 
     def _doubts(self, device: str) -> dict[str, list[Pair]]:
-        """Return the pairs of a node that timed out last, by probe; without peers that do not answer us either."""
+        """Return the pairs of a node that timed out last, by probe, except to peers that do not answer us either."""
         doubts = {}
         for name, test in self._tests.items():
             readings = self._known[device].readings.get(name, ())
@@ -215,7 +215,7 @@ class _Survey:
 
 
 def _parse(probe: Probe[Any], output: Output) -> object:
-    """Return the facts, or why there are none, without the output, which need not be sent back."""
+    """Return the facts, or why there are none, without the output: the caller has it."""
     reading = parse_output(probe, output)
     return reading.facts if isinstance(reading, Known) else reading
 
@@ -238,7 +238,7 @@ def _command(probe: Probe[Any], script: str) -> Command:
 
 
 def _fuller(first: DeviceAnswer, second: DeviceAnswer) -> DeviceAnswer:
-    """Return the answer with more outputs: a device that froze half-way may not even let us in again."""
+    """Return the answer with more outputs: a device that froze half-way may not even accept a second login."""
     return first if second.failure and len(second.outputs) <= len(first.outputs) else second
 
 

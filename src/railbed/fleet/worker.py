@@ -1,4 +1,4 @@
-"""Runs functions in a process of their own, each with a deadline: one that takes too long is ended and reported.
+"""Runs functions in a separate process, each with a deadline: one that takes too long is ended and reported.
 
 A regular expression cannot be interrupted from inside Python, so neither a thread nor a signal enforces a deadline.
 The process is forked, which takes 4 ms, and inherits the functions; only arguments and results are sent.
@@ -50,7 +50,7 @@ class Failed:
 
 
 class Worker:
-    """A process that runs some functions; where one is ended, another process takes over."""
+    """A process that runs some functions; if it is ended, another process takes over."""
 
     def __init__(self, functions: Mapping[str, Callable[[Any], object]]) -> None:
         self._functions = functions
@@ -115,7 +115,7 @@ class _Process:
     async def fork(cls, functions: Mapping[str, Callable[[Any], object]]) -> _Process:
         ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
-            # Python 3.12 warns where there are threads: ours only resolve names, and hold no lock that is used there.
+            # Python 3.12 warns if there are threads: ours only resolve names, and hold no lock that the child uses.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -140,7 +140,7 @@ class _Process:
 
 
 def _serve_and_exit(control: socket.socket, functions: Mapping[str, Callable[[Any], object]]) -> NoReturn:
-    """Serve calls until the other end is closed. Leaves the parent alone, whose exit handlers must not run here."""
+    """Serve calls until the other end is closed. Exits without running the parent's exit handlers."""
     try:
         _detach_from_parent(control)
         while calls := _read(control):
@@ -156,7 +156,7 @@ def _detach_from_parent(control: socket.socket) -> None:
     """Leave terminal, connections and signals to the parent process."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the parent process ends this one
+        signal.signal(number, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -167,7 +167,7 @@ def _detach_from_parent(control: socket.socket) -> None:
 
 
 def _limit_processor_time(seconds: float) -> None:
-    """Have the kernel end this process if its parent cannot, as after a kill -9 of the parent."""
+    """Have the kernel end this process if its parent cannot, for example after kill -9."""
     limit = math.ceil(time.process_time() + min(seconds, 1e6)) + SLACK_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
@@ -191,7 +191,7 @@ def _read_exactly(control: socket.socket, count: int) -> bytes:
 
 
 def call_here(function: Callable[[Any], object], argument: object) -> Returned | Failed:
-    """Call a function in this process: for arguments too small to take long."""
+    """Call a function in this process, for arguments that are too small to take long."""
     try:
         return Returned(function(argument))
     except Exception as error:

@@ -86,7 +86,7 @@ def remove_empty() -> Iterator[str]:
 
 
 def name_option(name: str) -> str:
-    """Return the option that names a lab in a command; empty where it is not needed."""
+    """Return the option that names a lab in a command; empty if it is not needed."""
     alone = name == DEFAULT_NAME and all(lab.spec.name == name for lab in load_labs())
     return "" if alone else f" --name {name}"
 

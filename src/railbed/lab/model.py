@@ -143,7 +143,7 @@ class Lab:
                 yield node, rail
 
     def slowed(self, node: LabNode, rail: int) -> float | None:
-        """Return the bit/s that faults leave of a node's link to a rail; None where none slows it."""
+        """Return the bit/s that faults leave of a node's link to a rail; None if none slows it."""
         faults = (self.of("slow", target) for target in (node.name, rail_name(rail)))
         return min((fault.value for fault in faults if fault and fault.value), default=None)
 

@@ -42,7 +42,7 @@ class NodeFabric:
 
     lines: tuple[EnvLine, ...] = ()
     obstacle: str = ""
-    """Why there is no RDMA; empty where there is."""
+    """Why there is no RDMA; empty if there is."""
     remedy: str = ""
 
     @property
@@ -74,7 +74,7 @@ def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, N
 
 
 def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
-    """Return a node that has RDMA in the cluster file and cannot use it; empty where there is none."""
+    """Return a node that has RDMA in the cluster file and cannot use it; empty if there is none."""
     promised = (name for name, node in cluster.nodes.items() if any(port.rdma for port in node.ports))
     return next((name for name in promised if name in fabric and fabric[name].obstacle), "")
 

@@ -36,12 +36,12 @@ class Job(Protocol):
 
     @property
     def preload(self) -> Sequence[str]:
-        """Modules that every node loads once, before ranks are started; empty where each rank loads its own."""
+        """Modules that every node loads once, before ranks are started; empty if each rank loads its own."""
         ...
 
     @property
     def advice(self) -> str:
-        """What the user can do when the supervisor gives up; empty where there is nothing."""
+        """What the user can do when the supervisor gives up; empty if there is nothing."""
         ...
 
     @property

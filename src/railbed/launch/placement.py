@@ -43,7 +43,7 @@ class Placement:
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the fabric requires of NCCL, UCX and Gloo here."""
     no_rdma: str = ""
-    """Why there is no RDMA here; empty where there is."""
+    """Why there is no RDMA here; empty if there is."""
 
     def path_of(self, parcel: Parcel) -> str:
         """Return the folder on the node that a parcel was put into."""
@@ -104,7 +104,7 @@ class Deployment:
 
 
 def rank_address(node: Node) -> str | None:
-    """Return the address at which a node's ranks meet the others; None where it has none on a rail."""
+    """Return the address at which a node's ranks meet the others; None if it has none on a rail."""
     if node.ports:
         return str(node.ports[0].address)
     return LOOPBACK if node.host == LOCAL_HOST else None

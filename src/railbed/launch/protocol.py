@@ -28,7 +28,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message | None:
-    """Return the message of a line, or None where it is something else (a banner, a torn line)."""
+    """Return the message of a line, or None if it is something else (a banner, a torn line)."""
     try:
         message = json.loads(line)
         if b"\\ud" in line.lower():

@@ -7,9 +7,9 @@ torch takes half a minute on a slow machine.
 The last message of a rank is `rank_done` or `error`, with `sentence` and:
 
     hint          what the user can do about it
-    peer          true where this rank is healthy and lost another one
-    refused       true where the request cannot be met, however often it is tried
-    interference  true where somebody outside of the job came between its ranks
+    peer          true if this rank is healthy and lost another one
+    refused       true if the request cannot be met, however often it is tried
+    interference  true if somebody outside of the job came between its ranks
     missing       a Python package that is not installed on this node
 """
 

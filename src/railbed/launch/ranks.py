@@ -22,7 +22,7 @@ STALL_STEPS = 6.0
 
 
 class Failure(NamedTuple):
-    """What went wrong, and on which node; the node is empty where none is known to be at fault."""
+    """What went wrong, and on which node; the node is empty if none is known to be at fault."""
 
     node: str
     why: str
@@ -126,7 +126,7 @@ class RankWatch:
             self.errors[number] = sentence
 
     def stall(self) -> Failure | None:
-        """Return the node that holds up the others, by silence or by making no step; empty where it is unknown."""
+        """Return the node that holds up the others, by silence or by making no step; empty if it is unknown."""
         now = time.monotonic()
         running = {number: rank for number, rank in self._ranks.items() if not rank.is_done}
         for number, rank in running.items():

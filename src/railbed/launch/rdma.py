@@ -79,7 +79,7 @@ def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, 
 
 
 def _silence(facts: DeviceFacts | None) -> str:
-    """Return why nothing was read from a node; empty where it answered."""
+    """Return why nothing was read from a node; empty if it answered."""
     if facts is None:
         return "it was not asked"
     return facts.failure.reason if facts.failure and not facts.failure.connected else ""
@@ -126,7 +126,7 @@ def _memlock_obstacle(facts: DeviceFacts) -> Obstacle | None:
 
 
 def _node_obstacle(node: Node, ports: Sequence[RdmaPath | Obstacle]) -> Obstacle | None:
-    """Return why a node has no RDMA at all; None where at least one of its ports has it."""
+    """Return why a node has no RDMA at all; None if at least one of its ports has it."""
     if not node.ports:
         return Obstacle(why="no port on a rail in the cluster file")
     if any(isinstance(path, RdmaPath) for path in ports):

@@ -30,7 +30,7 @@ class NodeState:
     port: int | None = None
     """Where its agent listens for the others: None while it is lost, 0 until ranks can be started there."""
     cut: str = ""
-    """Why the others do not reach it over the rail; empty where they do."""
+    """Why the others do not reach it over the rail; empty if they do."""
     returned: float | None = None
     """When it became ready during a generation that it is not part of."""
     failures: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class NodeState:
 
     @property
     def excluded(self) -> str:
-        """Return why it is excluded; empty where it is not."""
+        """Return why it is excluded; empty if it is not."""
         if len(self.failures) < FAILURES_UNTIL_EXCLUDED:
             return ""
         return f"failed {len(self.failures)} times in a row, most recently: {self.failures[-1]}"

@@ -31,7 +31,7 @@ class RankSpec:
     timeout_seconds: float = 60.0
     """How long to wait for the other ranks, at the start and in every collective."""
     no_rdma: str = ""
-    """Why this node has no RDMA; empty where it has."""
+    """Why this node has no RDMA; empty if it has."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that the rank sets before it loads its function, such as NCCL_IB_HCA."""
 

@@ -1,1 +1,1 @@
-"""Pure data: what should be (cluster), what was seen (output, reading), what is said about it (records)."""
+"""Pure data: the wanted state (cluster), what devices returned (output, reading), and what verbs emit (records)."""

@@ -1,7 +1,7 @@
-"""What a port is cabled to: as the cluster file says, and as the neighbour at the other end names itself over LLDP.
+"""What a port is cabled to: in the cluster file, and as the neighbour at the other end reports over LLDP.
 
 Switches, LLDP and people write the same switch port in several ways, and a neighbour may give its name with a domain,
-or only a management address. Everything that matches one with the other is here.
+or only a management address. All matching between the two is here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Cable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """The device at the other end of a cable, as it names itself over LLDP."""
+    """The device at the other end of a cable, as it identifies itself over LLDP."""
 
     system: str | None = None
     """Name of the switch or machine."""
@@ -40,13 +40,13 @@ class Neighbour:
     port_type: str | None = None
     """What the id is: `ifname`, `local`, `mac`, …"""
     port_description: str | None = None
-    """Of a machine with lldpd, the name of the interface."""
+    """On a machine that runs lldpd, the name of the interface."""
     addresses: tuple[str, ...] = ()
     """Its management addresses."""
 
     @property
     def port_name(self) -> str:
-        """Its port by name, where it gives one beside a MAC address."""
+        """The name of its port; LLDP may report it in addition to a MAC address."""
         return self.port_description if self.port_type == "mac" and self.port_description else self.port
 
     @property
@@ -65,7 +65,7 @@ class Neighbour:
 
 
 def port_key(port: str) -> str:
-    """Return the same text for every spelling of a switch port: `Ethernet1/1`, `Eth1/1` and `eth1/1` are one."""
+    """Return the same text for every spelling of a switch port: `Ethernet1/1`, `Eth1/1` and `eth1/1` are the same."""
     return PREFIX.sub("eth", port.strip().lower())
 
 
@@ -80,7 +80,7 @@ def cables(cluster: Cluster) -> Iterator[Cable]:
 
 
 def cable_of(cluster: Cluster, node: str, port: Port) -> Cable | None:
-    """Return the cable between a node's port and a switch; None where the cluster file names none."""
+    """Return the cable between a node's port and a switch; None if the cluster file names none."""
     return next((cable for cable in cables(cluster) if (cable.node, cable.port) == (node, port)), None)
 
 
@@ -92,7 +92,7 @@ def partner_of(cluster: Cluster, node: str, port: Port) -> tuple[str, Port] | No
 
 
 def far_end(cluster: Cluster, node: str, port: Port) -> str:
-    """Describe what a port is cabled to: `switch port`, or `node/interface`; empty where the file does not say."""
+    """Describe what a port is cabled to: `switch port`, or `node/interface`; empty if the file does not have it."""
     if cable := cable_of(cluster, node, port):
         return f"{cable.switch} {cable.switch_port.name}"
     partner = partner_of(cluster, node, port)
@@ -100,5 +100,5 @@ def far_end(cluster: Cluster, node: str, port: Port) -> str:
 
 
 def switch_of(switches: Mapping[str, Switch], neighbour: Neighbour) -> str | None:
-    """Return the name of the switch that a neighbour is."""
+    """Return the name in the cluster file of a neighbour that is a switch."""
     return next((name for name, switch in switches.items() if neighbour.is_device(name, switch.host)), None)

@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 LOCAL_HOST = "local"
-"""As a `host`: this machine, without SSH."""
+"""The `host` that means this machine, without SSH."""
 
 DeviceKind = Literal["node", "switch"]
 """What can be reached, probed and judged."""
 
 
 def _address(value: object) -> object:
-    """Read an address from text only: Python would accept a number, too."""
+    """Read an address from text only: Python would also accept a number."""
     if isinstance(value, IPv4Address | IPv6Address):
         return value
     text = value if isinstance(value, str) else ""
@@ -99,12 +99,12 @@ class Part(BaseModel):
 
 
 class Secret(Part):
-    """Where a password or passphrase is found. The secret itself is never in the file."""
+    """Where to find a password or passphrase. The secret itself is never in the file."""
 
     env: str | None = None
-    """Name of an environment variable that holds it."""
+    """Name of the environment variable with the secret."""
     keyring: Text | None = None
-    """`service/user` of an entry in the desktop's keyring."""
+    """Entry in the desktop's keyring, as `service/user`."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Secret:
@@ -121,7 +121,7 @@ class Secret(Part):
 
 
 class Login(Part):
-    """How to log in. What is not given here comes from the user's OpenSSH configuration and agent."""
+    """How to log in. Anything not set here comes from the user's OpenSSH configuration and agent."""
 
     user: Text | None = None
     """Account on the machine."""
@@ -134,12 +134,12 @@ class Login(Part):
     known_hosts: Text | None = None
     """File of known host keys, in place of the user's own."""
     password: Secret | None = None
-    """Where the password is found, when keys are not used."""
+    """Where to find the password, if keys are not used."""
     passphrase: Secret | None = None
-    """Where the passphrase of `key` is found."""
+    """Where to find the passphrase of `key`."""
 
     def over(self, default: Login) -> Login:
-        """Return this login with the gaps filled from a default."""
+        """Return this login, completed from a default."""
         return Login(**{**default.model_dump(exclude_none=True), **self.model_dump(exclude_none=True)})
 
 
@@ -151,7 +151,7 @@ class Policy(Part):
     ecn: bool = True
     """ECN marking on the switch, and DCQCN on the cards."""
     priority: Priority = 3
-    """The one no-drop priority, for RDMA."""
+    """The only no-drop priority, used by RDMA."""
     dscp: Dscp = 26
     """DSCP of RDMA traffic; it maps to `priority`."""
     cnp_priority: Priority = 6
@@ -159,13 +159,13 @@ class Policy(Part):
     cnp_dscp: Dscp = 48
     """DSCP of congestion notification packets."""
     host_mtu: Mtu = 9000
-    """MTU of the nodes' interfaces on every rail that has no `mtu` of its own."""
+    """MTU of the nodes' interfaces on rails that do not set `mtu`."""
     switch_mtu: Mtu = 9216
     """MTU of the switch ports."""
 
     @property
     def traffic_class(self) -> int:
-        """Return the traffic class byte of RDMA packets: DSCP, and ECT(0) where ECN is on (26 gives 106)."""
+        """Return the traffic class byte of RDMA packets: DSCP, and ECT(0) if ECN is on (26 gives 106)."""
         return self.dscp << 2 | (2 if self.ecn else 0)
 
 
@@ -175,11 +175,11 @@ class Rail(Part):
     subnet: Subnet | None = None
     """Network address with its prefix, for example `10.1.0.0/24`."""
     point_to_point: bool = False
-    """A cable between exactly two ports, no switch between."""
+    """A cable between exactly two ports, without a switch."""
     speed: Annotated[Number, Field(gt=0)] | None = None
-    """Speed of every link in Gb/s; when not given, all links of the rail must be equal."""
+    """Speed of every link in Gb/s; if not set, all links of the rail must be equal."""
     mtu: RailMtu | None = None
-    """MTU of the nodes' interfaces on this rail; when not given, the policy's `host_mtu`."""
+    """MTU of the nodes' interfaces on this rail; if not set, the policy's `host_mtu`."""
 
     @model_validator(mode="after")
     def _has_a_form(self) -> Rail:
@@ -194,13 +194,13 @@ class Port(Part):
     netdev: Netdev
     """Network interface, as `ip link` names it."""
     rdma: RdmaDevice | None = None
-    """RDMA device, as `rdma link` names it; leave out where there is no RDMA."""
+    """RDMA device, as `rdma link` names it; leave it out if there is no RDMA."""
     rdma_port: Annotated[Whole, Field(ge=1, le=255)] = 1
     """Port of the RDMA device."""
     rail: Name
-    """Rail it belongs to."""
+    """Rail that the port belongs to."""
     address: Address
-    """Its address on the rail."""
+    """Address of the port on the rail."""
 
 
 class Gpu(Part):
@@ -218,17 +218,17 @@ class Node(Part):
     host: Host
     """Address or name for SSH; `local` is this machine, without SSH."""
     login: Login = Login()
-    """Login of this node, where it differs from the cluster's."""
+    """Login of this node, if it differs from the cluster's."""
     ports: tuple[Port, ...] = ()
     """Ports on rails."""
     gpus: tuple[Gpu, ...] = ()
     """GPUs."""
     python: Text = "python3"
-    """The Python that trains: a command, or the path of a virtual environment's interpreter."""
+    """The Python to train with: a command, or the path of a virtual environment's interpreter."""
 
 
 class SwitchPort(Part):
-    """One port of a switch and what is cabled to it."""
+    """One port of a switch and the node port cabled to it."""
 
     name: Text
     """Port, as the switch names it, for example `Ethernet1/1`."""
@@ -246,13 +246,13 @@ class Switch(Part):
     os: Literal["nxos"] = "nxos"
     """Its operating system."""
     login: Login = Login()
-    """Login of this switch, where it differs from the cluster's."""
+    """Login of this switch, if it differs from the cluster's."""
     ports: tuple[SwitchPort, ...] = ()
-    """Ports with nodes on them."""
+    """Ports that nodes are cabled to."""
 
 
 class Training(Part):
-    """What training needs of the nodes."""
+    """What training needs on the nodes."""
 
     rendezvous_port: TcpPort = 29500
     """TCP port on which the ranks meet; it must be free and reachable on every node."""
@@ -268,7 +268,7 @@ class Cluster(Part):
     name: Name
     """Name of the cluster."""
     login: Login = Login()
-    """Login for all devices, except where they have their own."""
+    """Login for all devices that do not set their own."""
     policy: Policy = Policy()
     """The lossless policy."""
     rails: Mapping[Name, Rail] = {}

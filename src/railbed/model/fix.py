@@ -1,6 +1,6 @@
-"""A fix: a change of one device as data, so that what people read, what is applied and what is undone are the same.
+"""A fix: a change of one device as data, so that people read exactly what is applied and undone.
 
-A rule builds a fix from the facts it judged. The remedy of its finding is the text of the fix, and whatever changes
+A rule builds a fix from the facts it judged. The remedy of its finding is the text of the fix, and code that changes
 devices (an experiment, `configure`) runs its steps through `fleet.change`.
 """
 
@@ -26,7 +26,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStep:
-    """The contents of a file; with None it is removed. It needs no undo: a copy of what was there is taken first."""
+    """The contents of a file; None removes it. It needs no undo: the file is copied first."""
 
     path: str
     content: str | None
@@ -60,14 +60,14 @@ Step = RunStep | FileStep | ConfigStep
 
 
 class Persistence(StrEnum):
-    """What becomes of a fix when the device reboots."""
+    """Whether a fix survives a reboot of the device."""
 
     KEPT = "kept"
-    """It is still there: files, names, package states."""
+    """It survives: files, names, package states."""
     BOOT = "boot"
-    """The kernel or the card forgets it: something has to apply it again at every boot."""
+    """The kernel or the card loses it: it must be applied again at every boot."""
     NETWORK = "network"
-    """The kernel forgets it; it belongs in the network configuration (netplan, ifupdown, systemd-networkd)."""
+    """The kernel loses it; it belongs in the network configuration (netplan, ifupdown, systemd-networkd)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +76,9 @@ class Fix:
 
     device: str
     apply: tuple[Step, ...]
-    """In this order; the first that fails ends it."""
+    """Steps, in order; the first failure ends the fix."""
     undo: tuple[Step, ...]
-    """Restores what was observed, in this order; all are tried. Files are restored from copies, switches from a
+    """Steps that restore the observed state, in order; all are tried. Files are restored from copies, switches from a
     checkpoint: neither is listed."""
     persistence: Persistence
     interrupts: bool = False
@@ -88,9 +88,9 @@ class Fix:
     alternative: str = ""
     """What to do instead if the cluster file is wrong rather than the device: a person decides."""
     condition: str = ""
-    """What has to hold before it may be applied, which no device can tell: a person decides."""
+    """A precondition that railbed cannot verify: a person decides."""
     note: str = ""
-    """What remains to be done or known."""
+    """What remains to be done, or is worth knowing."""
 
     @property
     def inverse(self) -> Fix:
@@ -104,7 +104,7 @@ class Fix:
 
     @property
     def remedy(self) -> str:
-        """What people read."""
+        """The fix as a text for people."""
         commands = "; ".join(map(str, self.apply))
         if self.after:
             commands = f"first the fix of {' and '.join(self.after)}, then {commands}"
@@ -121,7 +121,7 @@ def run(*commands: str) -> tuple[Step, ...]:
 
 
 def configure_lines(device: str, *lines: str, interrupts: bool = False, alternative: str = "") -> Fix:
-    """Return the fix that enters lines into a switch's configuration; it is saved, so that a reload keeps it."""
+    """Return the fix that enters lines into a switch's configuration and saves it, so that it survives a reload."""
     return Fix(
         device=device,
         apply=(ConfigStep(lines=lines),),
@@ -138,7 +138,7 @@ def write_value(value: object, path: str) -> str:
 
 
 def set_mtu(device: str, mtus: Iterable[tuple[str, int, int]], *, condition: str = "") -> Fix:
-    """Return the fix that gives interfaces an MTU; each is its name, the MTU it has and the one it should have."""
+    """Return the fix that sets the MTU of interfaces, each given as name, current MTU and wanted MTU."""
     links = list(mtus)
     return Fix(
         device=device,

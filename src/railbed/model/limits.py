@@ -1,6 +1,6 @@
-"""Limits that are defaults of options; in a module that is quick to load, since `--help` shows them."""
+"""Limits that are defaults of options, in a module of their own that loads quickly, since `--help` shows them."""
 
 from __future__ import annotations
 
 DEVICE_SECONDS = 60.0
-"""The longest that one device may take."""
+"""Time limit for one device."""

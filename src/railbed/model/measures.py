@@ -1,4 +1,4 @@
-"""Every measurement that a verb can emit: its name, its unit, what its labels are and what it means.
+"""Every measurement that a verb can emit: its name, unit, labels and meaning.
 
 A unit belongs to a name and never changes; what was measured, where and how is in the labels.
 `docs/reference/records.md` lists them all.
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What the measurements of one name have in common."""
+    """The definition of a measurement."""
 
     name: str
     unit: str
     meaning: str
     labels: tuple[str, ...]
     title: str = ""
-    """What people read in place of the name."""
+    """The name as shown to people."""
 
 
 _STEP = ("step", "rank", "node")
@@ -45,7 +45,7 @@ _OF_TRAINING = (
     Measure("other_seconds", "s", "the rest of a step", _STEP),
     Measure("idle_seconds", "s", "waiting for slower ranks", _STEP),
     Measure("bytes_sent", "byte", "gradients that a rank sent", _STEP),
-    Measure("peak_memory_bytes", "byte", "the most memory that a rank ever used", _STEP),
+    Measure("peak_memory_bytes", "byte", "peak memory of a rank", _STEP),
     Measure("sequences", "sequence", "sequences of the batch that a rank learned from", (*_STEP, "first")),
     Measure("allreduce_trial_seconds", "s", "an all-reduce while an engine was tested", _ENGINE),
     Measure("allreduce_trial_rate", "byte/s", "the rate of that all-reduce", _ENGINE),
@@ -55,10 +55,10 @@ _OF_TRAINING = (
 )
 _OF_BENCH = (
     Measure("bandwidth", "Gb/s", "payload from one node to another", _LINK, "bandwidth"),
-    Measure("bandwidth_peak", "Gb/s", "the fastest moment of it", _LINK),
+    Measure("bandwidth_peak", "Gb/s", "the highest rate seen during the measurement", _LINK),
     Measure("message_rate", "1/s", "messages per second", _LINK),
-    Measure("half_round_trip", "us", "half of the time there and back", _LINK, "half a round trip"),
-    Measure("round_trip", "us", "the time there and back", _LINK, "a whole round trip"),
+    Measure("half_round_trip", "us", "half the time to a node and back", _LINK, "half a round trip"),
+    Measure("round_trip", "us", "the time to a node and back", _LINK, "a whole round trip"),
     Measure("retransmits", "1", "TCP segments that were sent again", _LINK),
     Measure("lost_messages", "1", "messages without an answer", _LINK),
     Measure("disk_bandwidth", "GB/s", "bytes read from or written to a disk", _DISK, "disk bandwidth"),
@@ -66,9 +66,9 @@ _OF_BENCH = (
     Measure("disk_latency", "us", "the time of one disk operation", _DISK),
     Measure("collective_time", "us", "one collective operation over all ranks", _ALL),
     Measure("algorithm_bandwidth", "GB/s", "size of the data divided by that time", _ALL, "algorithm bandwidth"),
-    Measure("bus_bandwidth", "GB/s", "what a link carried for it", _ALL, "bus bandwidth"),
+    Measure("bus_bandwidth", "GB/s", "the rate that a link had to carry", _ALL, "bus bandwidth"),
     Measure("cpu_seconds", "s", "processor time of a node during a trial", _LINK),
-    Measure("cpu_seconds_per_gb", "s/GB", "that, per gigabyte of payload", _LINK),
+    Measure("cpu_seconds_per_gb", "s/GB", "processor time per gigabyte of payload", _LINK),
     Measure("arm_value", "as measured", "the result of one arm of an experiment", _ARM),
     Measure("difference", "as measured", "B minus A: the mean and its interval", (*_ARM[:3], "bound")),
 )

@@ -1,4 +1,4 @@
-"""Names for the cluster file, made from whatever machines and people call a device."""
+"""Names for the cluster file, made from host names and other free text."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ NAME_LENGTH = 64
 
 
 def name_from(text: str) -> str:
-    """Turn a text into a name for the cluster file; empty where none of its characters are allowed."""
+    """Turn a text into a name for the cluster file; empty if none of its characters are allowed."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", text).strip("-._")[:NAME_LENGTH].rstrip("-._")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_OUTPUT_BYTES = 4 * 2**20
-"""More than any probe prints; a command that prints more is cut off."""
+"""Commands that print more than this are cut off; no probe needs as much."""
 MAX_LINE_BYTES = 64 * 1024
-"""Twice the longest line known, with which `ss` lists a thousand processes that share a socket. JSON has no lines."""
+"""Twice the longest line known: `ss` listing a thousand processes that share a socket. JSON is exempt."""
 COMPLAINT_CHARS = 400
 LATE = "did not finish within"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Raw bytes of one command, with the moments between which it ran."""
+    """Raw bytes of one command, and when it was sent and ended."""
 
     device: str
     key: str
@@ -23,7 +23,7 @@ class Output:
     stdout: bytes
     stderr: bytes = b""
     exit: int | None
-    """Exit status; None when the command did not end."""
+    """Exit status; None if the command did not end."""
     sent: float
     """Our clock just before the command was sent (seconds since the epoch)."""
     received: float
@@ -40,7 +40,7 @@ class Output:
 
     @property
     def complaint(self) -> str:
-        """The first line on standard error, where most tools explain a failure; shortened where it is long."""
+        """The first line on standard error, where most tools explain a failure; shortened if it is long."""
         lines = self.stderr.lstrip()[: 4 * COMPLAINT_CHARS].decode("utf-8", "replace").strip().splitlines()
         return lines[0].strip()[:COMPLAINT_CHARS] if lines else ""
 
@@ -59,5 +59,5 @@ class Output:
 
     @property
     def trouble(self) -> str:
-        """Why it failed, in the best description available."""
+        """Why it failed: the best description available."""
         return self.complaint or self.failure or f"exit {self.exit}"

@@ -1,9 +1,9 @@
 """Which ports of a cluster test which others.
 
-Testing all pairs of a large rail needs packets, processes and neighbour entries in the square of its ports: enough to
-make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file (mostly on the
-same switch) and those half the rail away (mostly on another one). That is a number of pairs in proportion to the ports,
-and every port is still tested as sender and as receiver: the tests go both ways.
+Testing all pairs of a large rail takes packets, processes and neighbour entries that grow with the square of its
+ports: enough to make healthy nodes look broken. So a port of a large rail tests the nodes beside its own in the file
+(mostly on the same switch) and those half a rail away (mostly on another switch). The number of pairs grows with the
+number of ports, and every port is still tested as sender and as receiver: the tests go both ways.
 """
 
 from __future__ import annotations
@@ -58,5 +58,5 @@ def _distances(nodes: int, *, everyone: bool) -> list[int]:
 
 
 def _matches(first: int, second: int, ports: int) -> bool:
-    """Whether two ports of neighbours test each other: each has a partner, and none tests all ports."""
+    """Whether two ports of neighbouring nodes test each other: every port has a partner, none tests all ports."""
     return first % ports == second % ports

@@ -1,6 +1,6 @@
 """Makes foreign text safe for a terminal or a page: escape sequences, control and direction characters.
 
-What a device prints could control the terminal: hide lines, change the title, or fake a verdict.
+Device output could otherwise control the terminal: hide lines, change the title, or fake a verdict.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 
 CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode's categories of control, format (with direction), half, private, unassigned and line characters."""
+"""Unicode categories: control, format (with direction), surrogate, private use, unassigned, line separators."""
 ALLOWED = "\n\t"
 REPLACEMENT = "\ufffd"
 

@@ -11,15 +11,15 @@ from railbed.model.pairs import Pair, pairs_of
 
 F_co = TypeVar("F_co", covariant=True)
 DeviceCommand = Callable[[Cluster, str], str]
-"""Builds a command for one device from the cluster file; an empty command means there is nothing to read there."""
+"""Builds a command for one device from the cluster file; an empty command means that there is nothing to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairTest:
-    """How a probe tests other nodes from one. Such tests run a few at a time, and what timed out is tested again."""
+    """How a probe tests other nodes from a node. Few such tests run at a time, and those that time out are repeated."""
 
     command: Callable[[Cluster, Sequence[Pair], bool], str]
-    """Builds the command of one node for some of its pairs; with True, one that waits longer and measures the load."""
+    """Builds the command of a node for some of its pairs; with True, it waits longer and also measures the load."""
     timed_out: Callable[[Any], Collection[str]]
     """Returns the addresses of the peers that did not answer in time, from the facts."""
 
@@ -44,7 +44,7 @@ class Probe(Generic[F_co]):
     runs_on: DeviceKind = "node"
     """The kind of device it reads."""
     tool: str = ""
-    """The program it needs; where that is missing the facts are unknown and the finding says what to install."""
+    """The program it needs; without it the facts are unknown and the finding says what to install."""
     package: str = ""
     """The Debian package of `tool`."""
     needs_root: bool = False
@@ -52,11 +52,11 @@ class Probe(Generic[F_co]):
     timeout: float = 10.0
     """Seconds after which the command is ended on the device."""
     early: bool = False
-    """Read first, before anything else keeps the device busy (clocks)."""
+    """Read first, before other commands load the device (clocks)."""
     one_line: bool = False
-    """The output may be a single line, as JSON is; lines of text have a limit."""
+    """The output may be one long line, as JSON is; lines of text have a length limit."""
     twice: bool = False
-    """Read again at the end, to see what increases (counters)."""
+    """Read again at the end, to see which values increase (counters)."""
 
     def command_for(self, cluster: Cluster, device: str) -> str:
         """Return the command for one device of a cluster."""

@@ -1,4 +1,4 @@
-"""What a verb is doing right now, as an event: every verb reports its progress in this form."""
+"""What a verb is doing, as an event: every verb reports progress in this form."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def progress(
     left: float | None = None,
     waiting: Collection[str] = (),
 ) -> Progress:
-    """Return the event that a new activity begins, or where it has the same message, that it has come further.
+    """Return the event for the start of an activity or, if the message is the same as before, for its progress.
 
     `usual` is the number of seconds this activity usually takes, `left` the estimate for the verb as a whole.
-    `waiting` names what has not answered yet: each later event with such a subject takes it off the list.
+    `waiting` lists what has not answered yet; a later event with such a subject removes it from the list.
     """
     return Progress(
         subject=subject,

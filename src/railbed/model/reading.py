@@ -29,19 +29,19 @@ class Unknown:
     remedy: str = ""
     evidence: str = ""
     device_failed: bool = False
-    """The device as a whole failed: one finding reports it, not one per rule."""
+    """The whole device failed: one finding reports it, not one per rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFailure:
-    """Why a device could not be read, or not to the end."""
+    """Why a device could not be read, or not completely."""
 
     reason: str
     remedy: str = ""
     connected: bool = False
     """The login succeeded, then the device stopped answering."""
     timed_out: bool = False
-    """It did not answer in time, which load may explain."""
+    """It did not answer in time, which may be due to load."""
     excuse: str = ""
     """Why that proves nothing about the device: this machine was overloaded itself."""
 

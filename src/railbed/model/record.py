@@ -1,6 +1,6 @@
-"""Records: everything that a verb emits. As JSON a record names its kind; names and fields, once shipped, stay.
+"""Records: everything that a verb emits. As JSON a record has its `kind`; names and fields, once released, stay.
 
-`events.py` beside this lists every event, `measures.py` every measurement.
+`events/` lists every event, `measures.py` every measurement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from railbed.model.fix import Fix
 
 
 class Verdict(StrEnum):
-    """How a finding ends; the order is from worst to best."""
+    """The verdict of a finding, from worst to best."""
 
     FAIL = "fail"
     UNKNOWN = "unknown"
@@ -42,18 +42,18 @@ class Finding:
     why: str
     """Why it matters to training."""
     remedy: str = ""
-    """What people can do about it; the text of `fix` where there is one."""
+    """What people can do about it; the text of `fix`, if there is one."""
     fix: Fix | None = None
-    """The change of the device that repairs it, where railbed knows one."""
+    """The change of the device that repairs it, if there is a known one."""
     evidence: str = ""
     essential: bool = False
-    """Training depends on what was judged."""
+    """Training depends on it."""
     time: float = field(default_factory=time.time)
     kind: Literal["finding"] = "finding"
 
 
 OF_STATE = frozenset({"validation_loss"})
-"""Measurements of the state after a step: ranks that go on from there make them before any step of their own."""
+"""Measurements of the state after a step: ranks that resume from it emit them before their first step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference between what is and what would be."""
+    """One difference between the current and the wanted state."""
 
     subject: str
     action: Literal["add", "remove", "set"]
@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened: neither a judgement nor a number. `events.py` has a class for each kind of event."""
+    """Something that happened: neither a judgement nor a number. `events/` has a class for each kind of event."""
 
     name: ClassVar[str]
     subject: str = ""
@@ -92,7 +92,7 @@ class Event:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """Return the fields that only this kind of event has; what is None is left out."""
+        """Return the fields that are specific to this kind of event, without those that are None."""
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _OF_EVERY_EVENT}
         return {name: _plain(value) for name, value in values.items() if value is not None}
 

@@ -1,7 +1,7 @@
-"""Removes secrets from what is stored on disk. No probe reads any; this is the second line of defence.
+"""Removes secrets from data before it is stored. No probe reads secrets; this is a second line of defence.
 
-JSON stays JSON: where a text, one of its sections or one of its lines is JSON, only strings in it are changed, and a
-number, list, object or null stays what it is whatever its name.
+JSON stays JSON: if a text, one of its sections or one of its lines is JSON, only strings in it are changed, and a
+number, list, object or null stays as it is, even under a name such as `password`.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WRAP = 2**32
-"""Many counters of RDMA cards have 32 bits: those of the driver start again, those of the port stick at the top."""
+"""Many counters of RDMA cards have 32 bits: those of the driver wrap, those of the port saturate."""
 STUCK = WRAP - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The least and the most it can be; None where there is no upper bound."""
+    """The lower and the upper bound; None if there is no upper bound."""
 
     least: int
     most: int | None
@@ -26,11 +26,11 @@ class Span:
         return Span(self.least + other.least, most)
 
     def times(self, least: int, most: int) -> Span:
-        """Return the total of so many items, each of a size between two bounds."""
+        """Return the total size of so many items, each of a size between two bounds."""
         return Span(self.least * least, None if self.most is None else self.most * most)
 
     def at_most(self, limit: int | None) -> Span:
-        """Return the span with another upper bound, where that is lower."""
+        """Return the span with its upper bound lowered to a limit."""
         if limit is None or (self.most is not None and self.most <= limit):
             return self
         return Span(min(self.least, limit), limit)
@@ -39,8 +39,8 @@ class Span:
 def grown(before: int, after: int) -> Span:
     """Return by how much a counter increased between two readings.
 
-    One that fell wrapped at 32 bits where that means less than half of the range; otherwise it was reset in between,
-    and only what it counted since is known. More than one wrap between two readings goes unnoticed.
+    A counter that fell has wrapped at 32 bits if that means an increase of less than half the range; otherwise it was
+    reset, and only its count since then is known. More than one wrap between two readings goes unnoticed.
     """
     if after >= before:
         return Span(after - before, None if after == STUCK else after - before)

@@ -1,4 +1,4 @@
-"""Statistics as pure functions: percentiles of samples, the middle and spread of repeats."""
+"""Statistics as pure functions: percentiles of samples, median and spread of repeats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NORMAL_MAD = 1.4826
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return the smallest sample that at least so many percent do not exceed; samples are sorted."""
+    """Return the smallest sample that at least `percent` of the samples do not exceed; samples must be sorted."""
     if not ordered:
         raise ValueError("no samples")
     rank = math.ceil(round(percent * len(ordered), 6) / 100)
@@ -31,7 +31,7 @@ def distribution(samples: Sequence[float]) -> Mapping[str, float]:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the middle value, the mean of two middle values, or NaN for no values."""
+    """Return the median, or NaN for no values."""
     ordered = sorted(values)
     middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
     return sum(middle) / len(middle) if middle else math.nan
@@ -100,12 +100,12 @@ class Difference:
 
     @property
     def is_seen(self) -> bool:
-        """Whether there is a difference at all: the interval does not include zero."""
+        """Whether there is a difference: the interval does not include zero."""
         return self.low > 0 or self.high < 0
 
 
 def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
-    """Return the difference of repeats that were measured next to each other, by Student's t; two pairs are needed."""
+    """Return the difference of repeats that were measured in pairs, by Student's t; needs at least two pairs."""
     differences = [second - first for first, second in zip(a, b, strict=True)]
     count = len(differences)
     if count < 2:
@@ -119,7 +119,7 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
 
 
 def separate_difference(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Difference:
-    """Return the difference of repeats that were measured apart, by Welch's t; two of each arm are needed."""
+    """Return the difference of repeats that were measured separately, by Welch's t; needs two of each arm."""
     if min(len(a), len(b)) < 2:
         raise ValueError("a difference needs at least two repeats of each arm")
     means = [math.fsum(values) / len(values) for values in (a, b)]

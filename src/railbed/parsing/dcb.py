@@ -13,7 +13,7 @@ COMPLAINT = re.compile(
     r"(?:Attribute read|RTNETLINK answers|Error): (.+)|(Attribute not found)\b.*|((?:Cannot find device|Wrong len)\b.*)"
 )
 WIDTH = 8
-"""Priorities, traffic classes and buffers are all eight."""
+"""There are eight priorities, traffic classes and buffers."""
 
 
 def command(subject: str) -> str:
@@ -40,7 +40,7 @@ class Words:
         return key in self.words
 
     def single(self, key: str) -> str | None:
-        """Return the only word of a keyword, or None where it is absent."""
+        """Return the only word of a keyword, or None if it is absent."""
         words = self.words.get(key)
         if words is None:
             return None
@@ -49,12 +49,12 @@ class Words:
         return words[0]
 
     def number(self, key: str) -> int | None:
-        """Return the one number of a keyword."""
+        """Return the number that follows a keyword."""
         word = self.single(key)
         return None if word is None else integer(word)
 
     def switch(self, key: str) -> bool | None:
-        """Return the on or off of a keyword."""
+        """Return whether a keyword is followed by `on`."""
         word = self.single(key)
         return None if word is None else on_or_off(word)
 
@@ -67,7 +67,7 @@ class Words:
             yield left, right
 
     def row(self, key: str) -> list[str] | None:
-        """Return the values of a map from 0 to 7 in order, or None where it is absent."""
+        """Return the values of a map from 0 to 7 in order, or None if it is absent."""
         if key not in self:
             return None
         values = {integer(left): right for left, right in self.pairs(key)}
@@ -142,7 +142,7 @@ def _words(key: str, value: object) -> list[str]:
 
 
 def _pair(index: int, value: object, *, hexadecimal: bool) -> str:
-    """Write `[26, 3]` as `26:3` and the value at an index as `index:value`; newer tools add a blank to a pair.
+    """Write `[26, 3]` as `26:3` and the value at an index as `index:value`; newer tools add a space to a pair.
 
     EtherTypes are numbers in JSON and hexadecimal in text.
     """

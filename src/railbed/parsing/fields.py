@@ -1,4 +1,4 @@
-"""Typed access to a parsed JSON object, raising ParseError where a field is missing or of another type."""
+"""Typed access to a parsed JSON object, raising ParseError if a field is missing or of another type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fields:
         return key in self._value
 
     def items(self) -> Iterator[tuple[str, object]]:
-        """Yield all keys and values as they are."""
+        """Yield all keys and values, unchecked."""
         return iter(self._value.items())
 
     def text(self, key: str) -> str:
@@ -33,7 +33,7 @@ class Fields:
         return value
 
     def optional_text(self, key: str) -> str | None:
-        """Return a string, or None where the key is absent or null."""
+        """Return a string, or None if the key is absent or null."""
         return None if self._value.get(key) is None else self.text(key)
 
     def integer(self, key: str) -> int:
@@ -44,7 +44,7 @@ class Fields:
         return value
 
     def optional_integer(self, key: str) -> int | None:
-        """Return a whole number, or None where the key is absent or null."""
+        """Return a whole number, or None if the key is absent or null."""
         return None if self._value.get(key) is None else self.integer(key)
 
     def number(self, key: str) -> float:
@@ -62,19 +62,19 @@ class Fields:
         return value
 
     def texts(self, key: str) -> list[str]:
-        """Return a list of strings; absent is empty."""
+        """Return a list of strings; empty if the key is absent."""
         value = self._value.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self._wrong(key, "a list of strings", value)
         return value
 
     def sub(self, key: str) -> Fields | None:
-        """Return an object inside, or None where the key is absent or null."""
+        """Return a nested object, or None if the key is absent or null."""
         value = self._value.get(key)
         return None if value is None else Fields(value)
 
     def subs(self, key: str) -> list[Fields]:
-        """Return a list of objects inside; absent is empty."""
+        """Return a list of nested objects; empty if the key is absent."""
         value = self._value.get(key, [])
         if not isinstance(value, list):
             raise self._wrong(key, "a list", value)

@@ -18,12 +18,12 @@ class Gid:
     index: int
     gid: str
     type: str | None = None
-    """`RoCE v1` or `RoCE v2`; None where the source does not name it, and on InfiniBand."""
+    """`RoCE v1` or `RoCE v2`; None if the source does not name it, and on InfiniBand."""
     netdev: str | None = None
 
     @property
     def address(self) -> IPv4Address | IPv6Address:
-        """The address it represents: IPv4 where it is a mapped one."""
+        """The address it represents; a mapped address is returned as IPv4."""
         address = IPv6Address(self.gid)
         return address.ipv4_mapped or address
 
@@ -41,7 +41,7 @@ def gid_text(text: str) -> str:
 
 
 def gid_type(text: str) -> str | None:
-    """Return the RoCE version in one spelling for `IB/RoCE v1`, `RoCE v2`, `v2`; anything else as it is."""
+    """Return the RoCE version in a uniform spelling for `IB/RoCE v1`, `RoCE v2`, `v2`; other text is unchanged."""
     text = text.strip()
     spellings = {"IB/RoCE v1": ROCE_V1, "v1": ROCE_V1, "V1": ROCE_V1, "v2": ROCE_V2, "V2": ROCE_V2}
     return spellings.get(text, text) or None

@@ -1,4 +1,4 @@
-"""What probes of all network interfaces share: the shell loop, and the messages of ethtool without an answer."""
+"""What probes of all network interfaces share: the shell loop, and ethtool's messages for unsupported queries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NOT_SUPPORTED = re.compile(
     r"^(Cannot (get|read|dump) .*|netlink (error|warning): .*|No data available|no (stats|feature info) available"
     r"|Operation not supported)$"
 )
-"""What ethtool prints where a driver does not support a query: a fact about the driver, not a parse error."""
+"""What ethtool prints if a driver does not support a query: a fact about the driver, not a parse error."""
 
 TITLE = re.compile(r"^(Settings|Pause parameters|Features|Offload parameters) for (?P<name>\S+):\s*$")
 
 
 def for_each_interface(command: str) -> str:
-    """Return a shell loop that runs a command for every interface but loopback; the command sees it as `$name`."""
+    """Return a shell loop that runs a command for every interface but loopback; `$name` is the interface."""
     return (
         "for path in /sys/class/net/*; do name=${path##*/}; "
         'if [ "$name" = lo ] || [ ! -e "$path/ifindex" ]; then continue; fi; '
@@ -54,7 +54,7 @@ def _by_title(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def without_title(lines: list[str], title: str) -> list[str]:
-    """Return the lines after the one that begins with `title`; an interface that said nothing has no title either."""
+    """Return the lines after the title; an interface without output has no title."""
     if lines and not lines[0].startswith(title):
         raise ParseError(f"expected {title!r}", line=lines[0])
     return lines[1:]

@@ -1,4 +1,4 @@
-"""Testing several peers from one shell without mixing their outputs; and how busy that machine is."""
+"""Tests of several peers from one shell, without mixing their outputs, and the load of the testing machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AT_ONCE = 8
 """How many peers one machine tests at the same time."""
 
 IN_ONE_WRITE = "2>&1 | dd obs=4096 2>/dev/null"
-"""Appended to a group of commands: its output leaves in one write, which a pipe keeps in one piece."""
+"""Appended to a group of commands: its output is written at once, which a pipe does not split."""
 
 LOAD = "load"
 PAUSE_SECONDS = 0.1
@@ -20,7 +20,7 @@ MEASURE_LOAD = f"""\
 echo '==> {LOAD} <=='; cat /proc/loadavg; grep -c '^processor' /proc/cpuinfo
 read -r before _ </proc/uptime; sleep {PAUSE_SECONDS:g}; read -r after _ </proc/uptime; echo "$before $after"
 """
-"""Prints a section of its own: the load averages, the number of processors, and the uptime before and after a pause."""
+"""Prints a section with the load averages, the number of processors, and the uptime before and after a pause."""
 LOAD_TEXT = re.compile(r"([\d.]{1,12}) [\d. /]{1,60}\s+(\d{1,6})\s+(\d{1,15}\.\d\d) (\d{1,15}\.\d\d)", re.ASCII)
 
 MOST_DELAY_SECONDS = 0.25
@@ -40,7 +40,7 @@ class MachineLoad:
 
     @property
     def excess(self) -> str:
-        """Why time-outs of this machine prove nothing; empty where they do."""
+        """Why time-outs of this machine prove nothing; empty if they do."""
         if self.delay_seconds > MOST_DELAY_SECONDS:
             return f"overloaded: it wakes up {self.delay_seconds:.1f} s late"
         if self.average > MOST_LOAD_PER_CPU * self.cpus:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from railbed.errors import ParseError
 
 IF_THERE_IS_RDMA = '[ -n "$(ls /sys/class/infiniband 2>/dev/null)" ] || exit 0\n'
-"""Start of a command whose tool fails where there is no RDMA device: that is a fact, not a failure."""
+"""Start of a command whose tool fails if there is no RDMA device: that is a fact, not a failure."""
 
 ABSOLUTE = re.compile(r"^/\S*?/infiniband/")
 ENTRY = re.compile(r"([^:\s][^:]*):(.*)")
@@ -19,7 +19,7 @@ DEVICE_PATH = re.compile(
     rf"(?:.*?/)?([^/]+)/(ports/\d{{1,3}}/.+|{'|'.join(sorted(DEVICE_FILES))}|parent|device/numa_node|device/uevent/\w+)",
     re.ASCII | re.DOTALL,
 )
-"""A file that describes a device, below whatever folder the tree was saved in."""
+"""A file that describes a device; the tree may have been saved below any folder."""
 
 Files = Mapping[str, str]
 

@@ -1,4 +1,4 @@
-"""Paths of the cluster file in a shell command: quoted, but with a leading `~` left to the device's shell."""
+"""Paths from the cluster file in a shell command: quoted, except for a leading `~`, which the shell expands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text shared by many formats: sections by device, JSON, shell words and numbers, with a ParseError where they fail."""
+"""Text shared by many formats: sections by device, JSON, shell words and numbers, with a ParseError if they fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from railbed.errors import ParseError
 
 SECTION = re.compile(r"^==> (.*) <==$", re.MULTILINE)
-"""The header that a command prints before what belongs to one device, as `head` and `tail` do."""
+"""The header before the output for one device, as `head` and `tail` print it."""
 
 MAX_INTEGER_DIGITS = 40
 MAX_SHELL_TEXT = 4096
@@ -19,7 +19,7 @@ MAX_SHELL_TEXT = 4096
 def sections(text: str) -> Iterator[tuple[str, str]]:
     """Yield (name, text) for each `==> name <==` section; text without any header is one section without a name.
 
-    So a parser reads both what our command printed for all devices and what a person saved from one.
+    So a parser accepts both the output of our command for all devices and a person's saved output for one device.
     """
     headers = list(SECTION.finditer(text))
     if not headers:
@@ -39,7 +39,7 @@ def json_list(text: str) -> list[dict[str, object]]:
     value = json_value(text)
     if not isinstance(value, list):
         raise ParseError("expected a JSON list", line=text.strip()[:80])
-    # `ip -j` prints an empty object for what it filtered out.
+    # `ip -j` prints an empty object for entries that it filtered out.
     objects = [item for item in value if item != {}]
     for item in objects:
         if not isinstance(item, dict):
@@ -59,9 +59,9 @@ def json_value(text: str) -> object:
 
 
 def shell_words(text: str) -> list[str]:
-    """Split text as a shell does, raising ParseError where a quote does not end, or the text is too long.
+    """Split text as a shell does, raising ParseError if a quote does not end, or the text is too long.
 
-    shlex takes time by the square of a word's length.
+    shlex takes quadratic time in the length of a word.
     """
     if len(text) > MAX_SHELL_TEXT:
         raise ParseError(f"more than {MAX_SHELL_TEXT} characters", line=text)

@@ -1,4 +1,4 @@
-"""What `bench` measured, in groups: one for each test, size, pattern and way of measuring."""
+"""Measurements of `bench` in groups: one for each test, size, pattern and method."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MIDDLE = (None, "p50")
 
 
 WHEN = ("trial", "repeat", "iterations", "version", "step", "rank", "node_pid")
-"""Labels that tell when and by what something was measured, not what."""
+"""Labels about when and with which tool something was measured, rather than what."""
 Labels = tuple[tuple[str, str], ...]
 
 
 def what(labels: Mapping[str, str | int]) -> Labels:
-    """Return the labels that tell what was measured."""
+    """Return the labels that identify what was measured."""
     return tuple((name, str(value)) for name, value in sorted(labels.items()) if name not in WHEN)
 
 
@@ -44,7 +44,7 @@ class MeasurementGroup:
 
     @property
     def how(self) -> str:
-        """How it was measured, in a few words."""
+        """A short description of how it was measured."""
         streams = f"{self.streams} streams" if self.streams != 1 else ""
         both_ways, gpu = "both ways" if self.both_ways else "", "GPU" if self.on_gpu else ""
         return ", ".join(part for part in (self.pattern, streams, both_ways, self.arm, gpu) if part)
@@ -56,7 +56,7 @@ class MeasurementGroup:
 
     @property
     def title(self) -> str:
-        """The test and how it was done, in a few words."""
+        """The test and a short description of the method."""
         return ", ".join(part for part in (self.test, self.how, self.over) if part)
 
 
@@ -95,7 +95,7 @@ def _group(measurement: Measurement) -> MeasurementGroup:
 
 
 def message_size(size: int | None, *, short: bool = False) -> str:
-    """Return the size of a message, in powers of 1024 where it is one: `64 KiB`, or `64K` in short."""
+    """Return the size of a message, in powers of 1024 if it is a multiple: `64 KiB`, or `64K` if `short`."""
     if size is None:
         return ""
     for unit, word in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

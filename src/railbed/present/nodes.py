@@ -12,7 +12,7 @@ from railbed.model.record import Finding, Verdict
 
 PARTS_SHOWN = 4
 NODE, ADDRESS = "NODE", "ADDRESS"
-"""Stand for the name and the addresses of each node in a text about several."""
+"""Placeholders for the name and the addresses of each node in a text about several nodes."""
 NUMBERED = re.compile(r"(.*?)(\d{1,9})", re.DOTALL | re.ASCII)
 
 Key = tuple[tuple[str, ...], ...]
@@ -54,7 +54,7 @@ class NodeNames:
 
 
 def blocks(groups: Iterable[tuple[str, list[Finding]]], names: NodeNames, *, verbose: bool) -> list[NodeGroup]:
-    """Merge nodes with the same findings, in the order of the first of each; `verbose` compares passing checks, too."""
+    """Merge nodes with the same findings, in order of first occurrence; `verbose` also compares passing checks."""
     together: dict[Key, list[tuple[str, list[Finding], list[Finding]]]] = {}
     for name, findings in groups:
         for_all = [names.generalise(finding, name) for finding in findings]
@@ -66,7 +66,7 @@ def blocks(groups: Iterable[tuple[str, list[Finding]]], names: NodeNames, *, ver
 
 
 def _key(name: str, findings: Iterable[Finding], *, verbose: bool) -> Key:
-    """Return what distinguishes a node from others on the screen."""
+    """Return a key that is equal for nodes that look the same on the screen."""
     return tuple(sorted(_shown(name, finding, verbose=verbose) for finding in findings))
 
 
@@ -80,7 +80,7 @@ def _shown(name: str, finding: Finding, *, verbose: bool) -> tuple[str, ...]:
 
 
 def name_range(names: Sequence[str]) -> str:
-    """Return `node1–node4, node7`; the rest of a long list is counted."""
+    """Return `node1–node4, node7`; for a long list, the first parts and the number of others."""
     parts = [part for run in _runs(sorted(names, key=_natural)) for part in _parts(run)]
     if len(parts) <= PARTS_SHOWN + 1:
         return ", ".join(word for word, _ in parts)
@@ -89,7 +89,7 @@ def name_range(names: Sequence[str]) -> str:
 
 
 def _runs(names: Sequence[str]) -> list[list[str]]:
-    """Return consecutive names together: the same prefix and the next number."""
+    """Group consecutive names: the same prefix and the next number."""
     runs = [[name] for name in names[:1]]
     for before, name in pairwise(names):
         if _follows(before, name):
@@ -100,7 +100,7 @@ def _runs(names: Sequence[str]) -> list[list[str]]:
 
 
 def _parts(run: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the parts of a run and how many names each stands for; two names are not a range."""
+    """Return the parts of a run and how many names each covers; two names are not a range."""
     return [(f"{run[0]}–{run[-1]}", len(run))] if len(run) > 2 else [(name, 1) for name in run]
 
 

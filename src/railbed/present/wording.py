@@ -1,4 +1,4 @@
-"""Numbers with their units, and other words, as people read them."""
+"""Numbers with units, plurals, lists and times as people read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railbed.model.amount import number
 
 NOT_KNOWN = "unknown"
 JOIN = "\N{NO-BREAK SPACE}"
-"""Stands between a number and its unit, so that no line ends there."""
+"""Between a number and its unit, so that no line breaks there."""
 _SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
 _DIGITS = re.compile(r"([0-9]{1,18})")
@@ -40,7 +40,7 @@ def size(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of one."""
+    """Return a share (0 to 1) as a percentage."""
     return f"{number(share * 100, 3)}{JOIN}%" if isfinite(share) else NOT_KNOWN
 
 
@@ -65,7 +65,7 @@ def plural(count: int, singular: str, plural_form: str = "") -> str:
 
 
 def counted(name: str) -> list[tuple[int, str]]:
-    """Return what sorts names as people count them: node2 before node10."""
+    """Return a sort key that puts node2 before node10."""
     return [(int(part), "") if part.isdecimal() and part.isascii() else (0, part) for part in _DIGITS.split(name)]
 
 
@@ -76,7 +76,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def moment(at: float) -> str:
-    """Return a point in time, in the time zone of where the page is made."""
+    """Return a point in time, in the local time zone."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at))
     except (OverflowError, ValueError, OSError):
@@ -84,5 +84,5 @@ def moment(at: float) -> str:
 
 
 def quoted(text: str) -> list[tuple[str, bool]]:
-    """Return the parts of a text, each with whether it stood between `backticks`: such a part is something to type."""
+    """Return the parts of a text, each with whether it was in `backticks`: such a part is something to type."""
     return [(part, at % 2 == 1) for at, part in enumerate(_BACKTICKS.split(text))]

@@ -37,7 +37,7 @@ class Bond:
     """The member in use, of a bond that uses one."""
     lacp_rate: str | None = None
     lacp_partner: str | None = None
-    """MAC address of the switch that speaks LACP; None where none does."""
+    """MAC address of the switch that speaks LACP; None if none does."""
     members: tuple[Member, ...] = ()
 
 

@@ -84,7 +84,7 @@ def _yes(value: str) -> bool:
 
 
 def _tracking(text: str) -> list[str]:
-    """Return the fields of `chronyc -c tracking`; empty where chronyd does not run (chronyc answers 506)."""
+    """Return the fields of `chronyc -c tracking`; empty if chronyd does not run (chronyc answers 506)."""
     line = text.strip()
     if not line or line.startswith("506 "):
         return []

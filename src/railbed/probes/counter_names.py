@@ -30,7 +30,7 @@ class PortCounterNames:
 
     names: tuple[str, ...]
     family: str | None = None
-    """mlx4, mlx5, rxe, bnxt_re, ionic, irdma, efa; None where the names do not show it."""
+    """mlx4, mlx5, rxe, bnxt_re, ionic, irdma, efa; None if the names do not show it."""
 
     @property
     def counts_congestion(self) -> bool:

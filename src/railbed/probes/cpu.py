@@ -57,9 +57,9 @@ class Cpu:
     """Logical processors, as the kernel counts them."""
     numa_nodes: int | None = None
     hypervisor: str | None = None
-    """What virtualises this machine; None where nothing does, or where it is not reported."""
+    """What virtualises this machine; None if nothing does, or where it is not reported."""
     governors: dict[str, int] | None = None
-    """How many logical processors have each frequency governor; None where the kernel controls no frequency."""
+    """How many logical processors have each frequency governor; None if the kernel controls no frequency."""
 
 
 def parse(text: str) -> Cpu:

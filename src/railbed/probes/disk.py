@@ -43,7 +43,7 @@ class Disk:
     folder: str | None = None
     """The training folder, or its nearest parent that exists."""
     total_inodes: int | None = None
-    """None where the file system does not count them (btrfs, some network file systems)."""
+    """None if the file system does not count them (btrfs, some network file systems)."""
     free_inodes: int | None = None
     read_only: bool | None = None
     writable: bool | None = None

@@ -13,7 +13,7 @@ KNOWN = {"Autonegotiate", "RX", "TX", "RX negotiated", "TX negotiated"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Global pause of one interface; all None where it has none, as virtual ones."""
+    """Global pause of one interface; all None if it has none, as virtual ones."""
 
     autoneg: bool | None = None
     rx: bool | None = None

@@ -34,14 +34,14 @@ class Firewall:
 
     @property
     def input_policy(self) -> Verdict | None:
-        """What happens to incoming packets that match no rule; None where no filter was read."""
+        """What happens to incoming packets that match no rule; None if no filter was read."""
         policies = {chain.policy for chain in self.chains.values() if chain.policy}
         if not policies:
             return "accept" if self.backends or not any(self.managers.values()) else None
         return "drop" if "drop" in policies else "accept"
 
     def verdict(self, packet: Packet) -> Verdict | None:
-        """Return what happens to the first packet of a connection; None where that cannot be determined."""
+        """Return what happens to the first packet of a connection; None if that cannot be determined."""
         if not self.backends and any(self.managers.values()):
             return None
         return Walk(self.chains, packet).verdict()

@@ -63,9 +63,9 @@ class Gpu:
     """As `9.0`; old drivers do not report it."""
     persistence: bool | None = None
     ecc: bool | None = None
-    """ECC is on; None where the card has none."""
+    """ECC is on; None if the card has none."""
     uncorrected_errors: int | None = None
-    """Since the driver was loaded; None where they are not counted."""
+    """Since the driver was loaded; None if they are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Gpus:
 
     gpus: tuple[Gpu, ...] = ()
     on_bus: tuple[str, ...] | None = None
-    """PCI addresses of NVIDIA GPUs, with or without a driver; None where not read."""
+    """PCI addresses of NVIDIA GPUs, with or without a driver; None if not read."""
     module: str | None = None
     """Version of the loaded kernel driver."""
     open_module: bool | None = None

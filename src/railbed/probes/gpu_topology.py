@@ -24,7 +24,7 @@ class GpuTopology:
     cpu_affinity: dict[str, str]
     """Processors near each GPU, as a list of ranges."""
     numa_affinity: dict[str, str]
-    """NUMA node of each GPU; empty where old drivers do not report it."""
+    """NUMA node of each GPU; empty if old drivers do not report it."""
 
     def gpus_of(self, nic: str) -> dict[str, str]:
         """Return the relation of a network card to every GPU."""

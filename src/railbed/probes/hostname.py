@@ -28,7 +28,7 @@ class Hostname:
 
     name: str
     addresses: tuple[str, ...] | None = None
-    """What the name resolves to, in order; empty where it resolves to nothing, None where that was not read."""
+    """What the name resolves to, in order; empty if it resolves to nothing, None if that was not read."""
 
     @property
     def resolves_to_loopback_first(self) -> bool:

@@ -18,7 +18,7 @@ class TrafficClass:
     """One traffic class."""
 
     tc: int | None
-    """None where the tool leaves it out: it does without rate limits."""
+    """None if the tool leaves it out: it does without rate limits."""
     tsa: str | None = None
     """`strict`, `ets` or `vendor`."""
     bandwidth: int | None = None
@@ -36,7 +36,7 @@ class Qos:
     dcbx_mode: str | None = None
     """`OS controlled` or `Firmware controlled`."""
     dscp_prio: dict[str, int]
-    """Priority by DSCP; empty where PCP is trusted."""
+    """Priority by DSCP; empty if PCP is trusted."""
     pfc: tuple[int, ...] | None = None
     """Priorities with flow control on."""
     prio_buffer: tuple[int, ...] | None = None

@@ -36,7 +36,7 @@ class Modules:
     loaded: tuple[str, ...]
     built_in: tuple[str, ...] = ()
     rdma_devices: tuple[str, ...] | None = None
-    """Entries of /sys/class/infiniband; None where that folder is missing: no RDMA core, or not read."""
+    """Entries of /sys/class/infiniband; None if that folder is missing: no RDMA core, or not read."""
     verbs_devices: tuple[str, ...] | None = None
     """Entries of /sys/class/infiniband_verbs, which programs open; None as above."""
 

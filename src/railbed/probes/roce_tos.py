@@ -22,9 +22,9 @@ class Tos:
     """Defaults of one RDMA port, as the whole byte: DSCP and the two ECN bits."""
 
     cm_tos: int | None = None
-    """Of connections made with RDMA-CM. None where configfs has no folder of the device: making one would tell."""
+    """Of connections made with RDMA-CM. None if configfs has no folder of the device: making one would tell."""
     global_tclass: int | None = None
-    """OFED's override for all connections; None where none is set, and with drivers that do not have it."""
+    """OFED's override for all connections; None if none is set, and with drivers that do not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ WORDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSession:
-    """The machine's own end of the session; all None where there is no session."""
+    """The machine's own end of the session; all None if there is no session."""
 
     address: str | None = None
     """As Python's `ipaddress` writes it, without the interface."""

@@ -66,14 +66,14 @@ class Torch:
     """The Python that trains, and its PyTorch."""
 
     python: str | None
-    """Version of the interpreter; None where the cluster file's `python` is not on the machine."""
+    """Version of the interpreter; None if the cluster file's `python` is not on the machine."""
     torch: str | None = None
-    """Version of PyTorch with its local part (`2.11.0+cu130`); None where it is not installed."""
+    """Version of PyTorch with its local part (`2.11.0+cu130`); None if it is not installed."""
     cuda: str | None = None
     """CUDA version it was built with; None for CPU and ROCm builds."""
     rocm: str | None = None
     architectures: tuple[str, ...] | None = None
-    """GPU architectures in the build (`sm_90`, `compute_90`); None where they were not asked for."""
+    """GPU architectures in the build (`sm_90`, `compute_90`); None if they were not asked for."""
     import_error: str | None = None
     """What `import torch` ended with, where it failed."""
 

@@ -135,7 +135,7 @@ class Figure:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The names of the lines and their colours in the style sheet; none where there is one line only."""
+        """The names of the lines and their colours in the style sheet; none if there is one line only."""
         named = [trace for trace in self.traces if trace.get("name") and trace.get("showlegend") is not False]
         keys = [(unescape(trace["name"]), (trace.get("line") or trace["marker"])["color"][1:]) for trace in named]
         return keys if len(keys) > 1 else []

@@ -1,6 +1,6 @@
 """The form of a section: a pure function from a run's data to blocks, in a file of its own.
 
-A section's file has a `show` function and one `SECTION`. `show` returns None where the run has nothing to say about it.
+A section's file has a `show` function and one `SECTION`. `show` returns None if the run has nothing to say about it.
 `headline` adds a clause to the verdict's sentence. `methods` says, for each measure that the section shows, how it was
 got; they come together in the section `method`.
 """

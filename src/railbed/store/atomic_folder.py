@@ -1,4 +1,4 @@
-"""A folder that appears only when it is complete: filled under a temporary name, and renamed at the end."""
+"""A folder that appears only when complete: it is filled under a temporary name and renamed at the end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import BinaryIO, Self
 from railbed.errors import UsageError, os_reason
 
 PARTIAL = ".partial"
-HINT = "make room, or give another folder"
+HINT = "free some disk space, or choose another folder"
 
 
 class AtomicFolder:
-    """Collects the files of a folder; removes them again unless it is finished."""
+    """Collects the files of a folder; removes them unless it is finished."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,7 +26,7 @@ class AtomicFolder:
     def __enter__(self) -> Self:
         with self._explained():
             if os.path.lexists(self.path) and (not self.path.is_dir() or any(self.path.iterdir())):
-                raise UsageError(f"{self.path} is not empty", hint="give a new folder")
+                raise UsageError(f"{self.path} is not empty", hint="choose a new folder")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 self.partial.mkdir()
@@ -42,7 +42,7 @@ class AtomicFolder:
             shutil.rmtree(self.partial, ignore_errors=True)
 
     def need_room(self, size: int) -> None:
-        """Raise where the disk does not have enough free space."""
+        """Raise UsageError if the disk does not have enough free space."""
         with self._explained():
             about = os.statvfs(self.partial)
             free = about.f_bavail * about.f_frsize

@@ -1,4 +1,4 @@
-"""The records of a run in progress: those that exist, then each as it is written, until the run has ended."""
+"""The records of a run in progress: existing ones first, then each as it is written, until the run ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINES_AT_ONCE = 500
 
 
 async def follow(folder: Path) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a run's records; ends when the run has ended, normally or not.
+    """Yield the lines of a run's records until the run has ended, normally or not.
 
     Waits for the rest of a line that is partly written; a line that is never finished is ignored.
     """
@@ -24,7 +24,7 @@ async def follow(folder: Path) -> AsyncGenerator[bytes, None]:
     with file:
         in_progress, line, count = True, b"", 0
         while in_progress:
-            # Checked before reading, so that everything written before the end is read, too.
+            # Checked before reading, so that nothing written just before the end is missed.
             in_progress = is_being_written(folder)
             while part := file.readline():
                 line += part

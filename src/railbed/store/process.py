@@ -13,7 +13,7 @@ from railbed.errors import UsageError
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 AFTER_NAME = 19
-"""Index of the start time in /proc/PID/stat, counted after the program's name, which may have spaces."""
+"""Index of the start time in /proc/PID/stat, counted after the program's name, which may contain spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Process:
 
 
 def this_process() -> Process | None:
-    """Return the process that this code runs in; None where the kernel does not provide its start time."""
+    """Return the process that this code runs in; None if the kernel does not provide its start time."""
     with suppress(OSError, ValueError, IndexError):
         pid = os.getpid()
         return Process(machine=socket.gethostname(), boot=_boot(), pid=pid, started=_start_of(pid))
@@ -37,7 +37,7 @@ def this_process() -> Process | None:
 
 
 def ask_to_end(process: Process) -> bool:
-    """Stop a process as Ctrl-C in its terminal would; return False where it has ended already."""
+    """Stop a process as Ctrl-C in its terminal would; return False if it has ended already."""
     by_hand = f"`kill {process.pid}` on {process.machine} does the same"
     if process.boot != _boot():
         raise UsageError(

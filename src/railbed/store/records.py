@@ -31,7 +31,7 @@ _LINE: TypeAdapter[Finding | Measurement | Change | _EventLine] = TypeAdapter(
 
 
 def read_record(line: bytes) -> Record:
-    """Return the record that a line holds; raise ValueError where it is damaged or not listed in this version."""
+    """Return the record that a line holds; raise ValueError if it is damaged or not listed in this version."""
     record = _LINE.validate_json(line)
     if not isinstance(record, _EventLine):
         return record

@@ -1,7 +1,8 @@
 """A run as a folder: `run.json` (arguments, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`.
 
 A record is one line, written with one call: a crash loses at most that line, and readers ignore an incomplete last
-line. While a run is written its records file is locked, so that a reader can tell a run in progress from one that died.
+line. While a run is written its records file is locked, so that readers can distinguish a run in progress from one that
+died.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from railbed.store.records import to_line
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
-"""The files of a run are for its user alone: they contain addresses, logins and device output."""
+"""Only its user may read the files of a run: they contain addresses, logins and device output."""
 LEAST_BYTES, LEAST_FILES = 1 << 20, 16
 """A run does not start with less free space than this."""
 ABOUT_OTHERS = ("export",)
-"""Verbs that only fetch what another run made: the newest run is that other one."""
+"""Verbs that only fetch results of another run; they do not count as the newest run."""
 Status = Literal["running", "done", "failed", "interrupted", "died"]
 
 
@@ -58,7 +59,7 @@ class RunSummary:
     exit: int | None = None
     verdicts: dict[str, int] = field(default_factory=dict)
     process: Process | None = None
-    """The process that writes or wrote it."""
+    """The process that writes or wrote the run."""
 
 
 _SUMMARY = TypeAdapter(RunSummary)
@@ -80,7 +81,7 @@ class OpenRun:
 
     @property
     def raw(self) -> Path:
-        """Folder of the raw outputs; it is a recording that `--replay` takes."""
+        """Folder of the raw outputs, which is a recording for `--replay`."""
         return self.folder / RAW
 
     def append(self, record: Record) -> None:
@@ -118,13 +119,13 @@ def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[Ope
             folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
             _need_room(folder)
             write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
-            # Before `run.json` exists: a reader that finds a run in progress must find it locked.
+            # Lock before `run.json` exists: a reader that finds a run in progress must find it locked.
             records = stack.enter_context(open(folder / RECORDS, "ab", buffering=0, opener=for_us_alone))
             fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
             summary = RunSummary(
                 id=folder.name,
                 verb=verb,
-                # An argument may be any bytes; JSON is Unicode.
+                # Arguments may be arbitrary bytes; JSON is Unicode.
                 arguments=[argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:]],
                 cluster=cluster_name,
                 version=__version__,
@@ -142,8 +143,8 @@ def _explain_failure(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"cannot keep the run in {folder}: {os_reason(error)}",
-            hint="make room, run in a folder you can write, or set RAILBED_RUNS",
+            f"cannot store the run in {folder}: {os_reason(error)}",
+            hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
         ) from error
 
 
@@ -204,11 +205,11 @@ def record_lines(folder: Path) -> Iterator[bytes]:
 
 
 def read_run_in(folder: Path) -> RunSummary | None:
-    """Return the run in a folder; None where it has no readable run."""
+    """Return the run in a folder; None if it has no readable run."""
     try:
         summary = _read_about(folder)
         if summary.status == "running" and not is_being_written(folder):
-            # It may have ended normally between the two checks; then the file now says how.
+            # It may have ended normally between the two checks; then the file now has its status.
             summary = _read_about(folder)
             return replace(summary, status="died") if summary.status == "running" else summary
     except (OSError, ValueError):
@@ -238,14 +239,14 @@ def _new_folder(parent: Path, name: str) -> Path:
         parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise UsageError(
-            f"cannot keep the run in {_describe(parent)}: it is not a folder", hint="move it away, or set RAILBED_RUNS"
+            f"cannot store the run in {_describe(parent)}: it is not a folder", hint="move it away, or set RAILBED_RUNS"
         ) from error
     for number in range(1, 1000):
         folder = parent / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             return folder
-    raise UsageError(f"{parent} already holds a thousand runs of this second")
+    raise UsageError(f"{parent} already has a thousand runs of this second")
 
 
 def is_own_folder(folder: Path) -> bool:
@@ -275,7 +276,7 @@ def _need_room(folder: Path) -> None:
 
 
 def _describe(folder: Path) -> str:
-    """Describe a folder; a link together with its target, which is what is missing or wrong."""
+    """Describe a folder; a link together with its target, which may be missing or wrong."""
     return f"{folder} (a link to {folder.readlink()})" if folder.is_symlink() else str(folder)
 
 
@@ -288,7 +289,7 @@ def followed(path: Path) -> Path:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a temporary file, flush it to disk, rename it: after a crash the file is the old one or the new one."""
+    """Write a temporary file, flush it to disk and rename it: after a crash the file is either old or new."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:

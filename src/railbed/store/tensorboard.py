@@ -1,8 +1,8 @@
 """The measurements of a run over its steps, written as logs for TensorBoard while the run is in progress.
 
-A tag is the name of a measurement; what each rank measures for itself has a tag per rank. Every generation of ranks
+A tag is the name of a measurement; measurements of each rank have a tag per rank. Every generation of ranks
 starts a new file with a mark that makes TensorBoard discard later steps, so that steps lost in a restart do not stay in
-the curves. TensorBoard's own library is loaded here and nowhere else, and used without its thread, so that a full disk
+the curves. TensorBoard's own library is loaded only here, and used without its thread, so that a full disk
 is an error here and not a traceback from the library.
 """
 
@@ -25,9 +25,9 @@ FLUSH_SECONDS = 1.0
 
 
 class TensorBoardLogs:
-    """Writes the records of a run that are measurements of a step, and ignores the rest.
+    """Writes the measurements of steps, and ignores all other records.
 
-    A log that cannot be written ends the logs, never the run: `problem` is a sentence with the reason.
+    If a log cannot be written, logging stops but the run continues: `problem` is a sentence with the reason.
     """
 
     def __init__(self, run: Path) -> None:
@@ -55,7 +55,7 @@ class TensorBoardLogs:
             self.problem = f"logging for TensorBoard stopped: {os_reason(error)}"
 
     def close(self) -> None:
-        """Write what is still buffered."""
+        """Write buffered data."""
         try:
             self._end_file()
         except OSError as error:
@@ -97,7 +97,7 @@ class _Library:
 
     @classmethod
     def load(cls) -> _Library | None:
-        """Load the library; None where it is not installed."""
+        """Load the library; None if it is not installed."""
         try:
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.record_writer import RecordWriter
@@ -124,7 +124,7 @@ class _Library:
 
 
 class _Bytes:
-    """A file in memory: what the library frames is written by us in one piece."""
+    """A file in memory: the library frames the data, and we write it in one piece."""
 
     data = b""
 

@@ -24,7 +24,7 @@ def save_undo(run: Path, undo: Fix) -> None:
 
 
 def read_undo(run: Path) -> list[Fix]:
-    """Return the fixes that undo a run, the last change first; a line that was cut short is of a change not made."""
+    """Return the fixes that undo a run, the last change first; an incomplete line is of a change never made."""
     try:
         lines = (run / FILE).read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The only code that talks to a machine: local, ssh, and their peer replay; record keeps what any of them said."""
+"""The only code that connects to devices: local, SSH and replay; `record` stores what any of them returns."""

@@ -21,7 +21,7 @@ class Command:
     tool: str = ""
     as_root: bool = False
     endless: bool = False
-    """Runs until it is ended, as a server does; ending it is not a failure."""
+    """Runs until it is stopped, like a server; stopping it is not a failure."""
 
 
 Access = Literal["local", "ssh", "ssh-cli", "none"]
@@ -35,7 +35,7 @@ class Target:
 
     name: str
     host: str
-    """Address or name; empty where the cluster file gives none."""
+    """Address or name; empty if the cluster file gives none."""
     login: Login = field(default_factory=Login)
     kind: DeviceKind = "node"
 
@@ -53,7 +53,7 @@ class Program(Protocol):
     """A program that runs on a device with its input open; closing the input ends it."""
 
     async def write(self, data: bytes) -> None:
-        """Send input. Does not raise when the program has ended: reading shows that."""
+        """Send input. Does not raise if the program has ended: reading reveals that."""
         ...
 
     async def read(self, stream: int) -> bytes:
@@ -74,11 +74,11 @@ class Transport(Protocol):
 
 
 Connector = Callable[[Target], AbstractAsyncContextManager[Transport]]
-"""Opens the one connection to a device. Raises DeviceError."""
+"""Opens the only connection to a device. Raises DeviceError."""
 
 
 def targets_of(cluster: Cluster) -> tuple[Target, ...]:
-    """Return the devices of a cluster, nodes first. A device is connected to only when something is read from it."""
+    """Return the devices of a cluster, nodes first. Connections are made only when something is read."""
     nodes = (
         Target(name=name, host=node.host, login=node.login.over(cluster.login)) for name, node in cluster.nodes.items()
     )

@@ -1,8 +1,8 @@
 """Many commands in one round trip: one shell reads a script and frames each command's output with markers.
 
-The same script serves ssh and local. Standard output and standard error are framed apart. A command that does not end
-in its time, or never stops printing, costs its shell: that is ended with all it started, and the rest of the batch runs
-in a new one. So even a process in uninterruptible sleep, which nothing can end, delays nothing but itself.
+SSH and local use the same script. Standard output and standard error are framed separately. A command that does not end
+in time, or never stops printing, ends with its shell and all processes started there, and the rest of the batch runs
+in a new shell. So even a process in uninterruptible sleep, which nothing can end, does not delay the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GREETING_SECONDS = 50.0
 comes first: start-up files that wait for a lock are slow, not broken."""
 CHUNK = 64 * 1024
 EVIDENCE_BYTES = 64 * 1024
-"""Kept of an output that is too long: enough to recognise it."""
+"""How much of an output that is too long is stored: enough to recognise it."""
 
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
@@ -37,9 +37,9 @@ as_root() {
 }
 eval "$watch"
 """
-"""We keep standard input open as long as the shell is needed. When it closes, because we end the shell or we or
-the connection are gone, the watcher ends the shell and all it started: sshd does not pass signals on for root. What
-runs through sudo has a watcher of its own, since only root may end it."""
+"""Standard input stays open as long as the shell is needed. When it closes, because the shell is ended or railbed or
+the connection is gone, the watcher ends the shell and all processes started there: sshd does not forward signals to
+root. A command run through sudo has its own watcher, since only root may end it."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
@@ -48,7 +48,7 @@ OpenShell = Callable[[str], AbstractAsyncContextManager[Program]]
 
 
 async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
-    """Run commands in as few shells as it takes: one, and one more for each command that does not end in its time."""
+    """Run commands in as few shells as possible: one, plus one for each command that does not end in time."""
     remaining = list(commands)
     while remaining:
         async with aclosing(_run_in_one_shell(device, open_shell, remaining)) as outputs:
@@ -68,7 +68,7 @@ def shell_command(script: bytes) -> str:
 
 
 def render_script(commands: Sequence[Command], marker: str) -> str:
-    """Return the script that runs the commands and frames what they print."""
+    """Return the script that runs the commands and frames their output."""
     opening = f"printf '\\n%s\\n' {marker}; printf '\\n%s\\n' {marker} >&2\n"
     return PROLOGUE + opening + "".join(_render_command(command, marker) for command in commands) + EPILOGUE
 
@@ -108,7 +108,7 @@ async def _run_in_one_shell(
 
 
 async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
-    """Drop what a login shell's start-up files print before our script begins."""
+    """Drop the output of the login shell's start-up files, before our script begins."""
     try:
         async with asyncio.timeout(GREETING_SECONDS):
             out, err = await _both(stdout, stderr)
@@ -130,9 +130,9 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
 def slow_shell(seconds: float) -> TimedOut:
     """Return the error for a login shell that is still in its start-up files."""
     return TimedOut(
-        f"it let us in, but its login shell did not start within {seconds:g} s",
+        f"it accepted the login, but its login shell did not start within {seconds:g} s",
         hint="a start-up file is the likely cause (bash reads ~/.bashrc, zsh ~/.zshenv): see how long `ssh HOST true` "
-        "takes, and let lines such as `pyenv init` or `conda init` run only where the shell is interactive",
+        "takes, and let lines such as `pyenv init` or `conda init` run only if the shell is interactive",
     )
 
 
@@ -158,7 +158,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Frames:
-    """Cuts one stream at the markers. Raises _PrintsTooMuch where a frame has more than MAX_OUTPUT_BYTES."""
+    """Cuts one stream at the markers. Raises _PrintsTooMuch if a frame has more than MAX_OUTPUT_BYTES."""
 
     shell: Program
     stream: int
@@ -167,7 +167,7 @@ class _Frames:
     frame: bytearray = field(default_factory=bytearray)
 
     async def next(self) -> _Frame | None:
-        """Return the next frame, or None when the stream ended first."""
+        """Return the next frame, or None if the stream ended first."""
         mark = f"\n{self.marker}".encode()
         while True:
             at = self.buffer.find(mark)

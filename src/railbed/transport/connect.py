@@ -1,4 +1,4 @@
-"""Connects to real devices, each in the way its target names."""
+"""Connects to real devices, by the access method of their targets."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def live_connector() -> AsyncIterator[Connector]:
 def _ssh() -> SshConnector:
     """Load asyncssh only here: it is slow to import, and neither replay nor local needs it.
 
-    asyncssh looks for two optional C libraries (liboqs, nettle) by running the compiler and the linker, a third of its
-    import time. What they add, sntrup761 and UMAC, no server requires.
+    asyncssh searches for two optional C libraries (liboqs, nettle) by running the compiler and the linker: a third of
+    its import time. No server requires the algorithms they add (sntrup761 and UMAC).
     """
     find_library = ctypes.util.find_library
     ctypes.util.find_library = lambda name: None  # noqa: ARG005  (the name is part of the call)

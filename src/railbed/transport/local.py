@@ -24,7 +24,7 @@ async def connect_local(target: Target) -> AsyncIterator[Transport]:
 
 
 class LocalTransport:
-    """Runs batches in a shell of our own."""
+    """Runs batches in a shell on this machine."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -57,7 +57,7 @@ class _LocalProgram:
 
 @asynccontextmanager
 async def _open(command: str) -> AsyncIterator[Program]:
-    # A session of its own: Ctrl-C in the terminal reaches us, and we end the shell in order, with all it started.
+    # A new session: Ctrl-C in the terminal reaches only us, and we end the shell in order, with all it started.
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
@@ -68,7 +68,7 @@ async def _open(command: str) -> AsyncIterator[Program]:
 
 
 async def _wait_despite_cancellation(ending: asyncio.Task[None]) -> None:
-    """Wait for a shell to end, even when cancelled meanwhile: a shell that ignores SIGTERM would stay otherwise."""
+    """Wait for a shell to end, even if cancelled meanwhile: a shell that ignores SIGTERM would survive otherwise."""
     cancelled: asyncio.CancelledError | None = None
     while not ending.done():
         try:
@@ -101,6 +101,6 @@ async def _drained(process: Process) -> None:
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    """Signal the process group; Process.terminate() would reap the shell without asyncio noticing, which then warns."""
+    """Signal the process group; Process.terminate() would reap the shell behind asyncio's back, which then warns."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)

@@ -60,7 +60,7 @@ class Recorder:
             _append(folder / INDEX, line)
 
     def store_error(self, device: str, error: str, message: str, hint: str = "") -> None:
-        """Record why a device could not be reached, or not to the end."""
+        """Record why a device could not be reached, or stopped answering."""
         with self._folder_of(device) as folder:
             _append(folder / INDEX, {"error": error, "message": _scrubbed(message), "hint": _scrubbed(hint)})
 
@@ -77,12 +77,12 @@ class Recorder:
         except OSError as error:
             raise UsageError(
                 f"cannot record to {self._folder}: {os_reason(error)}",
-                hint="make room, or use a folder you can write",
+                hint="free some disk space, or use a folder that you can write to",
             ) from error
 
 
 def _append(index: Path, line: Mapping[str, object]) -> None:
-    # Text that is not valid Unicode (a file name in an error) could not be read back.
+    # Text that is not valid Unicode (such as a file name in an error) could not be read back.
     text = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
     with open(index, "ab", opener=for_us_alone) as file:
         file.write(text + b"\n")
@@ -124,7 +124,7 @@ class _RecordingTransport:
         self._recorders = recorders
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
-        """Start a program; what it prints is not recorded."""
+        """Start a program; its output is not recorded."""
         return self._transport.open(command)
 
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:

@@ -1,4 +1,4 @@
-"""A device that was recorded: used like ssh, for demonstrations, tests and bug reports."""
+"""Recorded devices, used like SSH: for demonstrations, tests and bug reports."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _connect(folder: Path, target: Target) -> AsyncIterator[Transport]:
 
 
 class ReplayTransport:
-    """Answers each command with what was recorded under its key, in the order it was recorded."""
+    """Answers each command with the outputs recorded under its key, in their order."""
 
     def __init__(
         self, device: str, folder: Path, outputs: Sequence[_RecordedOutput], error: _RecordedError | None
@@ -82,7 +82,7 @@ class ReplayTransport:
             if nth < len(recorded):
                 yield self._output(recorded[nth])
             elif command.endless:
-                await asyncio.Event().wait()  # it was ended before it printed anything, so wait to be ended again
+                await asyncio.Event().wait()  # it was stopped before it printed anything, so wait to be stopped again
             elif self._error:
                 raise _error(self._error)
             else:
@@ -122,7 +122,7 @@ class ReplayTransport:
 
 
 def _stdout(folder: Path, name: str) -> bytes:
-    """Read a file of a device's folder. A recording may come from anyone and must not lead outside that folder."""
+    """Read a file of a device's folder. A recording may come from anyone and must not refer to files outside it."""
     path = folder / name
     try:
         if "\0" in name or name != path.name or path.is_symlink():

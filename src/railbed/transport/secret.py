@@ -1,4 +1,4 @@
-"""Passwords and passphrases, fetched when needed from where the cluster file says; never stored."""
+"""Passwords and passphrases, fetched when needed from the places in the cluster file; never stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railbed.model.cluster import Secret
 
 
 def resolve(secret: Secret | None) -> str | None:
-    """Return the secret itself, or None where none is configured."""
+    """Return the secret itself, or None if none is configured."""
     if secret is None:
         return None
     return _from_environment(secret.env) if secret.env else _from_keyring(secret.keyring or "")
@@ -28,7 +28,7 @@ def _from_keyring(entry: str) -> str:
         from keyring.errors import KeyringError
     except ImportError as error:
         raise ToolMissing(
-            "the login uses a keyring and the Python package keyring is not installed",
+            "the login uses a keyring, but the Python package keyring is not installed",
             hint="pip install 'railbed[keyring]'",
         ) from error
     service, _, user = entry.rpartition("/")

@@ -31,9 +31,9 @@ KEEPALIVE_SECONDS, KEEPALIVES = 15, 4
 lost. The answer queues behind what is being sent: a machine on a slow link, or with a busy processor, may need most of
 a minute for the two megabytes that SSH sends ahead."""
 PROGRAMS = 7
-"""Programs at once over one connection. OpenSSH allows ten, and one that just ended counts for a moment longer."""
+"""Concurrent programs per connection. OpenSSH allows ten, and a program that just ended still counts for a moment."""
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Preferred where the user has no configuration: asyncssh's own first choice takes far more processor time."""
+"""Preferred if the user has no configuration: asyncssh's first choice takes far more processor time."""
 JUMP = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:@\s]+)(?::(?P<port>\d+))?")
 
 
@@ -56,7 +56,7 @@ class SshConnector:
 
     @asynccontextmanager
     async def to_command_line(self, target: Target) -> AsyncIterator[Transport]:
-        """Connect to a switch, which has a command line of its own and no shell."""
+        """Connect to a switch, which has its own command line instead of a shell."""
         tunnel = await self._jump(target.login) if target.login.jump else None
         agent = await self._agent(target.host, target.login)
         connection = await _connect(target.host, target.login, tunnel, agent)
@@ -83,7 +83,7 @@ class SshConnector:
         match = JUMP.fullmatch(login.jump or "")
         if not match:
             raise LoginRefused(f"{login.jump!r} is not a jump host", hint="write it as [user@]host[:port]")
-        # The password is that of the machine; the login to a jump host uses keys.
+        # The password belongs to the machine; the login to a jump host uses keys.
         changes = {
             "user": match["user"] or login.user,
             "port": int(match["port"]) if match["port"] else None,
@@ -104,7 +104,7 @@ class SshConnector:
         return connection
 
     async def _agent(self, host: str, login: Login) -> SshAgent | None:
-        """Return the agent, queried once for all machines; None where there is none."""
+        """Return the agent, queried once for all machines; None if there is none."""
         path = _agent_path(host, login)
         if not path:
             return None
@@ -114,7 +114,7 @@ class SshConnector:
 
 
 class SshTransport:
-    """Runs batches over one SSH connection, and over more where more programs run at once than a server allows."""
+    """Runs batches over one SSH connection, and over more if more programs run at once than a server allows."""
 
     def __init__(self, device: str, first: asyncssh.SSHClientConnection, connect: Connect) -> None:
         self._device = device
@@ -133,7 +133,7 @@ class SshTransport:
         connection = await self._with_room()
         starting = asyncio.create_task(_start(connection, command))
         try:
-            # When cancelled during the start, do not wait for it: the program is ended once it has started.
+            # If cancelled during the start, do not wait: the program is ended once it has started.
             yield _SshProgram(await asyncio.shield(starting))
         finally:
             starting.add_done_callback(partial(self._end, connection))
@@ -141,7 +141,7 @@ class SshTransport:
     def _end(
         self, connection: asyncssh.SSHClientConnection, started: asyncio.Task[asyncssh.SSHClientProcess[bytes]]
     ) -> None:
-        """End a program's input, and with that the program and all it started."""
+        """Close a program's input, which ends the program and all it started."""
         self._running[connection] -= 1
         if not started.cancelled() and started.exception() is None:
             started.result().close()
@@ -236,11 +236,11 @@ def _arguments(host: str, login: Login, agent: SshAgent | None) -> dict[str, Any
 
 
 def _agent_path(host: str, login: Login) -> str:
-    """Return the path of the agent: the user's configuration may name one for this host."""
+    """Return the path of the agent: the user's configuration may set one for this host."""
     if not _has_configuration():
         return os.environ.get("SSH_AUTH_SOCK", "")
     try:
-        # Without client keys none is read; the agent that would be forwarded is the one that would be used.
+        # With client keys disabled asyncssh reads none; the agent it would forward is the one it would use.
         options = asyncssh.SSHClientConnectionOptions(
             host=host, config=(), username=login.user or (), client_keys=None, agent_forwarding=True
         )

@@ -1,7 +1,7 @@
-"""A switch over SSH: a command line of its own in place of a POSIX shell, so one exec channel per command.
+"""A switch over SSH: it has its own command line instead of a POSIX shell, so each command uses an exec channel.
 
-Outputs cannot be framed with markers as in `batch`: there is no `printf`. A switch prints its refusals on standard
-output and may still report success, so they are recognised by their text.
+Outputs cannot be framed with markers as in `batch`: there is no `printf`. A switch prints error messages on standard
+output and may still report success, so refused commands are recognised by their text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from railbed.transport.batch import CHUNK, cut_off, unfinished
 REFUSAL = re.compile(rb"\s*(?:\^\s+)?(%\s?\S[^\n]*|ERROR:[^\n]*|Syntax error[^\n]*)")
 """How NX-OS refuses a command: `% Invalid command at '^' marker.` below a line with the caret, or `ERROR: …`."""
 REFUSED = 1
-"""The exit status of a refused command, whatever the switch reports."""
+"""The exit status of a refused command; the switch may report success."""
 
 
 class SshCliTransport:
@@ -46,7 +46,7 @@ class SshCliTransport:
             yield output
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
-        """Refuse: a switch runs none of our programs."""
+        """Refuse: our programs do not run on a switch."""
         raise DeviceError(f"{self._device} is a switch, which cannot run {command.partition(' ')[0]}")
 
     async def _run(self, command: Command, line: str) -> Output:
@@ -59,7 +59,7 @@ class SshCliTransport:
                 try:
                     return await self._finished(command, process, streams, sent)
                 finally:
-                    process.close()  # not waited for: a switch that froze would not confirm it
+                    process.close()  # not awaited: a switch that froze would not confirm it
         except TimeoutError:
             return unfinished(self._device, command, bytes(streams.stdout), sent)
         except _PrintsTooMuch:
@@ -94,7 +94,7 @@ class _PrintsTooMuch(Exception):
 
 @dataclass(slots=True)
 class _Streams:
-    """What a command has printed so far."""
+    """The output of a command so far."""
 
     stdout: bytearray
     stderr: bytearray
@@ -103,7 +103,7 @@ class _Streams:
         self.stdout, self.stderr = bytearray(), bytearray()
 
     async def read(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
-        """Read both streams to their end at once: a command that fills one would wait for us otherwise."""
+        """Read both streams concurrently: a command that fills one would block otherwise."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_read(process.stdout, self.stdout))

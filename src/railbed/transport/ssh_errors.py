@@ -1,4 +1,4 @@
-"""Why a connection failed: one sentence for each cause, with what to do."""
+"""Why a connection failed: one sentence for each cause, and a hint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Client(asyncssh.SSHClient):
         self.connection = conn
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Accept no key that is not known; keep it for the message."""
+        """Reject unknown keys; remember them for the error message."""
         self.known_as = (host, addr, port)
         self.refused = key
         return False
@@ -59,7 +59,7 @@ class LoginAttempt:
 
     @property
     def place(self) -> str:
-        """The host, with its port where the login names one."""
+        """The host, with its port if the login sets one."""
         return f"{self.host} port {self.login.port}" if self.login.port else self.host
 
     @property
@@ -75,7 +75,7 @@ class LoginAttempt:
         return shlex.join([*words, f"{login.user}@{self.host}" if login.user else self.host])
 
     def options(self) -> asyncssh.SSHClientConnectionOptions:
-        """Return what asyncssh makes of the login and the user's configuration."""
+        """Return asyncssh's options for the login and the user's configuration."""
         return asyncssh.SSHClientConnectionOptions(host=self.host, config=(), **self.arguments)
 
 
@@ -154,7 +154,7 @@ def _network_hint(error: OSError, attempt: LoginAttempt) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """Return the system's message; asyncio wraps it in its own where it tried several addresses."""
+    """Return the system's message; asyncio wraps it if it tried several addresses."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

@@ -32,7 +32,7 @@ class SshAgent:
 
     @property
     def shown(self) -> str:
-        """A description for a sentence about what was tried."""
+        """A description for the sentence that lists what was tried."""
         if self.problem:
             return f"not the agent at {self.path}, which {self.problem}"
         return f"{self.keys} {'key' if self.keys == 1 else 'keys'} of the agent at {self.path}"
@@ -52,7 +52,7 @@ async def query_agent(path: str) -> SshAgent:
 
 
 def expanded(path: str) -> Path:
-    """Return a path with `~` replaced; that of an unknown user stays as it is, and cannot be read."""
+    """Return a path with `~` expanded; for an unknown user it stays as it is, and reading it fails."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -60,7 +60,7 @@ def expanded(path: str) -> Path:
 
 
 def key_files(login: Login, agent: SshAgent | None) -> list[str] | None:
-    """Return the key of the cluster file; one that needs a passphrase we do not have is left to the agent."""
+    """Return the key of the cluster file; a key that needs an unknown passphrase is left to the agent."""
     if not login.key:
         return None
     path = expanded(login.key)
@@ -76,14 +76,14 @@ def key_files(login: Login, agent: SshAgent | None) -> list[str] | None:
 
 
 def _refuse_unprotected(path: Path) -> None:
-    """Refuse a key of ours that others can read, as OpenSSH does; one that cannot be examined fails when it is read."""
+    """Refuse a key that other users can read, as OpenSSH does; a key that cannot be examined fails when it is read."""
     try:
         about = path.stat()
     except OSError:
         return
     if stat.S_ISREG(about.st_mode) and about.st_uid == os.getuid() and about.st_mode & OTHERS:
         raise LoginRefused(
-            f"others may read the key file {path} (mode {stat.S_IMODE(about.st_mode):04o}), so it is not used",
+            f"other users can read the key file {path} (mode {stat.S_IMODE(about.st_mode):04o}), so it is not used",
             hint=f"`chmod 600 {shlex.quote(str(path))}` protects it; OpenSSH refuses such a key, too",
         )
 
@@ -111,12 +111,12 @@ def key_error(error: Exception, login: Login, agent: SshAgent | None) -> LoginRe
 
 
 def secret_place(secret: Secret) -> str:
-    """Return where a secret is found, never the secret."""
+    """Describe where to find a secret, without the secret."""
     return f"the environment variable {secret.env}" if secret.env else f"the keyring entry {secret.keyring}"
 
 
 def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: SshAgent | None) -> str:
-    """Return what was tried to log in, in words: each key with its fingerprint, the agent, the password's place."""
+    """Describe what was tried to log in: each key with its fingerprint, the agent, the source of the password."""
     pairs = list(options.client_keys or ())
     tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]
     if len(pairs) > SHOWN_KEYS:

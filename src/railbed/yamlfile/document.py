@@ -1,7 +1,7 @@
 """YAML text as plain values, with the line of every key.
 
 The text is composed to YAML's own nodes and read from there, not through a loader: nodes have an exact position, keys
-keep the text they were typed as (a node may be called `1` or `on`), and the values can only be text, numbers, true,
+keep their text as typed (a node may be called `1` or `on`), and the values can only be text, numbers, true,
 false, lists and maps.
 """
 
@@ -109,14 +109,14 @@ class YamlDocument:
 
 
 def integer(text: str) -> int | str:
-    """Return the number, or the text where the form is not supported (base 60, thousands of digits)."""
+    """Return the number, or the text if the form is not supported (base 60, thousands of digits)."""
     if INTEGER.fullmatch(text):
         return int(text.replace("_", ""))
     return int(text, 0) if PREFIXED_INTEGER.fullmatch(text) else text
 
 
 def decimal(text: str) -> float | str:
-    """Return the number, or the text where it is not one for Python."""
+    """Return the number, or the text if Python cannot parse it."""
     try:
         return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
@@ -124,7 +124,7 @@ def decimal(text: str) -> float | str:
 
 
 def parse(text: str, name: str, kind: FileKind) -> YamlDocument:
-    """Return the document of a file's text; raise the kind's error where it is not YAML or not a map at the top."""
+    """Return the document of a file's text; raise the kind's error if it is not YAML or not a map at the top."""
     root = compose(text, name, kind)
     if root is None:
         raise refusal(kind, name, [Mistake("the file is empty")], hint=kind.hint)
@@ -156,7 +156,7 @@ def compose(text: str, name: str, kind: FileKind) -> Node | None:
         raise refusal(kind, name, [Mistake("not YAML: a number in an escape is out of bounds")]) from None
     except RecursionError:
         raise refusal(kind, name, [Mistake("nested too deeply")]) from None
-    except Exception as error:  # the parser checks some of its input by assertions and look-ups
+    except Exception as error:  # the parser validates some input only by assertions and look-ups
         raise refusal(kind, name, [Mistake(f"not YAML that can be read here ({type(error).__name__})")]) from None
     return node
 

@@ -21,6 +21,6 @@ class FileKind:
     keys: str
     """Some keys of the top level, as the middle of a sentence: `name and nodes`."""
     hint: str = ""
-    """What to do where the file does not exist."""
+    """What to do if the file does not exist."""
     habits: Mapping[str, str] = field(default_factory=dict)
-    """Keys that other tools use, with ours."""
+    """Keys of other tools, and the equivalent keys here."""

@@ -7,11 +7,11 @@ import re
 from railbed.yamlfile.mistakes import Mistake
 
 MAX_CHARACTERS = 512 * 1024
-"""Five times what a thousand nodes need. YAML takes a second for every 100 kB."""
+"""Five times the size of a file with a thousand nodes. Parsing takes a second per 100 kB."""
 MAX_DEPTH = 50
 
 VERSION = re.compile(r"^%YAML[ \t]+(?!1\.[12][ \t\r]*(?:$|#))", re.MULTILINE)
-"""A version that the parser does not support, for which it raises exceptions of many kinds."""
+"""A version that the parser does not support; it raises many kinds of exceptions for it."""
 OPENING, CLOSING = "[{", "]}"
 BRACKET_OR_COMMENT = re.compile(r"[][{}]|(?:^|(?<=\s))#[^\n]*")
 
@@ -28,14 +28,14 @@ def refused(text: str, noun: str) -> Mistake | None:
 
 
 def too_large(noun: str) -> Mistake:
-    """Return the mistake of a file that is larger than any of its kind."""
-    return Mistake(f"larger than {MAX_CHARACTERS // 1024} KiB; {noun} is not")
+    """Return the mistake for a file that is too large for its kind."""
+    return Mistake(f"larger than {MAX_CHARACTERS // 1024} KiB, which is too large for {noun}")
 
 
 def _nested_too_deeply(text: str) -> Mistake | None:
-    """Count open brackets: the time of the parser grows with their square.
+    """Count open brackets: parsing takes quadratic time in their number.
 
-    Those inside quotes are counted, too: no real file has fifty of them open at once.
+    Brackets inside quotes count as well: no real file has fifty of them open at once.
     """
     depth = 0
     for match in BRACKET_OR_COMMENT.finditer(text):

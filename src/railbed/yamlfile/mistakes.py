@@ -46,7 +46,7 @@ def refusal(kind: FileKind, name: str, mistakes: Iterable[Mistake], *, hint: str
 
 
 def path_text(path: KeyPath) -> str:
-    """Return a path as `nodes.n1.ports[0].netdev`, without what was typed in place of a secret."""
+    """Return a path as `nodes.n1.ports[0].netdev`, without text that may be a secret."""
     text = ""
     for before, part in zip(("", *path), path, strict=False):
         if before in SECRETS and part not in SECRET_SOURCES:
@@ -67,12 +67,12 @@ def quoted(text: str) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return the text, cut with an ellipsis where it is longer."""
+    """Return the text, cut with an ellipsis if it is longer."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def did_you_mean(word: str, choices: Sequence[str], habits: Mapping[str, str] | None = None) -> str:
-    """Return `; did you mean X?` where one of the choices is near, otherwise nothing."""
+    """Return `; did you mean X?` if one of the choices is similar, otherwise an empty text."""
     best = nearest(word, choices, habits)
     return f"; did you mean {key_text(best)}?" if best else ""
 
@@ -83,7 +83,7 @@ def nearest(word: str, choices: Sequence[str], habits: Mapping[str, str] | None 
     return habit if habit in choices else _closest(word[:64].lower(), tuple(choices))
 
 
-@lru_cache(maxsize=1024)  # a mistake that a file repeats a thousand times is looked up once
+@lru_cache(maxsize=1024)  # a file may repeat a mistake a thousand times; look it up once
 def _closest(word: str, choices: tuple[str, ...]) -> str:
     folded = {choice.lower(): choice for choice in choices}
     best = difflib.get_close_matches(word, list(folded), n=1, cutoff=0.6)

@@ -19,7 +19,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_text(path: Path, kind: FileKind) -> str:
-    """Return the text of a file; raise the kind's error where it cannot be read."""
+    """Return the text of a file; raise the kind's error if it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_CHARACTERS + 1)
@@ -47,7 +47,7 @@ def _unreadable(path: Path, kind: FileKind, sentence: str, *, hint: str = "") ->
 def validated(
     model: type[M], values: object, document: YamlDocument, kind: FileKind, mistakes: list[Mistake]
 ) -> M | None:
-    """Return the values as the model, or None with what is wrong added to the mistakes."""
+    """Return the values as the model; if they are invalid, add to the mistakes and return None."""
     try:
         return model.model_validate(values)
     except ValidationError as errors:

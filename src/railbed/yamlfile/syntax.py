@@ -1,4 +1,4 @@
-"""What YAML itself refuses, in plain sentences. None repeats text of the file: that could be a password."""
+"""Syntax errors of YAML in plain sentences. They never repeat text of the file: that could be a password."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SENTENCES = (
     ("maximum depth", "nested too deeply"),
     ("found character '\\t'", "a tab; YAML requires spaces"),
     ("cannot start any token", "a value that begins with this character needs quotes"),
-    ("but found another document", "a second document begins here; {noun} is one"),
+    ("but found another document", "a second document begins here; {noun} has only one"),
     ("undefined alias", "a value that begins with * is taken for an alias; put it in quotes"),
     ("duplicate anchor", "anchors (&) are not used in {noun}; write the value out"),
     ("mapping values are not allowed here", "a key is not allowed here: look at the indentation, and at : in values"),
@@ -30,7 +30,7 @@ SENTENCES = (
 """Part of the parser's message, and a sentence for the user; the first match counts."""
 
 OPENED_EARLIER = ("end of stream", "expected ',' or", "could not find expected ':'")
-"""Problems that the parser notices late; the line where they began is the better one."""
+"""Problems that the parser detects late: the line where they began is reported."""
 
 
 def syntax_mistake(text: str, error: YAMLError, noun: str) -> Mistake:

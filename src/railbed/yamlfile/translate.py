@@ -14,11 +14,11 @@ from railbed.yamlfile.mistakes import SECRETS, KeyPath, Mistake, did_you_mean, n
 from railbed.yamlfile.wording import Schema, actual, choices, expected, keys_at, schema_at, schema_of
 
 KEY_MARK = "[key]"
-"""How pydantic marks an error in a map's key and not in its value."""
+"""How pydantic marks an error in a map's key rather than in its value."""
 
 
 def translated(document: YamlDocument, errors: ValidationError, kind: FileKind) -> Iterator[Mistake]:
-    """Yield one mistake for each error; what an unknown key already explains is not repeated."""
+    """Yield one mistake for each error, except errors that an unknown key already explains."""
     yield from _Translator(document, kind).mistakes(errors)
 
 
@@ -41,7 +41,7 @@ class _Translator:
             if error["type"] == "too_short" and any(
                 _path(other)[: len(path)] == path for other in details if other is not error
             ):
-                continue  # it has entries, whose mistakes are reported
+                continue  # it has entries, and their mistakes are reported
             if SECRETS.intersection(path):
                 yield self._about_a_secret(path, error)
             else:
@@ -90,7 +90,7 @@ class _Translator:
         line = self.document.line(path)
         if path[-1] in SECRETS and not isinstance(error["input"], dict):
             where = f"`login: {{{path[-1]}: {{env: VARIABLE}}}}`, or keyring in place of env"
-            return Mistake(f"never write a {path[-1]} in this file; name where it is found: {where}", line, path)
+            return Mistake(f"never write a {path[-1]} in this file; name where to find it: {where}", line, path)
         match error["type"]:
             case "extra_forbidden":
                 return Mistake(self._unknown_key(path), line, path)
@@ -104,7 +104,7 @@ def _path(error: ErrorDetails) -> KeyPath:
 
 
 def _own_sentence(error: ErrorDetails) -> str:
-    """Return the sentence that the model raised, completed with the actual value where it says what it expected."""
+    """Return the sentence that the model raised, completed with the actual value if it names what it expected."""
     sentence = str(error["ctx"]["error"])
     if not sentence.startswith("expected"):
         return sentence

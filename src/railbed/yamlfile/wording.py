@@ -25,7 +25,7 @@ def schema_of(model: type[BaseModel]) -> Schema:
 
 
 def schema_at(root: Schema, path: KeyPath) -> Schema:
-    """Return the schema of a key; an empty one where there is no such key."""
+    """Return the schema of a key; an empty one if there is no such key."""
     schema = root
     for part in path:
         schema = _step(resolved(root, schema), part)
@@ -72,7 +72,7 @@ def expected(root: Schema, schema: Schema) -> str:
 
 
 def choices(schema: Schema) -> list[str]:
-    """Return the values that a key allows; empty where it allows any."""
+    """Return the values that a key allows; empty if it allows any."""
     return [str(choice) for choice in schema.get("enum", [schema["const"]] if "const" in schema else [])]
 
 

@@ -3,7 +3,7 @@
 What
 ----
 The LLDP neighbour of each rail interface is the switch port that `switches:` names for it; on a rail from node to node
-it is the other node. Skipped where the file says nothing about the cable.
+it is the other node. Skipped if the file says nothing about the cable.
 
 Why
 ---

@@ -64,7 +64,7 @@ def _judge_table(port: PortView, gids: Sequence[Gid], expected: str) -> Judgemen
 
 
 def _gids(port: PortView) -> Sequence[Gid] | None:
-    """Return the GID table from sysfs, else from ibv_devinfo; None where there is no such port."""
+    """Return the GID table from sysfs, else from ibv_devinfo; None if there is no such port."""
     number = str(port.port.rdma_port)
     device = rdma_device(port)
     if device and number in device.ports:

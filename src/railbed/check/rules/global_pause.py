@@ -2,7 +2,7 @@
 
 What
 ----
-`ethtool -a` shows rx and tx pause off on every rail interface. Skipped where the policy has no PFC, or the card cannot
+`ethtool -a` shows rx and tx pause off on every rail interface. Skipped if the policy has no PFC, or the card cannot
 do it.
 
 Why
@@ -90,7 +90,7 @@ def _turn_off(port: PortView, pause: Pause, *, after: tuple[str, ...]) -> Fix:
 
 
 def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
-    """Return the priorities with PFC on; None where nothing tells."""
+    """Return the priorities with PFC on; None if nothing tells."""
     try:
         priorities = pfc_priorities(port)
     except Unread:

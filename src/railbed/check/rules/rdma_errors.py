@@ -54,7 +54,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _readings(port: PortView) -> tuple[Mapping[str, int], Mapping[str, int]] | None:
-    """Return the counters of the port, twice, from sysfs, else from netlink; None where there is no such port."""
+    """Return the counters of the port, twice, from sysfs, else from netlink; None if there is no such port."""
     name = rdma_name(port)
     if port.node.try_read(infiniband_counters.PROBE) is None:
         netlink = port.node.try_read(rdma_statistic.PROBE)

@@ -50,7 +50,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _states(port: PortView) -> tuple[str | None, str | None] | None:
-    """Return state and physical state from netlink, else from sysfs; None where there is no such port."""
+    """Return state and physical state from netlink, else from sysfs; None if there is no such port."""
     links = port.node.try_read(rdma_link.PROBE)
     link = links.links.get(rdma_name(port)) if links else None
     if link:

@@ -14,7 +14,7 @@ V = TypeVar("V", bound=Hashable)
 
 
 def agreed(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None:
-    """Return the value that two or more ports of a rail all have; None where one differs or is not known."""
+    """Return the value that two or more ports of a rail all have; None if one differs or is not known."""
     values = {_value(peer, value_of) for peer in port.rail_ports}
     return values.pop() if len(values) == 1 and len(port.rail_ports) > 1 else None
 

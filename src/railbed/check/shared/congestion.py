@@ -44,7 +44,7 @@ def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
 
 
 def congestion_of(port: PortView) -> Congestion | None:
-    """Return what the port's driver shows, or None where it shows nothing; unread ends as unknown."""
+    """Return what the port's driver shows, or None if it shows nothing; unread ends as unknown."""
     facts = port.read(dcqcn.PROBE)
     netdev = port.port.netdev
     if netdev in facts.interfaces:

@@ -43,7 +43,7 @@ def is_drop(name: str) -> bool:
 
 
 def both_links(port: PortView) -> tuple[Link, Link] | None:
-    """Return both readings of a port's interface, or None where it is not there."""
+    """Return both readings of a port's interface, or None if it is not there."""
     netdev = port.port.netdev
     first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
     return (first, second) if first and second else None

@@ -58,7 +58,7 @@ def _is_drawn(line: bytes) -> bool:
 
 
 def _record(line: bytes) -> Record | None:
-    """Return the record of a line; None where it is damaged, or of a later railbed."""
+    """Return the record of a line; None if it is damaged, or of a later railbed."""
     with suppress(ValueError):
         return read_record(line)
     return None

@@ -58,7 +58,7 @@ class Activity:
         self.waiting = list(waiting)
 
     def count(self, what: str, done: int, total: int) -> None:
-        """Begin an activity, or note how far it has come; 0 of 0 where nobody can say."""
+        """Begin an activity, or note how far it has come; 0 of 0 if nobody can say."""
         self.begin(what, done=done if total else None, total=total or None)
 
     def expect(self, left: float | None, current: float | None = None) -> None:

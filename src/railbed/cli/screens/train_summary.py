@@ -80,7 +80,7 @@ class TrainSummary:
 
     @property
     def numbers(self) -> str:
-        """The loss at both ends and the median speed; empty where no step was taken."""
+        """The loss at both ends and the median speed; empty if no step was taken."""
         losses = self._series["loss"].mean().values
         if not losses:
             return ""

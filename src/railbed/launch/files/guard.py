@@ -140,7 +140,7 @@ def hold(folder: Path) -> int:
 
 
 def is_held(folder: Path) -> bool | None:
-    """Return whether a folder is in use; None where the file system has no locks."""
+    """Return whether a folder is in use; None if the file system has no locks."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -47,7 +47,7 @@ class FolderListing:
     """railbed's folder on a node."""
 
     base: str
-    """Empty where there is none."""
+    """Empty if there is none."""
     disk: str
     """Equal for nodes that share the folder."""
     entries: Sequence[FolderEntry] = ()

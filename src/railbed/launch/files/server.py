@@ -257,7 +257,7 @@ def _locked(base: Path) -> Iterator[None]:
 
 
 def _free(base: Path) -> tuple[int, int | None]:
-    """Return the bytes and files that the login user can still write; None where files are not counted."""
+    """Return the bytes and files that the login user can still write; None if files are not counted."""
     about = os.statvfs(base)
     return about.f_bavail * about.f_frsize, about.f_favail if about.f_files else None
 

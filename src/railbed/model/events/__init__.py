@@ -152,7 +152,7 @@ EVENTS: Mapping[str, type[Event]] = {
 
 
 def parse(name: str, *, subject: str, message: str, data: Mapping[str, Any], time: float) -> Event:
-    """Return an event from its parts; raise ValueError where its name is not listed or its data does not fit."""
+    """Return an event from its parts; raise ValueError if its name is not listed or its data does not fit."""
     event = EVENTS.get(name)
     if event is None:
         raise ValueError(f"there is no event {name!r}")

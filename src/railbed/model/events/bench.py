@@ -11,7 +11,7 @@ from railbed.model.record import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchPlanned(Event):
-    """What a bench is going to measure, and how long that will take."""
+    """What the benchmark will measure, and how long that will take."""
 
     name: ClassVar = "bench"
     suite: str = ""
@@ -21,7 +21,7 @@ class BenchPlanned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted(Event):
-    """A trial begins: the message is the test, the subject who takes part."""
+    """A trial begins; the message is the test, the subject the participating nodes."""
 
     name: ClassVar = "trial"
     number: int | None = None
@@ -43,7 +43,7 @@ class Remeasuring(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisitDone(Event):
-    """The first visit of an experiment is measured; this is what the second one needs."""
+    """The first visit of an experiment is measured; the data is what the second visit needs."""
 
     name: ClassVar = "first_visit"
     experiment: Mapping[str, Any] = field(default_factory=dict)

@@ -39,10 +39,10 @@ class LogLine(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Event):
-    """A new activity, named by the message; with the message of the present one, how far that has come.
+    """The start of an activity, named by the message, or the progress of the current one if the message is the same.
 
     `usual` is the number of seconds the activity usually takes, `left` the estimate for the verb as a whole. `waiting`
-    lists who has not answered yet; each later event with such a subject removes it from the list.
+    lists what has not answered yet; a later event with such a subject removes it from the list.
     """
 
     name: ClassVar = "progress"

@@ -55,7 +55,7 @@ class LabNodeBooted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabImage(Event):
-    """The image of virtual machines is being made, or a step of that is done."""
+    """The image of virtual machines is being built, or a step of the build is done."""
 
     name: ClassVar = "lab_image"
     seconds: float | None = None

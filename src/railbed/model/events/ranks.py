@@ -43,7 +43,7 @@ class NodeUp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
-    """A node does not answer any more, or never did."""
+    """A node stopped answering, or never answered."""
 
     name: ClassVar = "node_lost"
 

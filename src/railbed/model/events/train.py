@@ -11,7 +11,7 @@ from railbed.model.record import Event, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStarted(Event):
-    """What a training run is asked to do; `run` is the name under which nodes store its state."""
+    """The parameters of a training run; `run` is the name under which nodes store its state."""
 
     name: ClassVar = "training"
     run: str = ""
@@ -23,13 +23,13 @@ class TrainingStarted(Event):
 
     @property
     def steps(self) -> int:
-        """Return the number of steps that the recipe asks for; 0 where it is damaged."""
+        """Return the number of steps that the recipe asks for; 0 if it is damaged."""
         steps = self.recipe.get("steps")
         return steps if isinstance(steps, int) else 0
 
     @property
     def gradient_bytes(self) -> int | None:
-        """Return the size of a gradient where the recipe is a load for the network."""
+        """Return the size of a gradient if the recipe only generates network traffic."""
         traffic = self.recipe.get("traffic")
         size = traffic.get("gradient_bytes") if isinstance(traffic, Mapping) else None
         return size if isinstance(size, int) else None
@@ -60,7 +60,7 @@ class MemoryEstimated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankChoices(Event):
-    """What a rank computes with."""
+    """The device, precision and batch that a rank computes with."""
 
     name: ClassVar = "chosen"
     rank: int = 0
@@ -73,7 +73,7 @@ class RankChoices(Event):
     padded: bool | None = None
     fused: bool | None = None
     peak_flops: float | None = None
-    """Operations per second that MFU is counted against; 0 where this GPU is not in the table."""
+    """Operations per second that MFU is counted against; 0 if this GPU is not in the table."""
     peak_source: str | None = None
     torch_version: str | None = None
     transport: str | None = None
@@ -92,7 +92,7 @@ class RankChoices(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportChosen(Event):
-    """What carries the gradients, and why."""
+    """The transport of the gradients, and why it was chosen."""
 
     name: ClassVar = "transport"
     rank: int | None = None
@@ -136,7 +136,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFailed(Event):
-    """A state could not be saved, or a saved one is damaged."""
+    """A checkpoint could not be saved, or is damaged."""
 
     name: ClassVar = "checkpoint_failed"
     rank: int | None = None
@@ -145,7 +145,7 @@ class CheckpointFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesChanged(Event):
-    """The batch is divided anew between fast and slow ranks."""
+    """The batch is divided differently between fast and slow ranks."""
 
     name: ClassVar = "shares"
     rank: int | None = None
@@ -205,7 +205,7 @@ class CountersRead(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailTraffic:
-    """Bytes that a rail sent: at least and at most, None where there is no upper bound."""
+    """Bytes that a rail sent: at least and at most, None if there is no upper bound."""
 
     rail: str
     netdev: str
@@ -221,7 +221,7 @@ class NodeGradients:
 
     node: str
     carrier: str = ""
-    """`rdma`, `tcp`, or what else carried them."""
+    """`rdma`, `tcp`, `both`, `elsewhere` (other interfaces) or `unknown`."""
     gradient_bytes: int | None = None
     hook_bytes: int | None = None
     tcp_bytes_at_most: int | None = None
@@ -234,7 +234,7 @@ class NodeGradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientPath(Event):
-    """What carried the gradients so far, by the counters of cards and interfaces."""
+    """What carried the gradients so far, according to the counters of cards and interfaces."""
 
     name: ClassVar = "gradient_path"
     verdict: Verdict
@@ -246,7 +246,7 @@ class GradientPath(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaughtUp(Event):
-    """Training is as far as before a restart: what that cost."""
+    """Training has reached the step it was at before a restart; the data is the cost."""
 
     name: ClassVar = "caught_up"
     lost_seconds: float
@@ -268,7 +268,7 @@ class LostNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FellShort(Event):
-    """Training took all its steps, but lost nodes, found an intruder or failed a check."""
+    """Training took all its steps, but lost nodes, rejected an intruder or failed a check."""
 
     name: ClassVar = "ending"
     lost: Mapping[str, LostNode] = field(default_factory=dict)

@@ -16,11 +16,11 @@ UNDERSTOOD_MODULES = {"tcp", "udp", "multiport", "conntrack", "state", "comment"
 LOOPBACK = ("127.", "::1")
 NOISE = re.compile(r"^(#|ip6?tables\S* v|modprobe: |Perhaps |iptables: )")
 FORBIDDEN = re.compile(r"permission denied|operation not permitted|must be root", re.IGNORECASE)
-"""Rules that may not be seen are not the same as no rules."""
+"""Rules that we may not read are not the same as no rules."""
 
 
 def read_iptables(text: str, family: str) -> dict[str, Chain]:
-    """Return the chains of the filter table; a base chain other than INPUT does not concern us."""
+    """Return the chains of the filter table; base chains other than INPUT are left out."""
     rules: dict[str, list[PacketRule]] = {}
     policies: dict[str, Verdict] = {}
     lines = [line for line in text.splitlines() if line.strip() and not NOISE.match(line)]
@@ -80,7 +80,7 @@ def _rule(words: list[str], own: set[str], family: str) -> Iterator[PacketRule]:
 
 
 def _is_to_loopback(words: list[str]) -> bool:
-    """Say whether the rule is for a destination inside the machine, as the one with which Kubernetes guards it."""
+    """Whether the rule is for a destination inside the machine, such as the rule that Kubernetes adds."""
     return any(
         before != "!" and option == "-d" and value.startswith(LOOPBACK)
         for before, option, value in zip(["", *words], words, words[1:], strict=False)
@@ -88,7 +88,7 @@ def _is_to_loopback(words: list[str]) -> bool:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options that are understood, and `unclear` for any other condition; what follows the target is its."""
+    """Yield the supported options, and `unclear` for any other condition; words after the target are its options."""
     rest = iter(words)
     for word in rest:
         value = next(rest, "")
@@ -107,7 +107,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _target(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield only the target: what else follows a condition that is not understood may be a part of it."""
+    """Yield only the target: other words after an unsupported condition may belong to that condition."""
     for option, value in pairwise(words):
         if option in ("-j", "-g"):
             yield option, value

@@ -16,7 +16,7 @@ EVERYWHERE = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
 
 
 def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
-    """Return the rule with one more condition, or None where it can no longer match a new connection."""
+    """Return the rule with one more condition, or None if it can no longer match a new connection."""
     left, operator = match.sub("left"), match.optional_text("op")
     right = list(_items(dict(match.items()).get("right")))
     if left is None:

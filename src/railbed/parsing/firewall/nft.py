@@ -14,7 +14,7 @@ HARMLESS = ("counter", "log", "comment", "notrack", "mangle")
 HOOKS = ("input", "prerouting")
 FAMILIES = ("ip", "ip6", "inet")
 OF_IPTABLES = "xt"
-"""How nft shows what iptables put there and it cannot read itself."""
+"""How nft shows rules of iptables that it cannot translate."""
 
 
 def read_nft(text: str) -> dict[str, Chain]:
@@ -35,7 +35,7 @@ def read_nft(text: str) -> dict[str, Chain]:
 
 
 def without_iptables(chains: dict[str, Chain]) -> dict[str, Chain]:
-    """Leave out the tables that iptables keeps in nft: its own listing is the better one."""
+    """Leave out the tables that iptables keeps in nft: the listing of iptables is more complete."""
     return {name: chain for name, chain in chains.items() if not name.startswith(("ip filter ", "ip6 filter "))}
 
 
@@ -50,7 +50,7 @@ def _policy(chain: Fields) -> Verdict | None:
 
 
 def _rules(rule: Fields) -> tuple[PacketRule, ...]:
-    """Return the rule; none where it cannot match a new connection, two where it may accept as well as drop."""
+    """Return the rule; none if it cannot match a new connection, two if it may accept as well as drop."""
     made = PacketRule(action="nothing")
     either = False
     for expression in rule.subs("expr"):

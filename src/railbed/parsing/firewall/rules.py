@@ -28,7 +28,7 @@ class PacketRule:
     """One rule; a condition that is None matches everything."""
 
     action: Action
-    """`drop` is also for a rule that rejects; `nothing` is for logging and counting."""
+    """`drop` includes reject; `nothing` means logging and counting."""
     target: str | None = None
     """The chain to continue with."""
     protocols: tuple[str, ...] | None = None
@@ -42,7 +42,7 @@ class PacketRule:
     """It has a condition that is not supported here."""
 
     def matches(self, packet: Packet) -> bool | None:
-        """Whether the rule matches a packet; None where that cannot be determined."""
+        """Whether the rule matches a packet; None if that cannot be determined."""
         fits = (
             (self.protocols is None or packet.protocol in self.protocols)
             and (self.ports is None or any(low <= packet.port <= high for low, high in self.ports))
@@ -60,19 +60,19 @@ class Chain:
     """`ip`, `ip6`, or `inet` for both."""
     rules: tuple[PacketRule, ...]
     policy: Verdict | None = None
-    """What happens to a packet at the end of a chain that sees all incoming ones; None for a chain to jump to."""
+    """What happens to a packet at the end of a base chain; None for a chain that is only jumped to."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """One packet on its way through the chains. Unclear rules may match or not: both ways are followed."""
+    """One packet in the chains. Unclear rules may match or not: both cases are followed."""
 
     chains: Mapping[str, Chain]
     packet: Packet
     known_ends: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def verdict(self) -> Verdict | None:
-        """Return what happens to the packet; None where that cannot be determined. It must pass every base chain."""
+        """Return what happens to the packet; None if that cannot be determined. It must pass every base chain."""
         ends = [
             {chain.policy if end == "return" else end for end in self._ends(name)}
             for name, chain in self.chains.items()
@@ -87,7 +87,7 @@ class Walk:
         if name not in self.known_ends:
             self.known_ends[name] = frozenset(
                 {"accept", "drop"}
-            )  # the kernel allows no loop; a second query for the chain would be one
+            )  # visiting a chain twice would be a loop, which the kernel does not allow
             self.known_ends[name] = self._follow(self.chains[name]) if name in self.chains else self.known_ends[name]
         return self.known_ends[name]
 

@@ -52,7 +52,7 @@ def changes(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> F
     dots = [_dots(drawn, outcome) for outcome in KINDS]
     left = len(numbers) - len(drawn)
     note = (
-        "The dot is the change, the bar what chance alone may do: there is none where samples are too few. The scale "
+        "The dot is the change, the bar what chance alone may do: there is none if samples are too few. The scale "
         "is logarithmic: half and twice are equally far from no change."
     )
     note += f" {plural(left, 'number is', 'numbers are')} not drawn." if left else ""

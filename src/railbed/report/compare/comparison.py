@@ -52,7 +52,7 @@ class Changed:
 
     @property
     def share(self) -> float | None:
-        """The change, as a share of what it was; None where that was zero, or as good as zero."""
+        """The change, as a share of what it was; None if that was zero, or as good as zero."""
         if self.before == self.after:
             return 0.0
         share = (self.after - self.before) / abs(self.before) if self.before else inf
@@ -60,12 +60,12 @@ class Changed:
 
     @property
     def factor(self) -> float | None:
-        """After over before; None where one of them is zero or their signs differ."""
+        """After over before; None if one of them is zero or their signs differ."""
         return factor(self.before, self.after)
 
     @property
     def noise(self) -> float | None:
-        """How far chance alone may move it, in its unit; None where that is not known."""
+        """How far chance alone may move it, in its unit; None if that is not known."""
         reach = self.judged.reach
         if reach is None or not self.judged.by_factor:
             return reach

@@ -38,7 +38,7 @@ class Judged:
     why: str = ""
     """Why it is unclear."""
     reach: float | None = None
-    """How far chance alone may move it: as a logarithm of the factor, or in its unit; None where that is not known."""
+    """How far chance alone may move it: as a logarithm of the factor, or in its unit; None if that is not known."""
     by_factor: bool = True
     """Whether it was compared by its factor."""
 
@@ -51,7 +51,7 @@ def blocks(values: Sequence[float]) -> list[float]:
 
 
 def factor(before: float, after: float) -> float | None:
-    """Return after over before; None where one of them is zero or their signs differ."""
+    """Return after over before; None if one of them is zero or their signs differ."""
     if not before or not after or (before < 0) != (after < 0):
         return None
     quotient = after / before

@@ -24,7 +24,7 @@ GROUPS = {"recipe": "settings of a recipe", "chosen": "choices of ranks", "versi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChange:
-    """Something that was asked for, or used; None where a run does not have it."""
+    """Something that was asked for, or used; None if a run does not have it."""
 
     key: str
     before: str | None

@@ -37,7 +37,7 @@ class GenerationHistory:
 
     @property
     def reason(self) -> str:
-        """Why it ended early, as was found out in the end; empty where it did not."""
+        """Why it ended early, as was found out in the end; empty if it did not."""
         if not self.cut:
             return self.why
         return f"{'; '.join(f'{node}: {why}' for node, why in self.cut)} (first noticed as: {self.why})"
@@ -84,7 +84,7 @@ class Restart:
 
 
 def recipe(run: RunData) -> Mapping[str, Any]:
-    """Return the recipe that was trained, with every setting; empty where the run did not get that far."""
+    """Return the recipe that was trained, with every setting; empty if the run did not get that far."""
     return next((event.recipe for event in run.of(events.TrainingStarted)), {})
 
 

@@ -36,7 +36,7 @@ class Typical:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Typical:
-        """Return the numbers of those values that are finite; NaN where there are none."""
+        """Return the numbers of those values that are finite; NaN if there are none."""
         known = sorted(value for value in values if isfinite(value))
         least, most = (known[0], known[-1]) if known else (nan, nan)
         return cls(len(known), least, quantile(known, 0.05), median(known), quantile(known, 0.95), most)
@@ -134,7 +134,7 @@ class Series:
 
 
 def quantile(values: Iterable[float], share: float) -> float:
-    """Return the value below which this share of the values lies (the nearest of them); NaN where there are none."""
+    """Return the value below which this share of the values lies (the nearest of them); NaN if there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 

@@ -28,12 +28,12 @@ class ArmComparison:
 
     measure: str
     test: str
-    """What both arms were measured by; empty where these differ."""
+    """What both arms were measured by; empty if these differ."""
     unit: str
     arms: Mapping[str, Mapping[int, float]]
     """By arm and repeat, A before B."""
     bounds: Mapping[str, float]
-    """The difference: its mean and its interval; nothing where there is no answer."""
+    """The difference: its mean and its interval; nothing if there is no answer."""
 
     @property
     def title(self) -> str:

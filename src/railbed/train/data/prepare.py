@@ -54,11 +54,11 @@ class PreparedData:
 
 
 Report = Callable[[str, int, int], None]
-"""Is told what is being done, how much of it is done, and how much it is in all; 0 of 0 where nobody can say."""
+"""Is told what is being done, how much of it is done, and how much it is in all; 0 of 0 if nobody can say."""
 
 
 def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> PreparedData:
-    """Tokenise a recipe's text, or find it tokenised; raise DataError where it is no use."""
+    """Tokenise a recipe's text, or find it tokenised; raise DataError if it is no use."""
     texts, skipped = _texts(recipe.data, report)
     wanted = recipe.model.vocabulary
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted

@@ -21,7 +21,7 @@ TRAINED_ON = 24 << 20
 
 
 def library() -> Any:  # noqa: ANN401 -- a module, and one that may not be there
-    """Return the library; raise ToolMissing where it is not installed."""
+    """Return the library; raise ToolMissing if it is not installed."""
     try:
         import tokenizers
     except ImportError:
@@ -56,7 +56,7 @@ def _at_most(texts: Iterable[str], characters: int) -> Iterator[str]:
 
 
 def opened(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a folder, or of a tokenizer.json; raise DataError where there is none."""
+    """Return the tokenizer of a folder, or of a tokenizer.json; raise DataError if there is none."""
     file = folder / "tokenizer.json" if folder.is_dir() else folder
     if not file.is_file():
         raise DataError(f"there is no tokenizer at {folder}", hint="a folder with a tokenizer.json is meant")
@@ -70,7 +70,7 @@ def opened(folder: Path) -> Tokenizer:
 
 
 def end_of_text(tokenizer: Tokenizer) -> int:
-    """Return the token between two texts; 0 where the tokenizer has none."""
+    """Return the token between two texts; 0 if the tokenizer has none."""
     ids = (tokenizer.token_to_id(name) for name in ENDS)
     return next((token for token in ids if token is not None), 0)
 

@@ -18,5 +18,5 @@ def families() -> dict[str, Family]:
 
 
 def family_of(name: str) -> Family:
-    """Return the model family of this name; raise UsageError where there is none."""
+    """Return the model family of this name; raise UsageError if there is none."""
     return catalog.choose(families(), name, kind="model family", listing=f"the families are {', '.join(families())}")

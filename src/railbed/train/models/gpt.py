@@ -35,7 +35,7 @@ class GptSettings(ModelSettings):
     used, trained or saved."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError where the heads cannot divide the width."""
+        """Raise ValueError if the heads cannot divide the width."""
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
 

@@ -119,7 +119,7 @@ class Ledger:
         ]
 
     def finding(self) -> Finding | None:
-        """Return the verdict so far; None where no gradients crossed between nodes."""
+        """Return the verdict so far; None if no gradients crossed between nodes."""
         traffic = self._traffic()
         return finding(traffic, self._transport, self._fabric, demanded=self._demanded) if traffic else None
 

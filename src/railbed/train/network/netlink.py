@@ -53,7 +53,7 @@ class Connection:
 
     cookie: int
     inode: int
-    """Of the socket, as in /proc/PID/fd; 0 where no process holds it any more."""
+    """Of the socket, as in /proc/PID/fd; 0 if no process holds it any more."""
     local: str
     remote: str
     sent: int
@@ -65,7 +65,7 @@ class Connection:
 
 
 def connections() -> list[Connection]:
-    """Return all TCP connections of this network namespace; raise Unreadable where the kernel does not tell."""
+    """Return all TCP connections of this network namespace; raise Unreadable if the kernel does not tell."""
     requests = [
         REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), STATES)
         for family in (socket.AF_INET, socket.AF_INET6)
@@ -75,7 +75,7 @@ def connections() -> list[Connection]:
 
 
 def addresses() -> dict[str, str]:
-    """Return the interface of every address of this network namespace; raise Unreadable where the kernel does not."""
+    """Return the interface of every address of this network namespace; raise Unreadable if the kernel does not."""
     names = dict(socket.if_nameindex())
     attributes = [
         interface_address(body)

@@ -29,13 +29,13 @@ class RailBytes:
     rail: str
     netdev: str
     rdma_port: str = ""
-    """`device/port`; empty where the cluster file has none."""
+    """`device/port`; empty if the cluster file has none."""
     rdma: Span | None
-    """None where the card does not count what it sends."""
+    """None if the card does not count what it sends."""
     tcp: Span
     """What the ranks sent over TCP; all that the interface sent and was not RDMA where connections are not counted."""
     other_tcp: int | None = None
-    """What other programs sent over TCP; None where connections are not counted."""
+    """What other programs sent over TCP; None if connections are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +53,13 @@ class NodeTraffic:
     tcp_most: int | None
     """The most that TCP can have sent on all rails together."""
     away: Mapping[str, int] | None = None
-    """What the ranks sent over TCP by interfaces on no rail; None where connections are not counted."""
+    """What the ranks sent over TCP by interfaces on no rail; None if connections are not counted."""
     unread: str = ""
     """Why connections are not counted."""
 
     @property
     def rdma(self) -> Span | None:
-        """Return what all rails sent over RDMA; None where a card does not count."""
+        """Return what all rails sent over RDMA; None if a card does not count."""
         spans = [rail.rdma for rail in self.rails]
         return None if None in spans else sum((span for span in spans if span), Span.exactly(0))
 

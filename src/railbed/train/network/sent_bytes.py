@@ -46,7 +46,7 @@ class CounterReading:
     tcp_segments: int | None = None
     """All that the node has sent, to whomever."""
     tcp: TcpReading | None = None
-    """What its connections have sent; None where that is not known."""
+    """What its connections have sent; None if that is not known."""
     tcp_unread: str = ""
     """Why it is not."""
 
@@ -86,7 +86,7 @@ class SentBytes:
     tcp: Span
     """TCP of the whole node, were all of its segments as long as the longest frame of its interfaces."""
     connections: TcpSentBytes | None = None
-    """TCP of the whole node by connection, in bytes; None where that is not known for all of the time."""
+    """TCP of the whole node by connection, in bytes; None if that is not known for all of the time."""
     unread: str = ""
     """Why it is not."""
 

@@ -27,7 +27,7 @@ class TcpReading:
 
     @classmethod
     def of(cls, counted: Mapping[str, Any]) -> TcpReading | None:
-        """Return the reading in a rank's message; None where it has none."""
+        """Return the reading in a rank's message; None if it has none."""
         if "node_segments" not in counted:
             return None
         return cls(

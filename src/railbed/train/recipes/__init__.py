@@ -94,7 +94,7 @@ def _validated(values: dict[str, Any], document: YamlDocument, mistakes: list[Mi
 
 
 def from_record(values: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of an earlier run; raise ValueError where the values are not a valid recipe."""
+    """Return the recipe of an earlier run; raise ValueError if the values are not a valid recipe."""
     return Recipe.read(schema(family_in(values)).model_validate(values).model_dump(mode="json"))
 
 

@@ -23,7 +23,7 @@ def split_words(names: Sequence[str], counts: Sequence[int], paces: Sequence[flo
 
 
 def cost_words(names: Sequence[str], cost: Cost | None) -> str:
-    """Return a sentence about the rank that slows the others down; empty where there is none."""
+    """Return a sentence about the rank that slows the others down; empty if there is none."""
     if cost is None:
         return ""
     with_it, without = (duration(seconds) for seconds in (cost.seconds, cost.without))

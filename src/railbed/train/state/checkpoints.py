@@ -108,7 +108,7 @@ def verified(path: Path) -> Checkpoint:
 
 
 def sealed(path: Path) -> Checkpoint:
-    """Read the files of a folder that was sealed back; raise CheckpointDamaged where one is not what it was."""
+    """Read the files of a folder that was sealed back; raise CheckpointDamaged if one is not what it was."""
     try:
         text = (path / MANIFEST).read_bytes()
     except OSError:

@@ -61,7 +61,7 @@ class Chosen:
     padded: bool
     fused: bool
     peak_flops: float
-    """Operations per second that MFU refers to; 0 where this GPU is not in the table."""
+    """Operations per second that MFU refers to; 0 if this GPU is not in the table."""
     peak_source: str
     torch_version: str
 
@@ -72,7 +72,7 @@ class Chosen:
 
 
 def device_of(job: TrainSpec) -> torch.device:
-    """Return the rank's device; raise RankFailed where it does not exist.
+    """Return the rank's device; raise RankFailed if it does not exist.
 
     If there are more ranks than GPUs, they share them; whether the gradients can be summed then depends on the
     transport.

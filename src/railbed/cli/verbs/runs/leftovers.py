@@ -23,7 +23,7 @@ class LocalRun:
     folder: Path
     size: int
     job: str = ""
-    """The name that the nodes know it by; empty where it left nothing there."""
+    """The name that the nodes know it by; empty if it left nothing there."""
     nodes: Sequence[str] = ()
 
 

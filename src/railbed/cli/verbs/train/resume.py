@@ -33,7 +33,7 @@ class EarlierRun:
 
 
 def earlier_run(given: str) -> EarlierRun:
-    """Return the run of this name or folder; raise UsageError where it cannot go on."""
+    """Return the run of this name or folder; raise UsageError if it cannot go on."""
     folder, summary = training_run(given)
     if summary.status == "running":
         hint = f"`{to_attach(summary.id)}` shows it, `{to_stop(summary.id)}` ends it"

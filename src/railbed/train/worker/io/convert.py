@@ -27,7 +27,7 @@ SAVED = "saved"
 
 
 def model_of(checkpoint: Checkpoint) -> LanguageModel:
-    """Return the model of a checkpoint; raise CheckpointDamaged where it does not match the recipe saved with it."""
+    """Return the model of a checkpoint; raise CheckpointDamaged if it does not match the recipe saved with it."""
     saved = json.loads((checkpoint.path / STATE).read_bytes())
     recipe = Recipe.read(saved["recipe"]).for_vocabulary(saved["vocabulary"])
     model = build_model(recipe, BuildOptions(device=torch.device("cpu")))

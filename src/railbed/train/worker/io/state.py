@@ -40,7 +40,7 @@ class State:
         set_step(optimiser, 0)
 
     def load(self, path: Path) -> None:
-        """Load a checkpoint; raise CheckpointDamaged where it is incomplete, damaged or of another model."""
+        """Load a checkpoint; raise CheckpointDamaged if it is incomplete, damaged or of another model."""
         verified(path)
         for file, tensors in self.files.items():
             try:
@@ -55,7 +55,7 @@ class State:
 
 
 def _paces(path: Path, names: Sequence[str]) -> list[float]:
-    """Return the saved speeds of the ranks; raise CheckpointDamaged where they are not numbers."""
+    """Return the saved speeds of the ranks; raise CheckpointDamaged if they are not numbers."""
     try:
         paces = json.loads((path / STATE).read_bytes()).get("paces", {})
         return [float(paces.get(name, 0.0)) for name in names]

@@ -27,7 +27,7 @@ class Tokens:
 
     @classmethod
     def open(cls, folder: Path) -> Tokens:
-        """Map the tokens of a folder; raise DataError where they are not whole."""
+        """Map the tokens of a folder; raise DataError if they are not whole."""
         try:
             about = json.loads((folder / "tokens.json").read_text())
             with (folder / "tokens.bin").open("rb") as file:

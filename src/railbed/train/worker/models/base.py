@@ -80,7 +80,7 @@ class LanguageModel(nn.Module, ABC):
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Copy the parameters of a checkpoint; raise CheckpointDamaged where they do not match the model."""
+        """Copy the parameters of a checkpoint; raise CheckpointDamaged if they do not match the model."""
         copy_matching(self.saved_tensors(), tensors)
 
     def export_tensors(self) -> dict[str, torch.Tensor]:
@@ -95,7 +95,7 @@ def build_model(recipe: Recipe, options: BuildOptions) -> LanguageModel:
 
 
 def copy_matching(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> None:
-    """Copy tensors by name; raise CheckpointDamaged where names or shapes differ."""
+    """Copy tensors by name; raise CheckpointDamaged if names or shapes differ."""
     if {name: t.shape for name, t in theirs.items()} != {name: t.shape for name, t in ours.items()}:
         raise CheckpointDamaged("its tensors are not those of this recipe's model")
     for name, tensor in ours.items():

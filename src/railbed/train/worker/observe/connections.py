@@ -34,7 +34,7 @@ class _Known:
     segments: int = 0
     again: int = 0
     of_ranks: bool | None = None
-    """None where no process holds its socket."""
+    """None if no process holds its socket."""
     look: int = 0
     """The last in which it was listed."""
 
@@ -68,11 +68,11 @@ class Look:
     addresses: Mapping[str, str]
     """The interface of every address of this machine."""
     sockets: frozenset[int] | None
-    """The inodes that the ranks hold; None where that cannot be seen."""
+    """The inodes that the ranks hold; None if that cannot be seen."""
 
 
 def look(ranks: Iterable[int]) -> Look:
-    """Look at this machine; raise Unreadable where the kernel does not tell."""
+    """Look at this machine; raise Unreadable if the kernel does not tell."""
     # The sockets come last: one that is in the list of connections is then still there, or was closed meanwhile.
     return Look(connections=connections(), addresses=addresses(), sockets=sockets_of(ranks))
 
@@ -169,7 +169,7 @@ class Watch:
 
 
 def sockets_of(processes: Iterable[int], proc: Path = PROC) -> frozenset[int] | None:
-    """Return the inodes of the sockets that processes hold; None where one of them hides its own."""
+    """Return the inodes of the sockets that processes hold; None if one of them hides its own."""
     inodes: set[int] = set()
     for process in processes:
         try:
