@@ -9,7 +9,7 @@ from railbed.clusterfile.write import scalar
 from railbed.model.cluster import Cluster
 
 WRITTEN = """\
-# What this cluster should be, for railbed. `railbed check` compares the machines with it.
+# The intended state of this cluster. `railbed check` compares the machines with it.
 # It contains only what differs from the defaults.
 
 name: pair

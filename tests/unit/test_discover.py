@@ -98,7 +98,7 @@ def test_one_address_on_two_interfaces_stands_once() -> None:
     twice = machine(1, port("e1", "10.0.0.7/24", "mlx5_0"), port("e2", "10.0.0.7/24", "mlx5_1"))
     assert [port.netdev for port in loaded(build("x", [twice])).nodes["gpu1"].ports] == ["e1"]
     assert list(notices([twice])) == [
-        "192.0.2.1: e2 was left out: 10.0.0.7 is on e1 of 192.0.2.1; do two interfaces have one address?"
+        "192.0.2.1: e2 was left out: 10.0.0.7 is on e1 of 192.0.2.1; do two interfaces have the same address?"
     ]
 
 

@@ -51,8 +51,8 @@ def test_a_tool_that_complains_but_answers_is_read() -> None:
         ({"stdout": b"x" * 2**20, "truncated": True}, "ip_link printed more than 4 MiB"),
         ({"stdout": b"x" * (4 * 2**20 + 1)}, "ip_link printed more than 4 MiB"),
         ({"exit": 2, "stderr": b"\n" + b"y" * 2**20}, f"ip_link exited with 2: {'y' * 400}"),
-        ({"stdout": b"Object \xff is unknown"}, "not understood"),
-        ({"stdout": FINE[:20]}, "not understood"),
+        ({"stdout": b"Object \xff is unknown"}, "could not be parsed"),
+        ({"stdout": FINE[:20]}, "could not be parsed"),
     ],
 )
 def test_why_not(changes: dict[str, object], reason: str) -> None:

@@ -31,7 +31,7 @@ def essential_checks() -> list[Check[Any]]:
 
 
 class _WouldRead(Exception):
-    """Raised where a rule reads facts before there are any."""
+    """Raised when a rule reads facts before there are any."""
 
 
 class _NotReadYet(DeviceFacts):
@@ -42,7 +42,7 @@ class _NotReadYet(DeviceFacts):
 
 
 def probes_needed(checks: Iterable[Check[Any]], cluster: Cluster) -> Iterator[Probe[Any]]:
-    """Yield what the rules read on this cluster; one that the file alone decides (no port, no RDMA) reads nothing."""
+    """Yield the probes that the rules read on this cluster; none for a rule that the file alone decides (no RDMA)."""
     before = Site(cluster, {name: _NotReadYet(device=name) for name in (*cluster.nodes, *cluster.switches)})
     for check in checks:
         try:

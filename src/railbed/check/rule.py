@@ -1,9 +1,9 @@
 """The form of a rule: a pure function of facts, with its own page of documentation.
 
 A rule's file has a docstring with four headings (What, Why, Fix, Source), a `judge` generator, and one `CHECK`. The
-scope names what `judge` is called for: each node, each of its ports on a rail, each rail, each switch, each of its
-ports, each cable between a node and a switch, or the cluster once. Facts are taken with `read`; where they are unknown,
-`read` ends the judgement of this subject and the finding is `unknown` with the probe's reason.
+scope is what `judge` is called for: each node, each of its ports on a rail, each rail, each switch, each of its
+ports, each cable between a node and a switch, or the cluster once. Rules get facts with `read`; if they are unknown,
+`read` ends the judgement of the subject, and the finding is `unknown` with the probe's reason.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ HEADINGS = ("What", "Why", "Fix", "Source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a rule concludes about a subject; the loop around it makes the finding."""
+    """What a rule concludes about a subject; the caller turns it into a finding."""
 
     verdict: Verdict
     expected: str
     observed: str
     remedy: str = ""
-    """Advice, where there is no fix."""
+    """Advice, if there is no fix."""
     fix: Fix | None = None
     evidence: str = ""
     subject: str = ""
-    """Overrides the subject that was judged, for a rule over a rail or the cluster that blames one node or port."""
+    """Overrides the judged subject, for a rule over a rail or the cluster that blames a node or port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +79,14 @@ def _section(doc: str, heading: str) -> str:
 
 
 def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -> Judgement:
-    """As it should be."""
+    """It is as it should be."""
     return Judgement(verdict=Verdict.OK, expected=expected, observed=observed, subject=subject, evidence=evidence)
 
 
 def warn(
     *, expected: str, observed: str, fix: Fix | None = None, remedy: str = "", subject: str = "", evidence: str = ""
 ) -> Judgement:
-    """Works, but not as well or as safely as it could. Without fix and remedy the rule's own Fix is shown."""
+    """It works, but not as well or as safely as it could. Without fix and remedy, the rule's Fix is shown."""
     return Judgement(
         verdict=Verdict.WARN,
         expected=expected,
@@ -101,7 +101,7 @@ def warn(
 def fail(
     *, expected: str, observed: str, fix: Fix | None = None, remedy: str = "", subject: str = "", evidence: str = ""
 ) -> Judgement:
-    """Wrong. Without fix and remedy the rule's own Fix is shown."""
+    """It is wrong. Without fix and remedy, the rule's Fix is shown."""
     return Judgement(
         verdict=Verdict.FAIL,
         expected=expected,
@@ -114,12 +114,12 @@ def fail(
 
 
 def unknown(*, expected: str, observed: str, remedy: str = "", subject: str = "", evidence: str = "") -> Judgement:
-    """Cannot be determined from what was read: `observed` is the reason."""
+    """It cannot be determined; `observed` is the reason."""
     return Judgement(
         verdict=Verdict.UNKNOWN, expected=expected, observed=observed, remedy=remedy, subject=subject, evidence=evidence
     )
 
 
 def skip(reason: str, *, expected: str = "", subject: str = "") -> Judgement:
-    """Does not apply here (the card does not support it, the policy does not require it), with the reason."""
+    """It does not apply here; the reason may be the card or the policy."""
     return Judgement(verdict=Verdict.SKIPPED, expected=expected, observed=reason, subject=subject)

@@ -28,7 +28,7 @@ async def check(
     extra_probes: Iterable[Probe[Any]] = (),
     every_pair: bool = False,
 ) -> AsyncGenerator[Record, None]:
-    """Yield an event per device read, then the findings. Extra probes are read for the run's record alone."""
+    """Yield an event per device read, then the findings. Extra probes are read only for the run's record."""
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
     targets = surveyed(fleet, probes.values())
@@ -46,7 +46,7 @@ async def check(
     for finding in judge_site(checks, site):
         yield finding
     if reachable.CHECK not in checks:
-        # A device that did not answer is reported, whichever rules were chosen.
+        # Devices that did not answer are always reported, even if other rules were chosen.
         for finding in judge_site([reachable.CHECK], site):
             if finding.verdict is not Verdict.OK:
                 yield finding

@@ -17,7 +17,7 @@ F = TypeVar("F")
 
 
 class Unread(Exception):
-    """Raised by `read` where facts are unknown; the loop around the rule makes it an `unknown` finding."""
+    """Raised by `read` if facts are unknown; the caller turns it into an `unknown` finding."""
 
     def __init__(self, unknown: Unknown, device: str) -> None:
         super().__init__(unknown.reason)
@@ -60,12 +60,12 @@ class DeviceView:
         return self.output(probe), _known(self.facts.again(probe), self.name).output
 
     def try_read(self, probe: Probe[F]) -> F | None:
-        """Return the facts of a probe, or None if a rule can do without."""
+        """Return the facts of a probe, or None if they are unknown: for rules that can do without."""
         reading = self.facts.read(probe)
         return reading.facts if isinstance(reading, Known) else None
 
     def try_again(self, probe: Probe[F]) -> F | None:
-        """Return the second reading of a probe, or None if a rule can do without."""
+        """Return the second reading of a probe, or None if it is unknown: for rules that can do without."""
         reading = self.facts.again(probe)
         return reading.facts if isinstance(reading, Known) else None
 
@@ -127,7 +127,7 @@ class SwitchView(DeviceView):
 
     @property
     def ports(self) -> Iterator[SwitchPortView]:
-        """Its ports with nodes on them."""
+        """Its ports that nodes are cabled to."""
         return (SwitchPortView(self, port) for port in self.switch.ports)
 
 
@@ -155,7 +155,7 @@ class SwitchPortView:
 
 @dataclass(frozen=True, slots=True)
 class CableView:
-    """The cable between a port of a node and a port of a switch, where both devices answered."""
+    """The cable between a port of a node and a port of a switch that both answered."""
 
     port: PortView
     switch_port: SwitchPortView

@@ -9,7 +9,7 @@ from railbed.clusterfile.values import Plain, plain
 from railbed.model.cluster import Cluster
 
 HEADER = """\
-# How this cluster should be, for railbed. `railbed check` compares the machines with it.
+# The intended state of this cluster. `railbed check` compares the machines with it.
 # It contains only what differs from the defaults.
 """
 

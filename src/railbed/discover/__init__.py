@@ -1,1 +1,1 @@
-"""discover: machines in, a cluster file out. `observation.py` picks what matters of each, `build.py` joins them."""
+"""discover: machines in, a cluster file out. `observation.py` reduces each machine's facts, `build.py` joins them."""

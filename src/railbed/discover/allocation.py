@@ -1,4 +1,4 @@
-"""Which port gets an address that several have: a cluster file contains each address once."""
+"""Which port gets an address that several ports have: a cluster file contains each address once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Priority(IntEnum):
     CONFIRMED = 0
     """The file has it, and no machine contradicts it."""
     MOVED = 1
-    """A cable's end with a new address; the cable needs both ends."""
+    """The end of a cable with a new address; the cable needs both ends."""
     NEW = 2
 
 
@@ -31,7 +31,7 @@ class Candidate:
 
     node: str
     forms: tuple[Port, ...]
-    """How it could be written, best first."""
+    """The ports as which it could be written, best first."""
     rank: Priority
 
     @property
@@ -47,11 +47,11 @@ class Allocation:
     ports: dict[End, Port] = field(default_factory=dict)
     """The ports to write to the file."""
     lost: dict[End, tuple[Port, End]] = field(default_factory=dict)
-    """Those left out, as they would have been written, each with the port that has its address."""
+    """The ports left out, each with the port that has its address."""
 
 
 def allocate(machines: Sequence[DiscoveredMachine], rails: Mapping[str, Rail], existing: Cluster | None) -> Allocation:
-    """Give each address to one port: by rank, then to the machine that comes first."""
+    """Give each address to one port: by priority, then to the first machine."""
     allocation = Allocation()
     owners: dict[IPv4Address | IPv6Address, End] = {}
     for candidate in sorted(_candidates(machines, rails, existing), key=lambda candidate: candidate.rank):
@@ -97,7 +97,7 @@ def _observed(machine: DiscoveredMachine, rails: Mapping[str, Rail]) -> Iterator
 
 
 def rail_of(port: ObservedPort, rails: Mapping[str, Rail]) -> str | None:
-    """Return the rail of a port: the file's, or the one of its subnet, or one that has room for its address."""
+    """Return the rail of a port: from the file, by its subnet, or one whose subnet includes its address."""
     if port.rail:
         return port.rail
     exact = (name for name, rail in rails.items() if rail.subnet == port.interface.network)

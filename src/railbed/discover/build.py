@@ -1,6 +1,6 @@
 """Joins the observations of many machines into one cluster: a pure function.
 
-Unchanged machines must give the same file as before, whatever order they are named in. So entries of the existing file
+Unchanged machines must give the same file as before, in whatever order they are given. So entries of the existing file
 that no machine contradicts come first, then machines sorted by host, and only entries of the file can displace others.
 """
 
@@ -23,7 +23,7 @@ from railbed.model.cluster import Cluster, Node, Policy, Port, Rail
 def build(
     name: str, observations: Sequence[Observation], *, existing: Cluster | None = None, switches: Sequence[str] = ()
 ) -> Cluster:
-    """Return the cluster that was observed. What only an existing file can contain stays as it is there."""
+    """Return the observed cluster. Settings that only a file can contain are taken from the existing file."""
     machines = machines_of(observations, existing)
     rails, policy = rails_of(machines, existing)
     ports = _without_half_cables(allocate(machines, rails, existing).ports, rails)
@@ -41,7 +41,7 @@ def build(
 
 
 def notices(observations: Sequence[Observation], existing: Cluster | None = None) -> Iterator[str]:
-    """Yield what the user should know and the file cannot express."""
+    """Yield notices for the user about what the file cannot express."""
     machines = machines_of(observations, existing)
     hosts = {name: node.host for name, node in existing.nodes.items()} if existing else {}
     hosts |= {machine.name: machine.observation.host for machine in machines}
@@ -50,7 +50,7 @@ def notices(observations: Sequence[Observation], existing: Cluster | None = None
     yield from notices_of_rails(machines, existing)
     rails, _ = rails_of(machines, existing)
     for (node, netdev), (port, (owner, other)) in allocate(machines, rails, existing).lost.items():
-        question = "do two interfaces have one address" if owner == node else "is it the same machine twice"
+        question = "do two interfaces have the same address" if owner == node else "is it the same machine twice"
         yield f"{hosts[node]}: {netdev} was left out: {port.address} is on {other} of {hosts[owner]}; {question}?"
 
 
@@ -69,7 +69,7 @@ def _notices_of(machine: DiscoveredMachine) -> Iterator[str]:
 
 
 def _still_a_cable(name: str, rail: Rail, ports: Mapping[End, Port]) -> Rail:
-    """Return a rail with a subnet without `point_to_point` where it does not have two ends."""
+    """Return a rail without `point_to_point` if it has a subnet and does not have two ends."""
     two = sum(port.rail == name for port in ports.values()) == 2
     return rail if two or rail.subnet is None else rail.model_copy(update={"point_to_point": False})
 
@@ -88,7 +88,7 @@ def _new_nodes(observations: Sequence[Observation], machines: Sequence[Discovere
 
 
 def _node(name: str, node: Node, ports: Mapping[End, Port], observation: Observation | None) -> Node:
-    """Return a node with its ports, those of the file first and in its order, and its GPUs where they were read."""
+    """Return a node with its ports, those of the file first and in its order, and its GPUs if they were read."""
     own = {netdev: port for (owner, netdev), port in ports.items() if owner == name}
     filed = [port.netdev for port in node.ports if port.netdev in own]
     order = [*filed, *sorted(own.keys() - {*filed}, key=in_order)]

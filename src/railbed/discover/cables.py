@@ -18,7 +18,7 @@ NEXUS = re.compile(r"NX-OS|Nexus", re.IGNORECASE)
 
 Neighbours = Mapping[End, Sequence[Neighbour]]
 Socket = tuple[str, str]
-"""A switch and its port in one spelling: see `_socket`."""
+"""A switch and its port in a uniform spelling: see `_socket`."""
 
 
 def switches_of(
@@ -28,7 +28,7 @@ def switches_of(
     ends: Collection[End],
     nodes: Collection[str],
 ) -> dict[str, Switch]:
-    """Return the file's switches, those given by host and the Nexus switches that LLDP shows, with cables to the ends.
+    """Return the switches of the file, of the arguments and of LLDP (Nexus only), with cables to the ends.
 
     A cable of the file stays until LLDP shows its end on another port, or another end on its port.
     """
@@ -75,7 +75,7 @@ def _hosted(hosts: Sequence[str]) -> Iterator[Switch]:
 def _announced(
     switches: Mapping[str, Switch], end: End, neighbours: Sequence[Neighbour]
 ) -> Iterator[tuple[Socket, SwitchPort]]:
-    """Yield the switch ports that LLDP shows for an end: several where a device between them forwards LLDP."""
+    """Yield the switch ports that LLDP shows for an end: several if a device in between forwards LLDP."""
     for neighbour in neighbours:
         switch = switch_of(switches, neighbour)
         if switch is not None:

@@ -18,17 +18,17 @@ class DiscoveredMachine:
     name: str
     observation: Observation
     ports: tuple[ObservedPort, ...]
-    """The observed ports, completed from the file: what was not read, and the rail of an interface."""
+    """The observed ports, completed from the file with values that were not read and the rail."""
     filed: Node | None
     """Its entry in the file."""
     retained: tuple[Port, ...] = ()
-    """Ports of the file that stay as they are: nothing newer is known, or they are needed."""
+    """Ports of the file that stay as they are: there is nothing newer, or a cable needs them."""
 
 
 def machines_of(observations: Sequence[Observation], existing: Cluster | None) -> list[DiscoveredMachine]:
     """Return the machines sorted by host, so that the order of the arguments does not matter.
 
-    They are named by their hostnames, with a number where those clash; the names of the existing file stay.
+    They are named by their hostnames, with a number if those clash; the names of the existing file stay.
     """
     nodes = existing.nodes if existing else {}
     known = {location_of(node.host, node.login.over(existing.login)): name for name, node in nodes.items() if existing}

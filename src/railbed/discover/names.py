@@ -10,7 +10,7 @@ from railbed.model.names import NAME_LENGTH, name_from
 
 
 def free_name(text: str, taken: Collection[str]) -> str:
-    """Turn a text into a name that is not taken yet, numbered where necessary; `node1` where it gives no name."""
+    """Turn a text into an unused name, numbered if necessary; `node1` if it has no usable characters."""
     wanted = name_from(text)
     if not wanted:
         return next(name for name in (f"node{number}" for number in count(1)) if name not in taken)

@@ -1,4 +1,4 @@
-"""What discover uses of one machine's facts."""
+"""The part of a machine's facts that discover uses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def location_of(host: str, login: Login) -> Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPort:
-    """A network interface with an address, and its RDMA device where it has one."""
+    """A network interface with an address, and its RDMA device if it has one."""
 
     netdev: str
     interface: IPv4Interface
@@ -53,9 +53,9 @@ class ObservedPort:
     rdma_port: int = 1
     speed_gbps: float | None = None
     carries_ssh: bool = False
-    """Whether we reach the machine over it."""
+    """Whether our SSH session uses it."""
     rail: str | None = None
-    """Its rail, where the file names one."""
+    """Its rail, if the file names one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +72,11 @@ class Observation:
     neighbours: Mapping[str, tuple[Neighbour, ...]] = field(default_factory=dict)
     """LLDP neighbours by interface."""
     common_login: Login = field(default_factory=Login)
-    """The login of all machines, for what `login` does not set."""
+    """The login of all machines, for settings that `login` does not have."""
     addresses: Mapping[str, tuple[IPv4Interface | IPv6Interface, ...]] = field(default_factory=dict)
     """All addresses of every interface of the machine."""
     unknown: Mapping[str, str] = field(default_factory=dict)
-    """Why a part (`PORTS`, `RDMA`, `GPUS`) is unknown; it may exist all the same."""
+    """Why a part (`PORTS`, `RDMA`, `GPUS`) is unknown; it may still exist."""
     left_out: tuple[str, ...] = ()
     """What the machine reported that cannot be written in a cluster file."""
 
@@ -93,7 +93,7 @@ def is_host_of(address: IPv4Address, network: IPv4Network | IPv6Network) -> bool
 
 
 def observe(host: str, login: Login, facts: DeviceFacts, *, common_login: Login | None = None) -> Observation:
-    """Extract an observation from facts. What is unknown is left out and listed as unknown, never invented."""
+    """Extract an observation from facts. Unknown parts are left out and listed as unknown, never invented."""
     unknown = dict(_unknown(facts))
     devices = _rdma_devices(facts)
     left_out: list[str] = []
@@ -157,7 +157,7 @@ def _facts(facts: DeviceFacts, probe: Probe[F]) -> F | None:
 
 
 def _rdma_devices(facts: DeviceFacts) -> dict[str, tuple[str, int]]:
-    """Return (device, port) by interface, from `rdma link` or the GID tables; a device without one by itself."""
+    """Return (device, port) by interface, from `rdma link` or the GID tables; without an interface, by device name."""
     links = _facts(facts, rdma_link.PROBE)
     if links:
         return {link.netdev or f"/{link.device}": (link.device, link.port) for link in links.links.values()}
@@ -171,7 +171,7 @@ def _rdma_devices(facts: DeviceFacts) -> dict[str, tuple[str, int]]:
 
 
 def _bare_rdma(facts: DeviceFacts, devices: dict[str, tuple[str, int]]) -> list[str]:
-    """Return the RDMA devices none of whose interfaces has an address that a rail could have."""
+    """Return the RDMA devices whose interfaces have no address that could be on a rail."""
     with_address = {devices[netdev][0] for netdev, *_ in _candidates(facts) if netdev in devices}
     return sorted({device for device, _ in devices.values()} - with_address)
 

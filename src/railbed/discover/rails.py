@@ -1,6 +1,6 @@
-"""Which networks are rails, and what each runs at.
+"""Which networks are rails, and their speed and MTU.
 
-The network that carries SSH is for management where the machines share another one. Rails of an existing file stay.
+The network that carries SSH is for management if the machines share another one. Rails of an existing file stay.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def choose(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> N
 
 
 def notices(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> Iterator[str]:
-    """Yield why a network that carries SSH is, or is not, a rail where that may surprise."""
+    """Yield why a network that carries SSH is, or is not, a rail, if that may surprise."""
     choice = choose(machines, existing)
     shared = ", ".join(map(str, sorted(choice.rails)))
     if not _has_rails(machines, existing):
@@ -78,9 +78,9 @@ def notices(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> 
 
 
 def _candidates(machines: Sequence[DiscoveredMachine], existing: Cluster | None) -> Networks:
-    """Return the networks with RDMA on them; where there is no RDMA, those with several ports on them.
+    """Return the networks with RDMA; without any RDMA, those with several ports.
 
-    None in a file with rails and a lossless policy: there the RDMA is missing.
+    There are none if the file has rails and a lossless policy: then RDMA is missing.
     """
     rails = existing.rails if existing else {}
     members: dict[IPv4Network, list[tuple[str, ObservedPort]]] = {}
@@ -109,7 +109,7 @@ def _on_rails(machine: DiscoveredMachine, existing: Cluster | None) -> bool:
 def _is_spare(members: Sequence[tuple[str, ObservedPort]], others: Networks) -> bool:
     """Whether machines can do without a network: any two share another one that is at least as good.
 
-    A network with RDMA is spare only where the others are better: a rail may carry SSH, too.
+    A network with RDMA is spare only if the others are better: a rail may also carry SSH.
     """
     shared: dict[str, frozenset[IPv4Network]] = {
         name: frozenset(subnet for subnet, group in others.items() if any(name == member for member, _ in group))
@@ -124,7 +124,7 @@ def _is_spare(members: Sequence[tuple[str, ObservedPort]], others: Networks) -> 
 
 
 def _grade(ports: Sequence[ObservedPort], others: Sequence[ObservedPort]) -> int:
-    """Return 1 where all of some ports are better than all others, -1 where all are worse: by speed, then by MTU."""
+    """Return 1 if all the ports are better than all others, -1 if all are worse: by speed, then by MTU."""
     speeds = [port.speed_gbps for port in ports if port.speed_gbps]
     theirs = [port.speed_gbps for port in others if port.speed_gbps]
     by_speed = _compared(speeds, theirs) if speeds and theirs else 0
@@ -136,7 +136,7 @@ def _compared(values: Sequence[float], others: Sequence[float]) -> int:
 
 
 def _policy(machines: Sequence[DiscoveredMachine], new: Networks) -> Policy:
-    """Return the default policy; without RDMA there is nothing to keep lossless and the usual MTU is taken."""
+    """Return the default policy; without RDMA it is not lossless and has the most common MTU."""
     if any(port.rdma for machine in machines for port in machine.ports):
         return Policy()
     mtu = _most_common([_usual_mtu(members) for members in new.values()]) if new else 1500
@@ -154,7 +154,7 @@ def _rail(subnet: IPv4Network, members: Sequence[tuple[str, ObservedPort]], poli
 
 
 def _own_mtu(members: Sequence[tuple[str, ObservedPort]], policy: Policy) -> int | None:
-    """Return the MTU of a rail that the policy does not fit; with RDMA, an MTU below the policy's is a fault."""
+    """Return the MTU of a rail if it differs from the policy's; with RDMA, a lower MTU is a fault to be found."""
     mtu = _usual_mtu(members)
     rdma = any(port.rdma for _, port in members)
     agreed = all(_within(port.mtu, MTU_RANGE) == mtu for _, port in members)
@@ -177,5 +177,5 @@ def _within(mtu: int, limits: tuple[int, int]) -> int:
 
 
 def common(values: Sequence[T | None]) -> T | None:
-    """Return the one value that all have, or None."""
+    """Return the value that all have in common, or None."""
     return values[0] if values and all(value == values[0] for value in values) else None

@@ -1,4 +1,4 @@
-"""The verb: read machines, and report the cluster they form and what differs from the file."""
+"""The verb: read machines, and report the cluster they form and its differences from the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def discover(
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself.
 
-    `before` is the file as written, where `existing` already has changes that the user asked for.
+    `before` is the file as written, if `existing` already has changes that the user requested.
     """
     observed: dict[str, Observation] = {}
     hosts = {target.name: target.host or target.name for target in surveyed(fleet, PROBES)}

@@ -22,7 +22,7 @@ class Member:
     up: bool | None = None
     speed_mbps: int | None = None
     failures: int | None = None
-    """How often its link was lost since it joined."""
+    """How often its link failed since it joined the bond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Bond:
     hash_policy: str | None = None
     up: bool | None = None
     active: str | None = None
-    """The member in use, of a bond that uses one."""
+    """The member in use, in a mode that uses one at a time."""
     lacp_rate: str | None = None
     lacp_partner: str | None = None
     """MAC address of the switch that speaks LACP; None if none does."""
@@ -49,7 +49,7 @@ class Bonds:
 
 
 def parse(text: str) -> Bonds:
-    """Read one or many files of /proc/net/bonding; no text is no bond."""
+    """Read one or many files of /proc/net/bonding; empty text means no bond."""
     if not text.strip():
         return Bonds(bonds={})
     return Bonds(bonds={name: _bond(part) for name, part in sections(text)})

@@ -1,4 +1,4 @@
-"""The machine's clock, read alone and first, so that the reading falls into a short interval of our clock (`date`)."""
+"""The machine's clock (`date`), read first and separately, to keep the interval of our clock around it short."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Clock:
     epoch: float
     """Seconds since 1970."""
     resolution: float
-    """The true reading lies in [epoch, epoch + resolution): 1 second where `date` has no nanoseconds."""
+    """The true reading lies in [epoch, epoch + resolution): 1 second if `date` has no nanoseconds."""
 
 
 def parse(text: str) -> Clock:

@@ -1,6 +1,6 @@
-"""What keeps the clock right: the kernel's own flag, and chrony's state (`timedatectl`, `chronyc`, `/proc`).
+"""Clock synchronisation: the kernel's flag, and chrony's state (`timedatectl`, `chronyc`, `/proc`).
 
-Apart from `clock`, because timedatectl can take a while to answer and would blur the time that is compared.
+Separate from `clock`, because timedatectl can be slow, which would widen the interval of the time that is compared.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ fi
 exit 0
 """
 SYNCHRONISED_KEYS = ("NTPSynchronized", "System clock synchronized", "NTP synchronized")
-"""As `timedatectl show`, its status text, and its status text before systemd 235 name it."""
+"""The key in `timedatectl show`, in its status text, and in its status text before systemd 235."""
 CHRONY_FIELDS = 14
 SERVICES = {"systemd-timesyn": "systemd-timesyncd"}
-"""The kernel cuts a process name after 15 characters."""
+"""The kernel truncates process names to 15 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSync:
-    """Whether a clock is kept right, and by what."""
+    """Whether a clock is synchronised, and by which service."""
 
     synchronised: bool | None = None
     services: tuple[str, ...] = ()
     """Running daemons that set the clock."""
     source: str | None = None
-    """The server chrony follows."""
+    """The server that chrony synchronises to."""
     stratum: int | None = None
     offset_seconds: float | None = None
-    """Chrony's own estimate of how far the clock is off."""
+    """Chrony's estimate of the clock's error."""
 
 
 def parse(text: str) -> ClockSync:
-    """Read the sections; text without any is what `timedatectl` or `chronyc -c tracking` printed."""
+    """Read the sections; text without sections is the output of `timedatectl` or `chronyc -c tracking`."""
     parts = {name or _looks_like(part): part for name, part in sections(text)}
     if not text.strip():
         raise ParseError("nothing was printed")
@@ -84,7 +84,7 @@ def _yes(value: str) -> bool:
 
 
 def _tracking(text: str) -> list[str]:
-    """Return the fields of `chronyc -c tracking`; empty if chronyd does not run (chronyc answers 506)."""
+    """Return the fields of `chronyc -c tracking`; empty if chronyd does not run (chronyc prints 506)."""
     line = text.strip()
     if not line or line.startswith("506 "):
         return []

@@ -40,7 +40,7 @@ class PortCounterNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterNames:
-    """Names of hw_counters, by `device/port`; a saved list of names alone is under the empty name."""
+    """Names of hw_counters, by `device/port`; a bare list of names is under the empty name."""
 
     ports: dict[str, PortCounterNames]
 
@@ -58,11 +58,11 @@ def _port(listing: str) -> PortCounterNames:
 
 
 def _names(cell: str) -> list[str]:
-    """Return the names in a cell: one, in quotes where `ls` puts them, or several where blanks of columns were lost."""
+    """Return the names in a cell: one, perhaps quoted by `ls`, or several if the spaces between columns were lost."""
     name = re.sub(r"^'(.*)'$", r"\1", cell)
     if name and not NAME.fullmatch(name):
         raise ParseError("expected names of counters", line=cell)
-    # No driver has names with both blanks and underscores.
+    # No driver has names with both spaces and underscores.
     return name.split() if "_" in name else [name] if name else []
 
 

@@ -41,7 +41,7 @@ MACHINES = {
     "Google Compute Engine": "google",
     "dummy-virt": "virtual machine",
 }
-"""Vendor names in the firmware of virtual machines. lscpu queries the processor, which reports it on x86 only."""
+"""Vendor names in the firmware of virtual machines. lscpu detects virtualisation only on x86."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Cpu:
     """The processors of a machine."""
 
     model: str | None = None
-    """Of big and little cores both, as `Cortex-X925 + Cortex-A725`."""
+    """With big and little cores both names: `Cortex-X925 + Cortex-A725`."""
     sockets: int | None = None
     cores: int | None = None
     """Physical cores of all sockets."""
@@ -57,9 +57,9 @@ class Cpu:
     """Logical processors, as the kernel counts them."""
     numa_nodes: int | None = None
     hypervisor: str | None = None
-    """What virtualises this machine; None if nothing does, or where it is not reported."""
+    """The hypervisor; None on a physical machine, or if it is not reported."""
     governors: dict[str, int] | None = None
-    """How many logical processors have each frequency governor; None if the kernel controls no frequency."""
+    """The number of logical processors by frequency governor; None if the kernel does not control the frequency."""
 
 
 def parse(text: str) -> Cpu:
@@ -68,7 +68,7 @@ def parse(text: str) -> Cpu:
     kinds = _kinds(parts.get("lscpu", parts.get("", "")))
     fields = {name: value for kind in kinds for name, value in kind.items()}
     if "CPU(s)" not in fields:
-        raise ParseError("lscpu does not say how many processors there are", line=text.strip()[:80])
+        raise ParseError("lscpu does not report the number of processors", line=text.strip()[:80])
     sockets = [count for kind in kinds if (count := _count(kind, "Socket(s)")) is not None]
     cores = [count for kind in kinds if (count := _cores(kind)) is not None]
     return Cpu(
@@ -83,7 +83,7 @@ def parse(text: str) -> Cpu:
 
 
 def _kinds(text: str) -> list[dict[str, str]]:
-    """Return the fields of lscpu; of big and little cores each kind has its own model name and counts after it."""
+    """Return the fields of lscpu; big and little cores each have a model name followed by their counts."""
     kinds: list[dict[str, str]] = [{}]
     for key, text_value in _json_pairs(text) if text.lstrip().startswith("{") else _text_pairs(text):
         name, value = key.strip().rstrip(":"), text_value.strip()
@@ -103,7 +103,7 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
 def _with_children(item: Fields, depth: int) -> Iterator[tuple[str, str]]:
     """Yield an entry and, as newer util-linux nests them, the entries below it."""
     if depth == 0:
-        raise ParseError("lscpu nests its entries deeper than known")
+        raise ParseError("the entries of lscpu are nested too deeply")
     yield item.text("field"), item.optional_text("data") or ""
     for child in item.subs("children"):
         yield from _with_children(child, depth - 1)

@@ -30,7 +30,7 @@ class App:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcbApp:
-    """Priorities by interface; what one person saved of one interface is under the empty name."""
+    """Priorities by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, App]
     refused: dict[str, str]

@@ -25,12 +25,12 @@ class Buffers:
     sizes: tuple[int, ...]
     """Bytes of each buffer."""
     total: int | None = None
-    """Bytes that can be shared out."""
+    """Bytes of all buffers together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcbBuffer:
-    """Receive buffers by interface; what one person saved of one interface is under the empty name."""
+    """Receive buffers by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Buffers]
     refused: dict[str, str]

@@ -31,7 +31,7 @@ class Ets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcbEts:
-    """Traffic classes by interface; what one person saved of one interface is under the empty name."""
+    """Traffic classes by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Ets]
     refused: dict[str, str]

@@ -19,7 +19,7 @@ class Pfc:
     enabled: tuple[int, ...]
     """Priorities on which it is on."""
     pfc_cap: int | None = None
-    """How many priorities the card can do it on."""
+    """How many priorities the card supports it on."""
     delay: int | None = None
     macsec_bypass: bool | None = None
     requests: tuple[int, ...] | None = None
@@ -30,7 +30,7 @@ class Pfc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcbPfc:
-    """Priority flow control by interface; what one person saved of one interface is under the empty name."""
+    """Priority flow control by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Pfc]
     refused: dict[str, str]

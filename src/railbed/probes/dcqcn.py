@@ -17,7 +17,7 @@ ALONE = re.compile(r"((?:rp|np|rtt)_\w+)(?::\s*(-?\d+))?\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ecn:
-    """Congestion control of one interface, as OFED's sysfs has it."""
+    """Congestion control of one interface, from OFED's sysfs."""
 
     notification: dict[str, bool] = field(default_factory=dict)
     """Per priority: answers marked packets with notifications (NP)."""
@@ -34,11 +34,11 @@ class Dcqcn:
     interfaces: dict[str, Ecn]
     """OFED: by interface."""
     cards: dict[str, dict[str, int | None]]
-    """Inbox driver: parameters by PCI address. A list of names saved alone is under the empty name, without values."""
+    """Inbox driver: parameters by PCI address. A bare list of names is under the empty name, without values."""
 
 
 def parse(text: str) -> Dcqcn:
-    """Read `path:value` lines of both places, or the bare names of parameters; no output means neither is there."""
+    """Read `path:value` lines of both places, or the bare names of parameters; no output: both are missing."""
     interfaces: dict[str, Ecn] = {}
     cards: dict[str, dict[str, int | None]] = {}
     for line in text.split("\n"):

@@ -1,6 +1,6 @@
 """The disk under the training folder: space, inodes, read-only (`df`, `findmnt`).
 
-A folder that does not exist yet is made by training, so its nearest parent is looked at.
+Training creates the folder if it does not exist yet, so its nearest existing parent is examined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROW = re.compile(
     r"\s++(?P<mount>/.*)",
     re.ASCII | re.DOTALL,
 )
-"""df prints `-` for what the file system does not know."""
+"""df prints `-` for values that the file system does not provide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Disk:
     mount: str
     total_bytes: int
     free_bytes: int
-    """What an ordinary account can still use."""
+    """Available to ordinary accounts."""
     folder: str | None = None
     """The training folder, or its nearest parent that exists."""
     total_inodes: int | None = None
@@ -64,7 +64,7 @@ def command(cluster: Cluster, _node: str) -> str:
 
 
 def parse(text: str) -> Disk:
-    """Read the sections; text without any is a saved `df -Pk`."""
+    """Read the sections; text without sections is a saved `df -Pk`."""
     parts = dict(sections(text))
     space = _row(parts.get("space", parts.get("", "")))
     if space is None:
@@ -86,7 +86,7 @@ def parse(text: str) -> Disk:
 
 
 def _row(text: str) -> _Row | None:
-    """Read the one row below df's heading."""
+    """Read the row below df's heading."""
     rows = text.strip().splitlines()[1:]
     if not rows:
         return None

@@ -16,7 +16,7 @@ NO_VALUE = ("Unknown", "Not reported", "N/A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EthernetSettings:
-    """What ethtool reports for one interface; for virtual ones that is little."""
+    """What ethtool reports for one interface; little for virtual ones."""
 
     speed_mbps: int | None = None
     lanes: int | None = None
@@ -27,7 +27,7 @@ class EthernetSettings:
     autoneg: bool | None = None
     link: bool | None = None
     link_reason: str | None = None
-    """Why there is no link, where the driver knows: `No cable`, …"""
+    """Why there is no link, if the driver reports it: `No cable`, …"""
     supported_modes: tuple[str, ...] = ()
     advertised_modes: tuple[str, ...] = ()
     partner_modes: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def parse(text: str) -> Ethernet:
 
 
 def _values(lines: list[str]) -> dict[str, list[str]]:
-    """Gather the values by key: link modes go on over several lines."""
+    """Gather the values by key: link modes span several lines."""
     values: dict[str, list[str]] = {}
     key = ""
     for line in lines:

@@ -17,7 +17,7 @@ class Driver:
 
     driver: str | None = None
     version: str | None = None
-    """Of drivers inside the kernel this is the kernel's own version."""
+    """For in-tree drivers this is the kernel's version."""
     firmware: str | None = None
     """For NVIDIA cards with the board's id in brackets: `22.36.1010 (MT_0000000359)`."""
     bus: str | None = None

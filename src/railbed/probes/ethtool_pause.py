@@ -13,13 +13,13 @@ KNOWN = {"Autonegotiate", "RX", "TX", "RX negotiated", "TX negotiated"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Global pause of one interface; all None if it has none, as virtual ones."""
+    """Global pause of one interface; all None if it has none, such as a virtual interface."""
 
     autoneg: bool | None = None
     rx: bool | None = None
-    """It stops sending when the switch asks."""
+    """It stops sending when the switch sends pause frames."""
     tx: bool | None = None
-    """It asks the switch to stop."""
+    """It sends pause frames to the switch."""
     rx_negotiated: bool | None = None
     tx_negotiated: bool | None = None
 

@@ -17,7 +17,7 @@ NUMBER = re.compile(r"^\d{1,20}$", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """The counters of one interface. One that is absent does not exist with this card or setting: it is not zero."""
+    """The counters of one interface. A counter that this card or setting does not have is absent: it is not zero."""
 
     values: dict[str, int]
     texts: dict[str, str]
@@ -32,7 +32,7 @@ class DriverStatistics:
 
 
 def parse(text: str) -> DriverStatistics:
-    """Read `ethtool -S IF` of one or many interfaces, whatever the driver names its counters."""
+    """Read `ethtool -S IF` of one or many interfaces; names of counters depend on the driver."""
     return DriverStatistics(interfaces={name: _counters(without_title(lines, TITLE)) for name, lines in answers(text)})
 
 

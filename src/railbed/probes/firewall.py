@@ -18,7 +18,7 @@ MANAGERS = {
     "not running": False,
     "failed": True,
 }
-"""firewalld is `failed` when it runs but could not apply all its rules."""
+"""firewalld is `failed` if it runs but could not apply all its rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Firewall:
 
 
 def parse(text: str) -> Firewall:
-    """Read the listings of the filters; one that a person saved is recognised by its form."""
+    """Read the listings of the filters; a saved listing without sections is recognised by its form."""
     parts = {name or _looks_like(part): part for name, part in sections(text)}
     chains = read_nft(parts["nft"]) if "nft" in parts else {}
     for backend, family in (("iptables", "ip"), ("ip6tables", "ip6")):
@@ -79,8 +79,8 @@ def _at_work(text: str) -> bool:
     return MANAGERS[first]
 
 
-# `iptables -S` would load its old kernel modules, so it is used only where there is no nft, where those modules are in
-# use already, or where nft shows rules that only iptables can read.
+# `iptables -S` would load its old kernel modules, so it is used only if there is no nft, if those modules are in use
+# already, or if nft shows rules that only iptables can read.
 COMMAND = """\
 has() { command -v "$1" >/dev/null 2>&1; }
 rules=; if has nft; then rules=$(nft -j list ruleset 2>&1); printf '==> nft <==\\n%s\\n' "$rules"; fi

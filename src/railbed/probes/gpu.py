@@ -25,7 +25,7 @@ COLUMNS = (
     "ecc.errors.uncorrected.volatile.total",
 )
 LATE_COLUMN = "compute_cap"
-"""Drivers before 510 do not support it and refuse the query."""
+"""Drivers before 510 do not support it and reject the query."""
 COMMAND = rf"""
 printf '==> pci <==\n'
 for device in /sys/bus/pci/devices/*; do
@@ -91,7 +91,7 @@ class Gpus:
 
 
 def parse(text: str) -> Gpus:
-    """Read the sections; text without any is the saved query alone, which with its heading may have other columns."""
+    """Read the sections; text without sections is a saved query, which may have a heading and other columns."""
     parts = dict(sections(text))
     if not text.strip():
         raise ParseError("nothing was printed")
@@ -116,7 +116,7 @@ def _without_unit(heading: str) -> str:
 
 
 def _columns(rows: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the columns, as the heading names them where there is one, and the rows below it."""
+    """Return the columns, from the heading if there is one, and the rows below it."""
     named = tuple(_without_unit(cell.strip()) for cell in rows[0].split(",")) if rows else ()
     if {"index", "name"} <= set(named):
         return named, rows[1:]

@@ -24,7 +24,7 @@ class GpuTopology:
     cpu_affinity: dict[str, str]
     """Processors near each GPU, as a list of ranges."""
     numa_affinity: dict[str, str]
-    """NUMA node of each GPU; empty if old drivers do not report it."""
+    """NUMA node of each GPU; empty with old drivers, which do not report it."""
 
     def gpus_of(self, nic: str) -> dict[str, str]:
         """Return the relation of a network card to every GPU."""
@@ -32,7 +32,7 @@ class GpuTopology:
 
 
 def parse(text: str) -> GpuTopology:
-    """Read the matrix; cards are named as the kernel names them, also where the driver lists them as NIC0, NIC1, …"""
+    """Read the matrix; cards have their kernel names, even if the driver lists them as NIC0, NIC1, …"""
     lines = ESCAPE.sub("", text).splitlines()
     start = next((number for number, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
     if start is None:

@@ -28,7 +28,7 @@ class Hostname:
 
     name: str
     addresses: tuple[str, ...] | None = None
-    """What the name resolves to, in order; empty if it resolves to nothing, None if that was not read."""
+    """Addresses that the name resolves to, in order; empty if there are none, None if not read."""
 
     @property
     def resolves_to_loopback_first(self) -> bool:
@@ -37,7 +37,7 @@ class Hostname:
 
 
 def parse(text: str) -> Hostname:
-    """Read both sections; text without any is a saved `hostname` followed by `getent ahosts`."""
+    """Read both sections; text without sections is a saved `hostname` followed by `getent ahosts`."""
     parts = dict(sections(text))
     name, _, rest = parts.get("hostname", parts.get("", "")).strip().partition("\n")
     if not name or len(name.split()) != 1:

@@ -28,7 +28,7 @@ class RdmaPort:
     """`Ethernet` or `InfiniBand`."""
     lid: int | None = None
     sm_lid: int | None = None
-    """Address of the subnet manager; zero where there is none."""
+    """Address of the subnet manager; zero if there is none."""
     cap_mask: str | None = None
     gids: tuple[Gid, ...] = ()
 
@@ -127,8 +127,8 @@ def _hexadecimal(value: str | None) -> int | None:
     return integer(value, base=16) if value else None
 
 
-# A port has up to a thousand GID slots, of which a few are used: only of those are type and interface read, and that by
-# one process, since on an emulated machine each file takes a millisecond and each process many.
+# A port has up to a thousand GID slots, of which few are used: type and interface are read only for those, and by one
+# process, since on an emulated machine each file takes a millisecond and each process many.
 COMMAND = r"""
 cd /sys/class/infiniband 2>/dev/null || exit 0
 grep -sH '' */fw_ver */hca_type */board_id */node_guid */node_type */parent */device/numa_node */device/uevent \

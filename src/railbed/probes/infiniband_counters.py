@@ -9,12 +9,12 @@ from railbed.parsing.rdma_sysfs import Files, ports_of, rdma_devices
 from railbed.parsing.text import integer
 
 NOT_A_COUNTER = "lifespan"
-"""How long the driver keeps the values of hw_counters, in ms."""
+"""How long the driver caches the values of hw_counters, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortCounters:
-    """Counters of one port; one that the card does not have is not there."""
+    """Counters of one port; those that the card does not have are absent."""
 
     counters: dict[str, int]
     """Of the port. `port_rcv_data` and `port_xmit_data` count words of 4 bytes."""
@@ -46,7 +46,7 @@ def _below(folder: str, files: Files) -> dict[str, int]:
     counters = {}
     for path, value in files.items():
         below, _, name = path.rpartition("/")
-        # Some drivers answer `N/A (no PMA)` for what they cannot count.
+        # Some drivers print `N/A (no PMA)` for counters they do not support.
         if below == folder and name != NOT_A_COUNTER and value and not value.startswith("N/A"):
             counters[name] = integer(value)
     return counters

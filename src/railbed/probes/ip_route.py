@@ -22,7 +22,7 @@ class Route:
     destination: str
     """Network with its prefix; a default route is `0.0.0.0/0` or `::/0`."""
     devices: tuple[str, ...]
-    """Interfaces it leaves through: several with multipath, none for `unreachable` and its like."""
+    """Interfaces of the next hops: several with multipath, none for `unreachable` and similar routes."""
     gateway: str | None = None
     table: str = MAIN
     metric: int = 0
@@ -84,7 +84,7 @@ def _route(fields: Fields, family: str) -> Route:
 def _destination(fields: Fields, family: str) -> str:
     destination = fields.text("dst")
     if destination == "default":
-        # `pref` is of IPv6 only; a list saved without our header tells its family by that or by the gateway.
+        # Only IPv6 routes have `pref`; in a list saved without our header, it or the gateway shows the family.
         is_6 = family == "inet6" or "pref" in fields or ":" in (fields.optional_text("gateway") or "")
         return DEFAULT["inet6" if is_6 else "inet"]
     try:

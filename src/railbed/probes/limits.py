@@ -1,4 +1,4 @@
-"""Resource limits of our SSH session, which are those that training started over SSH gets (`/proc/self/limits`)."""
+"""Resource limits of our SSH session (`/proc/self/limits`); training started over SSH has the same limits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ exit 0
 """
 LINE = re.compile(r"Max (?P<name>[a-z]++(?: [a-z]++)*+) {2,}+(?P<soft>\S+) ++(?P<hard>\S+)(?: ++\S+)?", re.ASCII)
 CAP_IPC_LOCK = 14
-"""Number of the capability (linux/capability.h) with which the kernel does not apply the limit of locked memory."""
+"""Number of the capability (linux/capability.h) that exempts a process from the limit of locked memory."""
 RDMA_LEAST_BYTES = 64 * 2**20
-"""With less locked memory than this, not even the queues of RDMA can be made."""
+"""With less locked memory than this, not even RDMA queues can be created."""
 Amount = int | Literal["unlimited"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One limit: what holds now, and how far the account may raise it."""
+    """One limit: the current value, and how far the account may raise it."""
 
     soft: Amount
     hard: Amount
@@ -44,7 +44,7 @@ class Limits:
 
 
 def parse(text: str) -> Limits:
-    """Read /proc/self/limits, and the effective capabilities where they follow."""
+    """Read /proc/self/limits, and the effective capabilities if they follow."""
     parts = dict(sections(text))
     lines = parts.get("limits", parts.get("", "")).strip().splitlines()
     limits = dict(_limit(line) for line in lines if not line.startswith("Limit "))

@@ -14,10 +14,10 @@ PROCESS = re.compile(r'\("([^"]*)",(?:pid=)?(\d{1,10})')
 """`(("sshd",pid=912,fd=3))`; iproute2 before 3.17 wrote `(("sshd",912,3))`."""
 
 NOT_TCP = re.compile(r"(State|Netid|Recv-Q|udp)\s|(\S+\s+)?UNCONN\s")
-"""The heading, and the lines of UDP sockets where those are listed, too; some old ss write `tcp` before UDP."""
+"""The heading, and lines of UDP sockets if they are listed; some old versions of ss print `tcp` before UDP."""
 
 LINE = re.compile(r"(?:tcp\s+)?(?:LISTEN\s+)?\d+\s+\d+\s+(?P<local>\S+)\s+\S++(?P<rest>.*)", re.ASCII | re.DOTALL)
-"""Old ss leaves the state out where it shows only one."""
+"""Old versions of ss omit the state if they show only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Listener:
     """Address it listens on; `*`, `0.0.0.0` and `::` are all addresses."""
     port: int
     process: str | None = None
-    """Name of the program, where this account may see it."""
+    """Name of the program, if this account may see it."""
     pid: int | None = None
 
 
@@ -39,7 +39,7 @@ class Listeners:
     listeners: tuple[Listener, ...]
 
     def on(self, port: int) -> tuple[Listener, ...]:
-        """Return what listens on a port."""
+        """Return the sockets that listen on a port."""
         return tuple(listener for listener in self.listeners if listener.port == port)
 
 
@@ -66,7 +66,7 @@ def _listener(line: str) -> Listener:
 
 
 def command(cluster: Cluster, _node: str) -> str:
-    """Return a command that names the programs only where the rendezvous port is taken: to find them is slow."""
+    """Return a command that lists the programs only if the rendezvous port is in use: finding them is slow."""
     return f"""
 listening=$(ss -Hltn) || exit
 case $listening in *:{cluster.training.rendezvous_port}\\ *) ss -Hltnp;; *) printf '%s\\n' "$listening";; esac

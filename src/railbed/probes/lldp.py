@@ -59,7 +59,7 @@ def _neighbour(interface: Fields) -> Neighbour:
 
 
 def _chassis(fields: Fields) -> tuple[str | None, Fields]:
-    """Return the name and the rest: the name is the key around it, a field inside it, or missing."""
+    """Return the name and the other fields: the name is the enclosing key, a field, or missing."""
     name = _text(_get(fields, "name")) if "id" in fields else None
     if name is None and "id" not in fields:
         for key, inner in fields.items():

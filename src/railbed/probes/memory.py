@@ -11,7 +11,7 @@ from railbed.parsing.text import integer
 
 LINE = re.compile(r"(?P<name>[^:\s]+):\s+(?P<count>\d+)(?P<unit> kB)?", re.ASCII)
 COUNTED = "HugePages_"
-"""Fields with this prefix count pages; all others are in kB, and a line without the unit was cut off."""
+"""Fields with this prefix count pages; all others are in kB, and a line without the unit is truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Memory:
 
     total: int
     available: int | None = None
-    """What programs can still get without swapping; kernels before 3.14 do not report it."""
+    """Memory that programs can allocate without swapping; kernels before 3.14 do not report it."""
     swap_total: int | None = None
     swap_free: int | None = None
     huge_pages_total: int | None = None

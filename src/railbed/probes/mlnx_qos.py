@@ -18,7 +18,7 @@ class TrafficClass:
     """One traffic class."""
 
     tc: int | None
-    """None if the tool leaves it out: it does without rate limits."""
+    """None if the tool omits it, as it does without rate limits."""
     tsa: str | None = None
     """`strict`, `ets` or `vendor`."""
     bandwidth: int | None = None
@@ -48,7 +48,7 @@ class Qos:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MlnxQos:
-    """QoS by interface; what one person saved of one interface is under the empty name."""
+    """QoS by interface; the saved output of a single interface is under the empty name."""
 
     interfaces: dict[str, Qos]
 
@@ -91,8 +91,8 @@ class _Reader:
             raise ParseError("a priority outside of a traffic class", line=match[0])
         self.priorities.setdefault(len(self.classes) - 1, []).extend(integer(word) for word in match[1].split())
 
-    def passed_over(self, match: re.Match[str]) -> None:
-        """Headings, warnings, and what other versions of the tool may add."""
+    def ignore(self, match: re.Match[str]) -> None:
+        """Ignore headings, warnings, and additions of other versions of the tool."""
 
 
 _LINES: list[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]]] = [
@@ -105,20 +105,20 @@ _LINES: list[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], None]]] =
         re.compile(r"(DCBX mode|Priority trust (?:state|mode)|Receive buffer size \(bytes\)|Cable len):(.*)", re.ASCII),
         _Reader.value,
     ),
-    (re.compile(rf"(?:skprio|tos): .*|{NOT_SUPPORTED.pattern}|\*+ WARNING.*", re.ASCII), _Reader.passed_over),
-    (re.compile(r"[A-Za-z][\w ()-]*:.*", re.ASCII), _Reader.passed_over),
+    (re.compile(rf"(?:skprio|tos): .*|{NOT_SUPPORTED.pattern}|\*+ WARNING.*", re.ASCII), _Reader.ignore),
+    (re.compile(r"[A-Za-z][\w ()-]*:.*", re.ASCII), _Reader.ignore),
 ]
 
 
 def parse(text: str) -> MlnxQos:
-    """Read the sections of all interfaces, or the output for one; without QoS all of it is not supported, or empty."""
+    """Read the sections of all interfaces, or the output for one; without QoS it is empty or all `not supported`."""
     if not text.strip():
         return MlnxQos(interfaces={})
     return MlnxQos(interfaces={name: _qos(body) for name, body in sections(text) if _has_qos(body)})
 
 
 def _has_qos(body: str) -> bool:
-    """Whether it is an interface with QoS: a VLAN, an IPoIB interface or a virtual function has none."""
+    """Whether the interface has QoS: a VLAN, an IPoIB interface or a virtual function has none."""
     return any(line.strip() and not NOT_SUPPORTED.fullmatch(line.strip()) for line in body.split("\n"))
 
 

@@ -1,7 +1,7 @@
 """Kernel modules, loaded or built in, and whether the RDMA core is there (`/proc/modules`, `/sys`).
 
 A driver that is built into the kernel is not in `/proc/modules`, so the kernel's own list of built-in modules and the
-names in `/sys/module` are read too.
+names in `/sys/module` are read as well.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Modules:
 
 
 def parse(text: str) -> Modules:
-    """Read the sections; text without any is a saved /proc/modules."""
+    """Read the sections; text without sections is a saved /proc/modules."""
     parts = dict(sections(text))
     if not text.strip():
         raise ParseError("nothing was printed")

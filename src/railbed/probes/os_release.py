@@ -18,7 +18,7 @@ exit 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OsRelease:
-    """What runs on a machine, and since when."""
+    """The operating system of a machine, and its uptime."""
 
     distribution: str | None = None
     """`ID` of os-release: debian, ubuntu, rocky, …"""
@@ -33,7 +33,7 @@ class OsRelease:
 
 
 def parse(text: str) -> OsRelease:
-    """Read the three sections; text without any is a saved os-release file."""
+    """Read the three sections; text without sections is a saved os-release file."""
     parts = dict(sections(text))
     release = _assignments(parts.get("os-release", parts.get("", "")))
     kernel, architecture = _uname(parts.get("uname", ""))

@@ -24,7 +24,7 @@ def all_probes() -> Mapping[str, Probe[Any]]:
 
 
 def parse_output(probe: Probe[F], output: Output) -> Known[F] | Unknown:
-    """Return the facts that a probe finds in an output, or why there are none."""
+    """Return the facts that a probe parses from an output, or why there are none."""
     obstacle = _obstacle(probe, output)
     if obstacle:
         return obstacle
@@ -32,8 +32,8 @@ def parse_output(probe: Probe[F], output: Output) -> Known[F] | Unknown:
         return Known(facts=probe.parse(output.text), output=output)
     except ParseError as error:
         return Unknown(
-            reason=f"the output of {probe.name} was not understood: {error.message}",
-            remedy=f"look at it in the run's raw outputs, and try `railbed parse {probe.name} FILE`",
+            reason=f"the output of {probe.name} could not be parsed: {error.message}",
+            remedy=f"see the run's raw outputs, and try `railbed parse {probe.name} FILE`",
             evidence=output.text[:EVIDENCE_CHARS],
         )
 
@@ -44,7 +44,9 @@ def _obstacle(probe: Probe[Any], output: Output) -> Unknown | None:
         remedy = "if the device is slow or busy, give it more time with --timeout" if output.ran_late else ""
         return Unknown(reason=f"{probe.name} {output.failure}", remedy=remedy, evidence=evidence)
     if excess := output.excess(one_line=probe.one_line):
-        return Unknown(reason=f"{probe.name} {excess}", remedy="look at what it prints there", evidence=evidence)
+        return Unknown(
+            reason=f"{probe.name} {excess}", remedy="run the command there and look at its output", evidence=evidence
+        )
     if probe.needs_root and output.exit != 0 and "sudo" in output.complaint:
         remedy = f"log in as root, or let this account run `{probe.tool or 'sh'}` through sudo without a password"
         return Unknown(reason=f"{probe.name} needs root", remedy=remedy, evidence=evidence)

@@ -16,15 +16,15 @@ LINE = re.compile(
     rf"((?:(?:{ADDRESS}(?::\w+)?|pci[0-9a-fA-F]{{4,8}}:[0-9a-fA-F]{{2}}|[^/:]*)/)*+)([^/:\s]+):(.*)",
     re.ASCII | re.DOTALL,
 )
-"""Folders, file and value; of folders only those of PCI have a colon in their names."""
+"""Folders, file and value; only folders of PCI devices have a colon in their names."""
 CARD = re.compile(rf"(?:.*/)?({ADDRESS})/(.*)|(?:.*/)?(net|infiniband)/([^/]+)/device/(.*)", re.ASCII | re.DOTALL)
-"""Folder of a card, by PCI address or by the interface or RDMA device it is, and what is below."""
+"""Folder of a card, by PCI address, interface or RDMA device, and the path below it."""
 BELOW = re.compile(r"(net|infiniband)/([^/]+)/.*", re.ASCII)
 SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", re.ASCII)
 GEN2, GEN6 = 5.0, 64.0
-"""GT/s up to which a fifth is lost to encoding, and from which packets are sent in flits."""
+"""GT/s up to which encoding takes a fifth, and from which packets are sent in flits."""
 NO_WIDTH = (0, 63, 255)
-"""What is read where no link was trained, and of virtual functions."""
+"""The value without a trained link, and for virtual functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +48,19 @@ class PcieCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcieCards:
-    """All network and RDMA cards, by PCI address; one that was saved without it is under its interface or no name."""
+    """All network and RDMA cards, by PCI address; if that was not saved, by interface or under an empty name."""
 
     cards: dict[str, PcieCard]
 
 
 def carried_gbps(speed_gts: float, width: int) -> float:
-    """Return what a link carries after encoding, in Gb/s."""
+    """Return the bandwidth of a link after encoding, in Gb/s."""
     encoding = 0.8 if speed_gts <= GEN2 else 242 / 256 if speed_gts >= GEN6 else 128 / 130
     return speed_gts * width * encoding
 
 
 def parse(text: str) -> PcieCards:
-    """Read sections per PCI address with `file:value` lines, or such lines of cards by path; none means no card."""
+    """Read sections per PCI address with `file:value` lines, or such lines with paths; no lines mean no card."""
     cards: dict[str, PcieCard] = {}
     for address, body in sections(text) if text.strip() else ():
         by_card = _by_card(body)

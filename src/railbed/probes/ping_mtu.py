@@ -47,7 +47,7 @@ class Ping:
     outcome: Outcome
     """`not_sent` proves nothing about the path: no permission to ping, a ping without `-M`, no such interface."""
     mtu: int | None = None
-    """The largest packet that the path takes, where a device on it reported that."""
+    """The largest packet for the path, if a device on it reported that."""
     rtt_ms: float | None = None
     message: str = ""
     """The line of ping that determined the outcome."""
@@ -59,11 +59,11 @@ class Pings:
 
     pings: tuple[Ping, ...]
     load: MachineLoad | None = None
-    """How busy the machine was, where that was measured: before it tests again what timed out."""
+    """The load of the machine, if measured: before repeating tests that timed out."""
 
 
 def command(cluster: Cluster, pairs: Sequence[Pair], patient: bool) -> str:
-    """Return two pings to each peer on each rail, small before full: the first one also resolves the neighbour."""
+    """Return two pings to each peer on each rail, small before full-size: the first also resolves the neighbour."""
     calls = [
         f"both {quote(pair.port.netdev)} {quote(str(pair.peer_port.address))} "
         f"{_sizes(pair.peer_port.address, cluster.mtu_of(pair.port.rail))}"
@@ -86,7 +86,7 @@ def timed_out(facts: Pings) -> set[str]:
 
 
 def small_size(address: IPv4Address | IPv6Address) -> int:
-    """Return the size of the packet that only shows whether there is a path."""
+    """Return the size of the packet that only tests whether there is a path."""
     return SMALL_PAYLOAD + HEADERS[address.version]
 
 
@@ -95,7 +95,7 @@ def _sizes(address: IPv4Address | IPv6Address, mtu: int) -> str:
 
 
 def parse(text: str) -> Pings:
-    """Read the pings to many peers, or one that a person saved; iputils or busybox."""
+    """Read the pings to many peers, or a single saved ping; iputils or busybox."""
     parts = list(sections(text))
     loads = [parse_load(part) for name, part in parts if name == LOAD]
     pings = tuple(_ping(name, part) for name, part in parts if name != LOAD)

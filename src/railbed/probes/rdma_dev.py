@@ -14,7 +14,7 @@ from railbed.parsing.text import json_list
 LINE = re.compile(r"\d+: ([^\s:]+):(.*)", re.ASCII)
 KEYS = {"node_type", "protocol", "fw", "node_guid", "sys_image_guid", "type", "parent", "adaptive-moderation"}
 WRAPPED = re.compile(rf"\n[^\S\n]*+(?=(?:{'|'.join(sorted(KEYS))}) )")
-"""A line broken before a key, as mail and manuals do."""
+"""A line wrapped before a key, as in mails and manuals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

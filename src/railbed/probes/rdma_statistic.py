@@ -25,7 +25,7 @@ class RdmaStatistics:
 
 
 def parse(text: str) -> RdmaStatistics:
-    """Read `rdma statistic` as JSON or text (all on one line, or one counter a line); none means no devices."""
+    """Read `rdma statistic` as JSON or text (on one line, or one counter per line); no output means no devices."""
     if text.lstrip().startswith("["):
         return RdmaStatistics(links=dict(_from_json(fields) for fields in records(json_list(text))))
     return RdmaStatistics(links=_from_text(text.replace("\\", " ").strip()))

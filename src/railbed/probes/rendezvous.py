@@ -1,4 +1,4 @@
-"""Whether this machine reaches the rendezvous port of the ranks: a TCP connection to each peer."""
+"""Whether this machine can reach the ranks' rendezvous port on each peer (TCP)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Attempts:
 
     attempts: tuple[Attempt, ...]
     load: MachineLoad | None = None
-    """How busy the machine was, where that was measured: before it tests again what timed out."""
+    """The load of the machine, if measured: before repeating tests that timed out."""
 
 
 def first_pairs(pairs: Iterable[Pair]) -> Iterator[Pair]:
@@ -84,7 +84,7 @@ def timed_out(facts: Attempts) -> set[str]:
 
 
 def parse(text: str) -> Attempts:
-    """Read the attempts, as bash or Python report their outcome."""
+    """Read the attempts, as bash or Python reports their outcome."""
     parts = list(sections(text))
     loads = [parse_load(part) for name, part in parts if name == LOAD]
     attempts = tuple(_attempt(name, part) for name, part in parts if name != LOAD)
@@ -103,7 +103,7 @@ def _attempt(name: str, text: str) -> Attempt:
                 return Attempt(
                     node=node, address=address, port=integer(port) if port else None, outcome=outcome, message=line
                 )
-    raise ParseError("expected how a connection ended", line=lines[0] if lines else "")
+    raise ParseError("expected the outcome of a connection", line=lines[0] if lines else "")
 
 
 PROBE = Probe(

@@ -14,7 +14,7 @@ CM_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/ports/(\d{1,3})/default_roce_tos:\s*(\
 GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:(.*)", re.ASCII)
 GLOBAL = re.compile(r"Global tclass=(\d{1,3})", re.ASCII)
 RULE = re.compile(r"(?:(?:src|dst)_ip6?=[0-9a-fA-F:./]+,)+tclass=\d{1,3}", re.ASCII)
-"""Another line of that file: the class of connections between single addresses."""
+"""Another line of that file: the class of connections between specific addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +22,14 @@ class Tos:
     """Defaults of one RDMA port, as the whole byte: DSCP and the two ECN bits."""
 
     cm_tos: int | None = None
-    """Of connections made with RDMA-CM. None if configfs has no folder of the device: making one would tell."""
+    """Of connections made with RDMA-CM. None if configfs has no folder for the device; creating one would show it."""
     global_tclass: int | None = None
     """OFED's override for all connections; None if none is set, and with drivers that do not have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoceTos:
-    """Defaults by `device/port`; a value saved alone is under the empty name."""
+    """Defaults by `device/port`; a bare value is under the empty name."""
 
     ports: dict[str, Tos]
 
@@ -67,7 +67,7 @@ def _values(text: str) -> Iterator[tuple[str, int | None, int | None]]:
 
 def _either(before: int | None, now: int | None) -> int | None:
     if before is not None and now is not None and before != now:
-        raise ParseError(f"{before} before it, and no names to tell of which device", line=str(now))
+        raise ParseError(f"a second value after {before}, without device names", line=str(now))
     return before if now is None else now
 
 

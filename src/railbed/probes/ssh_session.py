@@ -1,6 +1,6 @@
-"""The address that this SSH session came in on (`SSH_CONNECTION`): it tells which network carries SSH.
+"""The address that this SSH session arrived at (`SSH_CONNECTION`): it shows which network carries SSH.
 
-The machine itself says so; from outside, a jump host, a name or a translated address hides it.
+Only the machine can tell: from outside, a jump host, a name or address translation hides it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ WORDS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSession:
-    """The machine's own end of the session; all None if there is no session."""
+    """The machine's end of the session; all None if there is no session."""
 
     address: str | None = None
     """As Python's `ipaddress` writes it, without the interface."""
     netdev: str | None = None
-    """The interface, which a link-local address names."""
+    """The interface, which is part of a link-local address."""
     port: int | None = None
 
 
 def parse(text: str) -> SshSession:
-    """Read the variable's value; nothing is no session."""
+    """Read the variable's value; empty text means no session."""
     words = text.split()
     if not words:
         return SshSession()
@@ -44,7 +44,7 @@ def parse(text: str) -> SshSession:
 
 PROBE = Probe(
     name="ssh_session",
-    title="address that the SSH session came in on",
+    title="address that the SSH session arrived at",
     command="printf '%s\\n' \"${SSH_CONNECTION-}\"",
     parse=parse,
     facts=SshSession,

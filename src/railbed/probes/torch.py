@@ -1,7 +1,7 @@
-"""The Python that trains and its PyTorch: versions, CUDA or ROCm build, GPU architectures of the wheel.
+"""The training Python and its PyTorch: versions, CUDA or ROCm build, GPU architectures of the wheel.
 
-Importing torch takes seconds, so versions are read from its files. Only where an NVIDIA driver is loaded is torch
-imported, in a process of its own with a time limit, to ask which GPU architectures it was built for. No GPU is touched.
+Importing torch takes seconds, so versions are read from its files. Only if an NVIDIA driver is loaded is torch
+imported, in a separate process with a time limit, for the GPU architectures it was built for. No GPU is touched.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ARCHITECTURE = re.compile(r"(?:sm|compute)_\d{2,3}[af]?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torch:
-    """The Python that trains, and its PyTorch."""
+    """The training Python, and its PyTorch."""
 
     python: str | None
     """Version of the interpreter; None if the cluster file's `python` is not on the machine."""
@@ -73,9 +73,9 @@ class Torch:
     """CUDA version it was built with; None for CPU and ROCm builds."""
     rocm: str | None = None
     architectures: tuple[str, ...] | None = None
-    """GPU architectures in the build (`sm_90`, `compute_90`); None if they were not asked for."""
+    """GPU architectures in the build (`sm_90`, `compute_90`); None if they were not queried."""
     import_error: str | None = None
-    """What `import torch` ended with, where it failed."""
+    """The error of `import torch`, if it failed."""
 
     @property
     def release(self) -> str | None:
@@ -84,14 +84,14 @@ class Torch:
 
     @property
     def build(self) -> str:
-        """What it computes on: `CUDA 13.0`, `ROCm 6.4`, `CPU`."""
+        """The platform of the build: `CUDA 13.0`, `ROCm 6.4`, `CPU`."""
         if self.cuda:
             return f"CUDA {self.cuda}"
         return f"ROCm {self.rocm}" if self.rocm else "CPU"
 
 
 def command(cluster: Cluster, node: str) -> str:
-    """Return the command for a node's training Python; a Python that is not there is an answer too."""
+    """Return the command for a node's training Python; a missing Python is a fact as well."""
     python = quote_path(cluster.nodes[node].python)
     return f"""
 if command -v {python} >/dev/null 2>&1; then exec {python} -c {shlex.quote(SCRIPT)}; fi

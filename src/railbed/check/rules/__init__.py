@@ -1,1 +1,1 @@
-"""One file per rule: what it checks, why it matters to training, how to fix it, and the pure function that judges."""
+"""One file per rule: what it checks, why it matters to training, how to fix it, and the function that judges."""

@@ -2,7 +2,7 @@
 
 What
 ----
-Every rail address of the cluster file is found on one node only, whatever interface it is on.
+Every rail address of the cluster file is on one node only, on any interface.
 
 Why
 ---

@@ -7,14 +7,14 @@ fine.
 
 Why
 ---
-A bond spreads flows over its links by a hash, and one RDMA connection is one flow: it uses one link, however many there
-are. A ring all-reduce has few, large flows, so some links carry two and others none. Rails give each link to a
-connection on purpose: NCCL uses all of them at full speed, and a failing link can be named.
+A bond spreads flows over its links by a hash, and one RDMA connection is one flow: it uses one link, no matter how many
+there are. A ring all-reduce has few, large flows, so some links carry two and others none. Rails give each link to a
+connection on purpose: NCCL uses all of them at full speed, and a failing link can be identified.
 
 Fix
 ---
-Take the bond apart (netplan or the network configuration) and give each port its own address on a rail of its own; on
-the switch remove the port-channel.
+Remove the bond (netplan or the network configuration) and give each port an address on its own rail; on
+the switch, remove the port-channel.
 
 Source
 ------
@@ -32,7 +32,7 @@ from railbed.probes import bonding, ip_link
 from railbed.probes.ip_link import Link
 
 BUNDLES = ("bond", "team")
-EXPECTED = "a port of its own"
+EXPECTED = "a separate port"
 STANDBY = "active-backup"
 
 
@@ -75,7 +75,7 @@ def _downwards(links: dict[str, Link], link: Link) -> list[Link]:
 
 
 def _bundle(links: dict[str, Link], link: Link) -> Link | None:
-    """Return the bond or team that an interface is, or belongs to."""
+    """Return the bond or team that an interface belongs to; a bond belongs to itself."""
     master = links.get(link.master or "")
     return next((member for member in (link, master) if member and member.kind in BUNDLES), None)
 

@@ -1,9 +1,9 @@
-"""Every cable ends where the cluster file says.
+"""Every cable is connected as in the cluster file.
 
 What
 ----
 The LLDP neighbour of each rail interface is the switch port that `switches:` names for it; on a rail from node to node
-it is the other node. Skipped if the file says nothing about the cable.
+it is the other node. Skipped if the file does not contain the cable.
 
 Why
 ---
@@ -54,7 +54,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _best(expected: str, neighbours: Sequence[Neighbour], matches: Sequence[str]) -> Judgement:
-    """Judge by the neighbour that matches best: a switch may forward LLDP packets of others."""
+    """Judge by the best matching neighbour: a switch may forward the LLDP packets of other devices."""
     if not neighbours:
         return unknown(
             expected=expected,
@@ -75,7 +75,7 @@ def _match_switch(neighbour: Neighbour, port: PortView, cable: Cable) -> str:
 
 
 def _match_node(neighbour: Neighbour, port: PortView, name: str, peer: Port) -> str:
-    """Identify a node by its name and interface, or by the MAC address that the peer itself reports."""
+    """Identify a node by its name and interface, or by the MAC address that the peer reports."""
     other = next((node for node in port.node.site.nodes if node.name == name), None)
     links = other.try_read(ip_link.PROBE) if other else None
     link = links.links.get(peer.netdev) if links else None

@@ -3,13 +3,13 @@
 What
 ----
 Read the time of each node. It answered at some moment between our request and the end of its reply, so the node's
-offset from our clock lies in an interval. Offsets are compared with the middle one of all nodes and our own clock. A
-difference of more than 1 s fails and of more than 0.1 s warns, but only where the intervals prove it: a slow connection
+offset from our clock lies in an interval. Offsets are compared with the median of all nodes and our own clock. A
+difference of more than 1 s fails and of more than 0.1 s warns, but only if the intervals prove it: a slow connection
 is never mistaken for a wrong clock.
 
 Why
 ---
-The logs of a hang are read across nodes by time: which rank stopped first is the question, and with clocks that differ
+To find the rank that stopped first in a hang, people compare the logs of nodes by time; with clocks that differ,
 the answer is wrong. Counters, pause frames and training steps of several nodes lie on one time axis only if clocks
 agree. Far-off clocks also break logins (Kerberos, certificates) and rendezvous leases.
 
@@ -48,7 +48,7 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """The best single guess."""
+        """The best estimate."""
         return (self.low + self.high) / 2
 
     def minus(self, other: Interval) -> Interval:
@@ -57,12 +57,12 @@ class Interval:
 
     @property
     def least(self) -> float:
-        """How far from zero it is at least."""
+        """The least distance from zero."""
         return max(0.0, self.low, -self.high)
 
     @property
     def most(self) -> float:
-        """How far from zero it may be."""
+        """The greatest distance from zero."""
         return max(abs(self.low), abs(self.high))
 
 
@@ -97,7 +97,7 @@ def _judge_offset(name: str, difference: Interval) -> Judgement:
     if difference.least > WARN_SECONDS:
         return warn(subject=name, expected=EXPECTED, observed=_proven(difference), remedy=REMEDY)
     if difference.most > FAIL_SECONDS:
-        slow = f"cannot tell: the answer took {difference.high - difference.low:.1f} s"
+        slow = f"inconclusive: the answer took {difference.high - difference.low:.1f} s"
         return unknown(subject=name, expected=EXPECTED, observed=slow)
     return ok(subject=name, expected=EXPECTED, observed=f"at most {difference.most:.3f} s apart")
 

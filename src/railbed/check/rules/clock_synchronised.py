@@ -2,12 +2,12 @@
 
 What
 ----
-The kernel's synchronised flag (`timedatectl`), or chrony's own state where timedatectl is missing.
+The kernel's synchronised flag (`timedatectl`), or chrony's state if timedatectl is missing.
 
 Why
 ---
-Clocks that agree today drift by seconds per week without a time service. A training run lasts longer than that, and its
-logs and counters from several nodes can then no longer be laid on one time axis.
+Without a time service, clocks that agree today drift apart by seconds per week. A training run may last longer, and its
+logs and counters from several nodes can then no longer be compared by time.
 
 Fix
 ---

@@ -6,7 +6,7 @@ What
 
 Why
 ---
-The receiver of a marked packet tells the sender to slow down with a CNP. Sent with another DSCP it waits in the very
+The receiver of a marked packet sends a CNP, which makes the sender slow down. With another DSCP it waits in the very
 queue that is full, or behind bulk traffic: the sender slows down too late, queues grow until PFC stops whole ports, and
 the all-reduce of every job behind them stalls.
 
@@ -61,7 +61,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _fix(port: PortView, dscp: int, file: str) -> Fix:
-    """Set the DSCP; where the whole rail has another one, the policy may be what is wrong."""
+    """Set the DSCP; if the whole rail has another one, the policy may be wrong."""
     is_whole_rail = dscp != 0 and agreed(port, _cnp_dscp) == dscp
     alternative = follow_rail("cnp_dscp", dscp) if is_whole_rail else ""
     return set_value(port, file, before=dscp, after=port.policy.cnp_dscp, alternative=alternative)

@@ -3,7 +3,7 @@
 What
 ----
 OFED: `ecn/roce_np/enable` (notifies the sender of marked packets) and `ecn/roce_rp/enable` (slows down) are 1 for the
-policy's priority. The inbox driver has no such setting: there DCQCN is known to be on once the card has counted CNPs
+policy's priority. The inbox driver has no such setting: DCQCN is known to be on once the card has counted CNPs
 sent and handled, and unknown until then.
 
 Why
@@ -94,7 +94,7 @@ def _at_work(port: PortView, shown: Congestion, expected: str) -> Judgement:
     return unknown(
         expected=expected,
         observed="inbox driver: no setting to read, no CNPs counted yet",
-        remedy="mlxconfig -d DEVICE query ROCE_CC_PRIO_MASK_P1, or look again after some congestion",
+        remedy="mlxconfig -d DEVICE query ROCE_CC_PRIO_MASK_P1, or check again after some congestion",
         evidence=evidence,
     )
 

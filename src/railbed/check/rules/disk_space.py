@@ -1,13 +1,13 @@
-"""The training folder can be written and has room.
+"""The training folder is writable and has enough space.
 
 What
 ----
-The disk under `training.workdir` has `training.min_disk_gb` free, inodes left, is mounted for writing, and lets our
-account write. A folder that does not exist yet is judged by its nearest parent.
+The disk under `training.workdir` has `training.min_disk_gb` free and inodes left, is mounted for writing, and our
+account may write to it. A folder that does not exist yet is judged by its nearest existing parent.
 
 Why
 ---
-A checkpoint that does not fit ends the run, and what was trained since the last one is lost. A disk that the kernel
+A checkpoint that does not fit ends the run, and all training since the last one is lost. A disk that the kernel
 made read-only after an error does the same, on a node that looks healthy otherwise.
 
 Fix
@@ -33,7 +33,7 @@ LEAST_INODES = 10_000
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Judge what would stop a checkpoint, the worst first."""
+    """Judge what would prevent a checkpoint, the worst first."""
     training = node.site.cluster.training
     expected = f"{training.min_disk_gb:g} GB free for {training.workdir}"
     facts = node.read(disk.PROBE)
@@ -62,7 +62,7 @@ def _free(facts: disk.Disk) -> str:
 
 CHECK = Check(
     name="disk_space",
-    title="room for checkpoints",
+    title="enough disk space for checkpoints",
     scope="node",
     needs=(disk.PROBE,),
     judge=judge,

@@ -12,7 +12,7 @@ why.
 
 Fix
 ---
-Bring all cards to the version that most have (`mlxfwmanager`, `mlxup`, or the vendor's tool), then reset the card or
+Update all cards to the most common version (`mlxfwmanager`, `mlxup`, or the vendor's tool), then reset the card or
 reboot the node.
 
 Source

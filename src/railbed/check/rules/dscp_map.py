@@ -1,4 +1,4 @@
-"""The card puts the policy's DSCP into the policy's priority.
+"""The card maps the policy's DSCP to the policy's priority.
 
 What
 ----
@@ -6,9 +6,9 @@ What
 
 Why
 ---
-The mark on a packet, the buffer it lands in and the priority that pauses must be one chain. Where the host maps DSCP
+The DSCP of a packet, its receive buffer and the priority that pauses must match. If the host maps DSCP
 26 elsewhere, received gradients miss the buffer that PFC protects: the card drops while it should pause, and the
-all-reduce repeats what was lost.
+all-reduce has to send the lost data again.
 
 Fix
 ---
@@ -61,13 +61,13 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _fix(port: PortView, mapped: list[int]) -> Fix:
-    """Map the DSCP; where the whole rail maps it to another priority, the policy may be what is wrong."""
+    """Map the DSCP; if the whole rail maps it to another priority, the policy may be wrong."""
     is_whole_rail = len(mapped) == 1 and mapped[0] != 0 and agreed(port, _priority) == mapped[0]
     return set_dscp(port, mapped, alternative=follow_rail("priority", mapped[0]) if is_whole_rail else "")
 
 
 def _priority(port: PortView) -> int | None:
-    """Return the one priority that a port maps the policy's DSCP to."""
+    """Return the only priority that a port maps the policy's DSCP to."""
     priorities = dscp_priorities(port)
     mapped = set() if isinstance(priorities, str) else {*priorities.get(port.policy.dscp, ())}
     return mapped.pop() if len(mapped) == 1 else None

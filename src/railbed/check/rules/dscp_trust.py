@@ -35,7 +35,7 @@ from railbed.probes import dcb_app, mlnx_qos
 
 @on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Look at the trust state, or at what implies it."""
+    """Look at the trust state, or at settings that imply it."""
     expected = "trust dscp"
     if not port.policy.pfc and not port.policy.ecn:
         yield skip("the policy has PFC and ECN off")

@@ -3,14 +3,14 @@
 What
 ----
 On every rail interface, new connections from the peers are accepted: TCP to the rendezvous port, TCP to the ports that
-Gloo and NCCL pick themselves (32768 to 60999), and UDP 4791 where the port has RDMA. What the filter does is worked out
-from its rules; where they are too complex for that and packets may be dropped, the rule warns.
+Gloo and NCCL choose themselves (32768 to 60999), and UDP 4791 if the port has RDMA. The result is derived
+from the filter's rules; if they are too complex for that and packets may be dropped, the rule warns.
 
 Why
 ---
-NCCL and Gloo open connections on ports nobody can name in advance. A firewall that allows only the rendezvous port lets
-the ranks meet and then hang in the first collective. RDMA in hardware bypasses the firewall: a closed UDP
-4791 stops Soft-RoCE only, and is a warning for others.
+NCCL and Gloo use ports that are not known in advance. With a firewall that allows only the rendezvous port,
+the ranks meet and then hang in the first collective. RDMA in hardware bypasses the firewall: blocking UDP
+4791 stops only Soft-RoCE, and is a warning for other cards.
 
 Fix
 ---
@@ -35,13 +35,13 @@ from railbed.probes import firewall
 
 ROCE_PORT = 4791
 EPHEMERAL = (32768, 45000, 60999)
-"""Both ends and a middle of the range that Linux picks ports from."""
+"""The ends and the middle of the range from which Linux chooses ports."""
 EXPECTED = "peers may connect on the rails"
 SOFT_ROCE = "rxe"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Send imagined packets from a peer of each port through the rules."""
+    """Evaluate the rules for packets from a peer of each port."""
     if not node.node.ports:
         yield skip("no port on a rail")
         return
@@ -66,7 +66,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 
 def _packets(port: PortView) -> Iterator[tuple[Packet, str, bool]]:
-    """Yield a packet of each kind from a peer of the port, its name, and whether training cannot do without."""
+    """Yield a packet of each kind from a peer of the port, its name, and whether training requires it."""
     cluster = port.node.site.cluster
     peer = next(cluster.peers(port.node.name, port.port), None)
     if peer is None:

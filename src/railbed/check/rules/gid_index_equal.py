@@ -6,8 +6,8 @@ The index of the RoCE v2 GID of the port's address is equal on every node of the
 
 Why
 ---
-`NCCL_IB_GID_INDEX=3` copied from a guide holds for the whole job. Where the index of one node differs, that node sends
-from another address or with RoCE v1: the job hangs at its first collective, or runs outside of the lossless queue.
+`NCCL_IB_GID_INDEX=3` copied from a guide applies to the whole job. If the index of one node differs, that node sends
+from another address or with RoCE v1: the job hangs at its first collective, or runs outside the lossless queue.
 
 Fix
 ---

@@ -6,13 +6,13 @@ The GID table of the port has an entry of type RoCE v2 for the address in the cl
 
 Why
 ---
-A RoCE v2 packet is UDP in IP: only that has a DSCP for the lossless queue and an ECN field for congestion control. On a
-RoCE v1 or link-local GID training may run between two nodes of one switch, without either, and hangs across subnets.
+A RoCE v2 packet is UDP in IP: only IP has a DSCP for the lossless queue and an ECN field for congestion control. With a
+RoCE v1 or link-local GID, training may run without either between two nodes of one switch, and hangs across subnets.
 
 Fix
 ---
-Put the address on the interface (`ip addr add ADDRESS/PREFIX dev IF`): the kernel adds the GID by itself. Only v1 for
-the address: the card cannot do v2 (ConnectX-3 without Pro), or its driver or firmware has it off.
+Add the address to the interface (`ip addr add ADDRESS/PREFIX dev IF`): the kernel then adds the GID. Only v1 for
+the address: the card does not support v2 (ConnectX-3 without Pro), or its driver or firmware has it off.
 
 Source
 ------

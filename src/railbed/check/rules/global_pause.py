@@ -2,19 +2,19 @@
 
 What
 ----
-`ethtool -a` shows rx and tx pause off on every rail interface. Skipped if the policy has no PFC, or the card cannot
-do it.
+`ethtool -a` shows rx and tx pause off on every rail interface. Skipped if the policy has no PFC, or the card does not
+support it.
 
 Why
 ---
 Global pause stops a whole link, not one priority: heartbeats, checkpoints and the congestion notifications themselves
-stand still together with the RDMA traffic. A port obeys only one of the two kinds, so with global pause on, PFC
+stop together with the RDMA traffic. A port obeys only one of the two kinds, so with global pause on, PFC
 may be configured everywhere and still do nothing; gradients are then lost or everything stalls at once.
 
 Fix
 ---
 `ethtool -A IF autoneg off rx off tx off`, and no `flowcontrol` on the switch port. On ConnectX-3 (mlx4) setting PFC
-turns global pause off by itself, and clearing PFC turns it on again: there, `dcb pfc set dev IF prio-pfc 3:on`.
+turns global pause off, and clearing PFC turns it on again: use `dcb pfc set dev IF prio-pfc 3:on` there.
 
 Source
 ------
@@ -65,7 +65,7 @@ def _pausing(port: PortView, pause: Pause, observed: str) -> Judgement:
     drivers = port.node.try_read(ethtool_driver.PROBE)
     driver = drivers.interfaces.get(port.port.netdev) if drivers else None
     if not (driver and (driver.driver or "").startswith("mlx4")):
-        # Without either kind of pause a rail that works would begin to drop packets.
+        # Without either kind of pause, a working rail would begin to drop packets.
         fix = _turn_off(port, pause, after=("pfc",) if enabled == () else ())
         return fail(expected=EXPECTED, observed=observed, fix=fix)
     if enabled is None or port.policy.priority in enabled:
@@ -90,7 +90,7 @@ def _turn_off(port: PortView, pause: Pause, *, after: tuple[str, ...]) -> Fix:
 
 
 def _pfc_enabled(port: PortView) -> tuple[int, ...] | None:
-    """Return the priorities with PFC on; None if nothing tells."""
+    """Return the priorities with PFC on; None if no source has them."""
     try:
         priorities = pfc_priorities(port)
     except Unread:

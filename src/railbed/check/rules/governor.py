@@ -6,15 +6,15 @@ The frequency governor of every logical processor is `performance`.
 
 Why
 ---
-Between two bursts of gradients a processor under `powersave`, `ondemand` or `schedutil` slows down, and has to speed up
+Between two bursts of gradients a processor with `powersave`, `ondemand` or `schedutil` slows down, and has to speed up
 again when the next completion arrives. That adds tens of microseconds to every message, on one node at random: the
-all-reduce takes the sum of the slowest.
+all-reduce waits for the slowest each time.
 
 Fix
 ---
-Write `performance` to `/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`, which is what `cpupower frequency-set -g
-performance` does. Keep it over a reboot with `tuned-adm profile network-latency` or a systemd unit. Set the BIOS power
-profile to maximum performance too.
+Write `performance` to `/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`, as `cpupower frequency-set -g
+performance` does. Make it persistent with `tuned-adm profile network-latency` or a systemd unit. Set the BIOS power
+profile to maximum performance as well.
 
 Source
 ------

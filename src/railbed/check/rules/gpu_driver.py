@@ -3,8 +3,8 @@
 What
 ----
 Every NVIDIA GPU on the PCI bus is shown by nvidia-smi, and the driver runs the CUDA version that PyTorch was built
-with: because it knows that version, or through minor-version compatibility (CUDA 11 from driver 450.80.02, CUDA 12 from
-525.60.13, CUDA 13 from 580.65.06). NVIDIA's `cuda-compat` packages, which get around this on data-centre cards, are not
+with: directly, or through minor-version compatibility (CUDA 11 from driver 450.80.02, CUDA 12 from
+525.60.13, CUDA 13 from 580.65.06). NVIDIA's `cuda-compat` packages, which avoid this on data-centre cards, are not
 considered.
 
 Why
@@ -38,7 +38,7 @@ WORKING = "a driver that shows every GPU"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Look at the driver itself, then at what PyTorch asks of it."""
+    """Look at the driver itself, then at what PyTorch requires."""
     gpus = node.read(gpu.PROBE)
     if gpus.none_here:
         yield skip(NO_GPU)

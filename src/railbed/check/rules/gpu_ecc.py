@@ -2,12 +2,12 @@
 
 What
 ----
-ECC is on where the card has it, and no uncorrected error was counted since the driver was loaded.
+ECC is on if the card has it, and no uncorrected error was counted since the driver was loaded.
 
 Why
 ---
-An uncorrected error ends the process that hit it, and with it the whole job; a card that has had one tends to have
-more. With ECC off a flipped bit goes unseen into the weights, and all-reduce spreads it to every node.
+An uncorrected error ends the process it occurs in, and with it the whole job; a card that has had one tends to have
+more. With ECC off, a flipped bit goes into the weights unnoticed, and all-reduce spreads it to every node.
 
 Fix
 ---
@@ -72,7 +72,7 @@ def _fix(node: NodeView, cards: list[gpu.Gpu]) -> Fix:
         apply=run(command(1)),
         undo=run(command(0)),
         persistence=Persistence.KEPT,
-        note="reboot, which makes it take effect",
+        note="reboot for it to take effect",
     )
 
 

@@ -2,7 +2,7 @@
 
 What
 ----
-As many GPUs as the file lists for the node; each listed name is part of the name of one of them, and its memory is the
+The node has as many GPUs as the file lists; each listed name is part of the name of one of them, and its memory is the
 listed one within 10 % (as GB or as GiB, since vendors use either).
 
 Why
@@ -40,7 +40,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     expected = _words(item.name for item in listed) or "no GPU listed"
     observed = _words(card.name for card in installed) or "no GPU"
     if not listed and not installed:
-        yield skip("no GPU in the cluster file, and none found")
+        yield skip("no GPU in the cluster file, and none on the node")
     elif not listed:
         remedy = f"list them under `gpus:` of {node.name} in the cluster file"
         yield warn(expected=expected, observed=observed, remedy=remedy)
@@ -51,7 +51,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 
 def _all_found(listed: Iterable[ListedGpu], installed: list[gpu.Gpu]) -> bool:
-    """Give every listed GPU a card of its own, those with the most exact description first."""
+    """Assign a card to every listed GPU, those with the most exact description first."""
     left = list(installed)
     for item in sorted(listed, key=lambda item: (item.memory_gb is None, -len(item.name))):
         match = next((card for card in left if _fits(item, card)), None)

@@ -2,7 +2,7 @@
 
 What
 ----
-In `nvidia-smi topo -m`, the card of each rail has a relation nearer than SYS to one GPU at least: PIX or PXB (PCIe
+In `nvidia-smi topo -m`, the card of each rail has a relation nearer than SYS to at least one GPU: PIX or PXB (PCIe
 switches only), PHB or NODE (the same socket).
 
 Why
@@ -12,7 +12,7 @@ GPUDirect RDMA across it often falls far below the speed of the rail, so this no
 
 Fix
 ---
-Move the card to a slot of the socket that has the GPUs (the mainboard's manual shows which slots). Where the card must
+Move the card to a slot of the socket that has the GPUs (the mainboard's manual shows which slots). If the card must
 stay, bind the ranks to GPUs on its side.
 
 Source

@@ -8,7 +8,7 @@ is 5.12 or newer with NVIDIA's open kernel driver, which offers GPU memory as DM
 Why
 ---
 Without either, NCCL copies every gradient through host memory on both ends. That costs memory bandwidth, CPU time and,
-on a fast rail, up to half of the all-reduce's speed; nothing fails, it is only slow.
+on a fast rail, up to half of the all-reduce's speed; nothing fails, training is only slower.
 
 Fix
 ---
@@ -39,7 +39,7 @@ MODULE = ("nvidia-peermem",)
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Look for either way to GPU memory."""
+    """Look for either kind of access to GPU memory."""
     if not rdma_devices(node):
         yield skip(NO_RDMA)
         return

@@ -7,7 +7,7 @@ On each node, `getent ahosts "$(hostname)"` gives an address, and the first one 
 Why
 ---
 Without GLOO_SOCKET_IFNAME, PyTorch's Gloo resolves the node's own hostname and publishes the first address it gets
-to the other ranks. With Debian's line `127.0.1.1 NAME` every rank offers loopback: `init_process_group` ends in
+to the other ranks. With Debian's line `127.0.1.1 NAME` every rank publishes loopback: `init_process_group` fails with
 "connection refused" or hangs until its time-out.
 
 Fix
@@ -18,7 +18,7 @@ In /etc/hosts, give the hostname the node's real address in place of 127.0.0.1 o
 Source
 ------
 PyTorch, ProcessGroupGloo `createDefaultDevice`; pytorch#15592 (connect [127.0.1.1]: connection refused); Debian
-reference, chapter 5.1.1 (why 127.0.1.1 is there).
+reference, chapter 5.1.1 (the reason for 127.0.1.1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EXPECTED = "resolves to a reachable address"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Look at what the node's own name resolves to on the node."""
+    """Look at the addresses that the node's own name resolves to on the node."""
     if len(node.site.cluster.nodes) == 1:
         yield skip("only one node: its ranks meet on loopback")
         return

@@ -1,4 +1,4 @@
-"""Every node has a hostname of its own.
+"""Every node has its own hostname.
 
 What
 ----
@@ -32,11 +32,11 @@ from railbed.check.site import Site
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import hostname
 
-EXPECTED = "a hostname of its own"
+EXPECTED = "its own hostname"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
-    """Blame every node whose name another node has too."""
+    """Blame every node that shares its name with another node."""
     names = gather(site, hostname.PROBE, lambda facts: facts.name, EXPECTED)
     yield from names.missing
     if not names.comparable:

@@ -7,7 +7,7 @@ What
 Why
 ---
 The RDMA and NIC drivers come with the kernel. Two releases can differ in defaults (DCQCN, buffer sizes, GID order) and
-in bugs, and then one node of the all-reduce is slower or fails for a reason no setting shows.
+in bugs, so that one node of the all-reduce is slower or fails for a reason that no setting shows.
 
 Fix
 ---

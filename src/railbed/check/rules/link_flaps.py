@@ -3,7 +3,7 @@
 What
 ----
 Between two readings, neither the kernel's `carrier_changes` nor the driver's `link_down_events` of a rail interface
-grows. Earlier changes are shown but not held against the link: a reboot of the switch counts as well.
+grows. Earlier changes are shown but are not a failure: a reboot of the switch counts as well.
 
 Why
 ---
@@ -36,7 +36,7 @@ EXPECTED = "the link stays up"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Compare two readings of what counts link changes; the driver's counters are a help, not a must."""
+    """Compare two readings of the counters of link changes; those of the driver are optional."""
     netdev = port.port.netdev
     links = both_links(port)
     if links is None:
@@ -48,7 +48,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     growth = moved(before, after)
     so_far = some([f"{name} {count}" for name, count in after.items()])
     if not before:
-        yield unknown(expected=EXPECTED, observed="nothing here counts link changes")
+        yield unknown(expected=EXPECTED, observed="no counter of link changes")
     elif growth:
         yield fail(
             expected=EXPECTED, observed=some([f"{name} +{count}" for name, count in growth.items()]), evidence=so_far

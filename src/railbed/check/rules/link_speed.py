@@ -51,7 +51,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _half_duplex(port: PortView, settings: ethtool.EthernetSettings, expected: str) -> Judgement:
-    """Let the ends negotiate; where they do so already, or nothing tells what to go back to, a person looks."""
+    """Turn on negotiation; if it is on already, or the previous setting is unknown, give advice instead."""
     command = f"ethtool -s {port.port.netdev} autoneg"
     if settings.autoneg is not False or settings.speed_mbps is None:
         return fail(expected=expected, observed="half duplex", remedy=f"{command} on, at both ends")
@@ -84,7 +84,7 @@ def _speed(port: PortView) -> int | None:
 
 
 def _without_speed(port: PortView, expected: str) -> Judgement:
-    """Say why there is no speed: no link, a card that is none, or a driver that does not tell."""
+    """Explain why there is no speed: no link, a virtual card, or a driver that does not report it."""
     netdev = port.port.netdev
     links, drivers = port.node.try_read(ip_link.PROBE), port.node.try_read(ethtool_driver.PROBE)
     link = links.links.get(netdev) if links else None
@@ -92,7 +92,7 @@ def _without_speed(port: PortView, expected: str) -> Judgement:
     if link and not link.has_carrier:
         return skip("no link: see link_up", expected=expected)
     if driver and driver.driver in VIRTUAL_DRIVERS:
-        return skip(f"a virtual card ({driver.driver}) has no speed of its own", expected=expected)
+        return skip(f"a virtual card ({driver.driver}) has no speed", expected=expected)
     return unknown(expected=expected, observed="the driver does not report a speed")
 
 

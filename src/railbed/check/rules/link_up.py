@@ -11,7 +11,7 @@ time-out, or NCCL falls back to another, slower interface without reporting it.
 
 Fix
 ---
-Switch the interface on (`ip link set dev IF up`). Where it is up without a carrier, look at the cable, the transceiver
+Switch the interface on (`ip link set dev IF up`). If it is up without a carrier, look at the cable, the transceiver
 and the switch port (`show interface status`), and compare FEC and speed at both ends.
 
 Source

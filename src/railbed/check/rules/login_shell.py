@@ -2,19 +2,19 @@
 
 What
 ----
-The time from a successful login to the answer of the first command, which is what the start-up files of the account's
-shell take.
+The time from a successful login to the answer to the first command, which the start-up files of the account's
+shell determine.
 
 Why
 ---
 Every rank, every agent and every probe is started through this shell. Start-up files that set up pyenv, conda or
-modules take seconds each time, and where nodes share a home folder they wait for each other's locks: at eight nodes
+modules take seconds each time, and if nodes share a home folder they wait for each other's locks: at eight nodes
 logins begin to time out, and a job that should start in seconds does not start at all.
 
 Fix
 ---
 For `ssh HOST COMMAND`, bash reads ~/.bashrc and zsh reads ~/.zshenv. Put `case $- in *i*) ;; *) return ;; esac` at the
-beginning of ~/.bashrc, so that the rest runs only where a person types; or give the account another shell.
+beginning of ~/.bashrc, so that the rest runs only in interactive shells; or give the account another shell.
 
 Source
 ------
@@ -35,9 +35,9 @@ EXPECTED = f"starts within {WARN_SECONDS:g} s"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Judge the time of the first reply: it is that of the clock, which takes no time of its own.
+    """Judge the time of the first reply: the `clock` probe, which takes no time itself.
 
-    The exact time differs from check to check, so it is evidence: nodes that are fine compare as equal.
+    The exact time differs from check to check, so it is evidence only: healthy nodes compare as equal.
     """
     output = node.output(clock.PROBE)
     seconds = output.received - output.sent

@@ -12,7 +12,7 @@ registered: "Cannot allocate memory", or a silent fall-back to TCP, which is wor
 
 Fix
 ---
-In a file in /etc/security/limits.d: `* - memlock unlimited` and `root - memlock unlimited` (the star does not mean
+In a file in /etc/security/limits.d: `* - memlock unlimited` and `root - memlock unlimited` (the star does not include
 root), then log in again. sshd needs `UsePAM yes`. Services: `LimitMEMLOCK=infinity`; containers: `--ulimit memlock=-1`.
 
 Source
@@ -37,7 +37,7 @@ LINES = "* - memlock unlimited\nroot - memlock unlimited\n"
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Judge the soft limit, which is what programs run into."""
+    """Judge the soft limit, which is the one that applies to programs."""
     if not rdma_devices(node):
         yield skip(NO_RDMA)
         return

@@ -1,8 +1,8 @@
-"""The node has memory free, and does not swap.
+"""The node has free memory, and does not swap.
 
 What
 ----
-A tenth of the memory or more is available, and less swap is in use than a twentieth of the memory.
+At least a tenth of the memory is available, and less swap is in use than a twentieth of the memory.
 
 Why
 ---
@@ -11,7 +11,7 @@ the job starts pushes other pages out and stalls every step for all, or the kern
 
 Fix
 ---
-See which processes hold it (`ps aux --sort=-rss | head`), and end what is left from earlier runs. Unused huge pages
+See which processes use it (`ps aux --sort=-rss | head`), and end leftovers of earlier runs. Unused huge pages
 count as taken: `sysctl vm.nr_hugepages`.
 
 Source
@@ -50,7 +50,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 CHECK = Check(
     name="memory_available",
-    title="memory free, no swapping",
+    title="free memory, no swapping",
     scope="node",
     needs=(memory.PROBE,),
     judge=judge,

@@ -1,18 +1,19 @@
-"""The MTU of every rail interface is the one of its rail.
+"""Every rail interface has the MTU of its rail.
 
 What
 ----
-`ip link` shows, on every interface that is on a rail, the rail's `mtu`, or the policy's `host_mtu` where it has none.
+`ip link` shows, on every interface that is on a rail, the rail's `mtu`, or the policy's `host_mtu` if it has none.
 
 Why
 ---
 RDMA picks its packet size from the interface: below about 4200 bytes it falls to 1024-byte packets, four times as many
-per gradient bucket. Two ends that differ drop what is too long, and training hangs while small pings still work.
+per gradient bucket. If two ends differ, packets that are too long are dropped, and training hangs although small pings
+work.
 
 Fix
 ---
 Set the MTU of the interface (`ip link set dev IF mtu 9000`) and keep it in netplan or the network configuration, so
-that it survives a reboot. Where the whole rail has another MTU than the cluster file, the file is the likelier mistake:
+that it survives a reboot. If the whole rail has another MTU than the cluster file, the file is the likelier mistake:
 a rail has its own `mtu`. Before a whole rail is raised, every switch port on it must pass packets of that size.
 
 Source
@@ -51,7 +52,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _fix(port: PortView, mtu: int) -> Fix | None:
-    """Set the interface, unless that would lower what works: then the cluster file is the likelier mistake."""
+    """Set the interface, unless that would lower a working MTU: then the cluster file is the likelier mistake."""
     netdev, rail, wanted = port.port.netdev, port.port.rail, port.mtu
     others = [_mtu(peer) for peer in port.rail_ports if peer.subject != port.subject]
     is_odd_one_out = bool(others) and all(other == wanted for other in others)

@@ -1,20 +1,21 @@
-"""A packet of full size reaches every peer on the rail without being cut.
+"""A full-size packet reaches every peer on the rail without fragmentation.
 
 What
 ----
 `ping` with don't-fragment and the rail's MTU (its `mtu`, else the policy's `host_mtu`) is answered by the peers on the
 rail; a small packet distinguishes a path with a lower MTU from no path at all. On a rail of more than eight ports each
 node tests its neighbours in the cluster file and those half the rail away, which covers every port in both directions;
-`--all-pairs` tests all. What is not answered in time is tested again, alone and with a longer time-out.
+`--all-pairs` tests all. Pings without an answer in time are repeated, alone and with a longer time-out.
 
 Why
 ---
-Both ends can have MTU 9000 and the switch between them not: then small packets pass and the RDMA packets of a gradient
-bucket are dropped without a trace. The rendezvous works, the first all-reduce hangs, and the log shows only a time-out.
+Both ends can have MTU 9000 while the switch between them does not: then small packets pass and the RDMA packets of a
+gradient bucket are dropped without a trace. The rendezvous works, the first all-reduce hangs, and the log shows only a
+time-out.
 
 Fix
 ---
-Where the answer names a smaller MTU, set that interface (`ip link set dev IF mtu 9000`). Where only the full packet
+If the answer names a smaller MTU, set that interface (`ip link set dev IF mtu 9000`). If only the full-size packet
 gets no answer, look at the peer's interface and at the switch: `mtu 9216` on the ports and in the network-qos
 policy.
 
@@ -37,14 +38,14 @@ from railbed.probes import ping_mtu
 from railbed.probes.ping_mtu import Ping
 
 Pings = dict[tuple[IPv4Address | IPv6Address, int], Ping]
-FINE, UNTOLD, SMALL_ONLY = "passes", "cannot be told", "small passes"
+FINE, UNTOLD, SMALL_ONLY = "passes", "inconclusive", "small passes"
 LOOK_HERE = "raise the MTU of this interface (see mtu), or of the hop that reported it"
 LOOK_BEYOND = "look at the MTU of the peer's interface, then of the switch: `mtu 9216` on its ports and in network-qos"
 NO_PATH = "look at link_up and rail_address of both ends, then at the switch port and its VLAN"
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Gather what became of the pings to each peer; one finding names all that fail."""
+    """Gather the outcomes of the pings to each peer; one finding lists all failures."""
     mtu = port.mtu
     if next(port.node.site.cluster.peers(port.node.name, port.port), None) is None:
         yield skip("no peer on this rail")
@@ -55,14 +56,14 @@ def judge(port: PortView) -> Iterator[Judgement]:
     for name, peer in _tested(port, own):
         small = own.get((peer.address, ping_mtu.small_size(peer.address)))
         result = _result(small, own.get((peer.address, mtu)), mtu)
-        # A node that does not even answer SSH is told of once, by `reachable`, and not by each of its peers.
+        # The rule `reachable` reports a node that does not even answer SSH once; its peers do not repeat it.
         if name in up or result == FINE:
             results[name if name not in results else f"{name}/{peer.netdev}"] = result
     yield _summary(results, f"{mtu} bytes to {counted(len(results), 'peer')}", _evidence(own.values()), excess)
 
 
 def _pings(port: PortView) -> tuple[Pings, str]:
-    """Return the last ping of each kind to each peer; and why the time-outs of a second test prove nothing, if so."""
+    """Return the last ping of each kind to each peer, and why repeated time-outs prove nothing, if so."""
     first, again = port.read(ping_mtu.PROBE), port.node.try_again(ping_mtu.PROBE)
     pings = first.pings + (again.pings if again else ())
     own = {(ip_address(ping.address), ping.size): ping for ping in pings if ping.netdev == port.port.netdev}
@@ -70,7 +71,7 @@ def _pings(port: PortView) -> tuple[Pings, str]:
 
 
 def _tested(port: PortView, own: Pings) -> Iterator[tuple[str, Port]]:
-    """Yield the peers that are to be tested, and those that were tested beyond."""
+    """Yield the peers that are to be tested, and others that were tested as well."""
     cluster, name = port.node.site.cluster, port.node.name
     wanted = {pair.peer_port.address for pair in pairs_of(cluster, name) if pair.port == port.port}
     tested = {address for address, _ in own}
@@ -87,7 +88,7 @@ def _summary(results: dict[str, str], expected: str, evidence: str, excess: str)
         return unknown(
             expected=expected,
             observed=f"{some(late)}: no answer in time, but this node is {excess}",
-            remedy="check again when the node has less to do",
+            remedy="check again when the node is less busy",
             evidence=evidence,
         )
     if wrong:

@@ -3,15 +3,15 @@
 What
 ----
 Between two readings of `ip -s link` and `ethtool -S`, no counter of errors or discards grows. Old counts that do not
-grow are shown as evidence and do not count as errors. Drops by the host's own software are a warning. A few packets in
+grow are shown as evidence and do not count as errors. Drops by the host's software are a warning. A few packets in
 the kernel's rx_dropped are normal: it also counts the LLDP, CDP and spanning-tree frames of a switch, which no program
 on the host receives, and every overflow of a receive queue, which a burst of broadcasts causes on a busy host.
 
 Why
 ---
 RDMA is sensitive to loss: after one lost packet many cards resend everything that followed, so a loss that TCP would
-not notice costs a large part of the bandwidth. Rising CRC or symbol errors are a cable that is about to fail in the
-middle of a run; discards mean that the network is not lossless; over-long frames mean that MTUs differ.
+not notice costs a large part of the bandwidth. Rising CRC or symbol errors indicate a cable that is about to fail in
+the middle of a run; discards mean that the network is not lossless; over-long frames mean that MTUs differ.
 
 Fix
 ---
@@ -65,7 +65,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     elif drops:
         yield warn(expected=EXPECTED, observed=_listed(drops), remedy=DROPS_REMEDY, evidence=evidence)
     else:
-        # Only now the driver's counters are a must: without them nothing is known to be fine.
+        # From here on the driver's counters are required: without them the interface cannot be known to be fine.
         port.node.outputs(ethtool_stats.PROBE)
         count = sum(1 for name in before if name in after and _is_of_interest(name))
         yield ok(expected=EXPECTED, observed=f"no new errors in {count} counters", evidence=evidence)
@@ -84,7 +84,7 @@ def _listed(growth: dict[str, int]) -> str:
 
 
 def _kernel(link: Link) -> dict[str, int]:
-    """Return the kernel's own counters, under names that tell them from the driver's."""
+    """Return the kernel's counters, under names that distinguish them from the driver's."""
     counters = {
         "ip.rx_errors": link.rx_errors,
         KERNEL_DROPS: link.rx_dropped,

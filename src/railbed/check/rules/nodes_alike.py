@@ -2,18 +2,18 @@
 
 What
 ----
-The number of logical processors and the memory of each node are within 10 % of the middle node's.
+The number of logical processors and the memory of each node are within 10 % of the median node's.
 
 Why
 ---
 Every step waits for its slowest rank. A node with fewer processors feeds its GPUs later, one with less memory sets the
-batch size for all, and the rest of the cluster idles for the difference. A node that differs only by a failed memory
+batch size for all, and the rest of the cluster idles meanwhile. A node that differs only by a failed memory
 module or by hyper-threading switched off shows here first.
 
 Fix
 ---
 Look for a failed or missing memory module (`dmidecode -t memory`, the BMC's log) and for BIOS settings that differ
-(hyper-threading, NUMA). Nodes that differ by design: give them their own share of the batch.
+(hyper-threading, NUMA). If nodes differ by design, give them different shares of the batch.
 
 Source
 ------

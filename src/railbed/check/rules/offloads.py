@@ -2,12 +2,12 @@
 
 What
 ----
-`ethtool -k` shows segmentation (TSO), receive merging (GRO) and checksums in both directions on. What a card cannot
-do (`off [fixed]`) is left out.
+`ethtool -k` shows segmentation (TSO), receive merging (GRO) and checksums in both directions on. Offloads that a card
+does not support (`off [fixed]`) are left out.
 
 Why
 ---
-RDMA needs none of them, but what runs alongside does: the data set over NFS, checkpoints, Gloo, and NCCL when it
+RDMA needs none of them, but other traffic does: the data set over NFS, checkpoints, Gloo, and NCCL when it
 falls back to sockets. Without offloads one core is soon the limit, far below the speed of the link, and the data
 loader starves the GPUs.
 
@@ -40,7 +40,7 @@ WANTED = {
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Look at the few offloads that TCP lives by."""
+    """Look at the few offloads that TCP depends on."""
     netdev = port.port.netdev
     features = port.read(ethtool_features.PROBE).interfaces.get(netdev)
     if features is None:

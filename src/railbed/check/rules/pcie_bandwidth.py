@@ -7,12 +7,12 @@ and the card has trained to its own maximum.
 
 Why
 ---
-A 100 Gb/s card in a slot with 8 lanes of 8 GT/s gets 63 Gb/s out of the host. What arrives faster waits in the card,
-which then pauses the switch: one badly seated card slows the all-reduce of all nodes.
+A 100 Gb/s card in a slot with 8 lanes of 8 GT/s gets 63 Gb/s out of the host. Data that arrives faster waits in the
+card, which then pauses the switch: one badly seated card slows the all-reduce of all nodes.
 
 Fix
 ---
-Fewer lanes than the card has: seat it anew, use a slot with all lanes wired (the board's manual), look at bifurcation
+Fewer lanes than the card has: reseat it, use a slot with all lanes wired (the board's manual), look at bifurcation
 in the BIOS. Lower speed: BIOS setting of the slot, riser cable. `lspci -vv -s ADDRESS` shows LnkCap and LnkSta.
 
 Source
@@ -34,10 +34,10 @@ from railbed.probes.pcie import PcieCard, carried_gbps
 
 @on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Compare what the link carries with the port's speed and with the card's maximum."""
+    """Compare the link's bandwidth with the port's speed and with the card's maximum."""
     card = _card(port)
     if card is None:
-        yield skip("no PCIe link of its own: a virtual device")
+        yield skip("no PCIe link: a virtual device")
     elif card.virtual_function:
         yield skip("a virtual function: the host that owns the card has the link")
     elif card.speed_gts is None or card.width is None:
@@ -52,7 +52,7 @@ def _judge_link(port: PortView, card: PcieCard, speed_gts: float, width: int) ->
     now = f"{speed_gts:g} GT/s x{width} = {carried:.0f} Gb/s"
     best_speed, best_width = card.max_speed_gts or speed_gts, card.max_width or width
     below = speed_gts < best_speed or width < best_width
-    observed = f"{now}; card can {best_speed:g} GT/s x{best_width}" if below else now
+    observed = f"{now}; card supports {best_speed:g} GT/s x{best_width}" if below else now
     if needed and carried < needed:
         return fail(expected=expected, observed=observed)
     return warn(expected=expected, observed=observed) if below else ok(expected=expected, observed=observed)

@@ -36,7 +36,7 @@ from railbed.probes import dcb_pfc, mlnx_qos
 
 @on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Compare the priorities that have PFC on with the policy's one."""
+    """Compare the priorities with PFC on with the policy's priority."""
     expected = f"PFC on priority {port.policy.priority} only"
     if not port.policy.pfc:
         yield skip("the policy has PFC off")
@@ -60,7 +60,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
 
 
 def _fix(port: PortView, enabled: tuple[int, ...]) -> Fix:
-    """Set the policy's priority; one that the whole rail uses in its place, or beside it, is not just turned off."""
+    """Set the policy's priority; a person decides about others that the whole rail uses."""
     wanted = port.policy.priority
     if wanted in enabled:
         return set_pfc(port, enabled, (wanted,), condition="if no other lossless traffic needs the others")

@@ -8,11 +8,12 @@ no other interface of the node.
 Why
 ---
 RoCEv2 takes its GID from the IP address: without the address there is no GID and no RDMA on that port. An address on
-the wrong port sends a rail's traffic through another rail, and the collective finds a peer on one side only.
+the wrong port sends a rail's traffic through another rail, and connections of the collective work in one direction
+only.
 
 Fix
 ---
-Set the address (`ip addr add ADDRESS/PREFIX dev IF`) and keep it in netplan or the network configuration; where the
+Set the address (`ip addr add ADDRESS/PREFIX dev IF`) and keep it in netplan or the network configuration; if the
 node is right and the file is not, correct `address:` in the cluster file.
 
 Source

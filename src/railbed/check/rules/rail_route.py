@@ -11,12 +11,13 @@ works, but at the speed of a 1 Gb/s port, or all rails share one link while the 
 
 Fix
 ---
-Give the port its address with the rail's prefix: the kernel adds the route by itself. Remove a static route that
+Give the port its address with the rail's prefix: the kernel then adds the route. Remove a static route that
 contradicts it (`ip route get PEER` shows which one is used).
 
 Source
 ------
-ip-route(8): the longest prefix wins, then the least metric. The kernel asks policy routing tables first (ip-rule(8)).
+ip-route(8): the longest prefix wins, then the least metric. The kernel consults policy routing tables first
+(ip-rule(8)).
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from railbed.model.cluster import Port
 from railbed.probes import ip_route
 
 MOST_PEERS = 64
-"""As many routes are followed: those of a rail are mostly one."""
+"""Only this many routes are followed: peers on a rail mostly share one."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Follow the routes to all peers and name the first way that is wrong."""
+    """Follow the routes to all peers and report the first that is wrong."""
     netdev = port.port.netdev
     peers = list(islice(port.node.site.cluster.peers(port.node.name, port.port), MOST_PEERS))
     if not peers:
@@ -48,14 +49,14 @@ def judge(port: PortView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=f"through {netdev}")
         return
     peer = wrong[0][1]
-    ways = some(_devices(tables, ip_route.MAIN, peer)) or "no route"
-    observed = f"{some([name for name, _ in wrong], 2)}: {ways}"
+    devices = some(_devices(tables, ip_route.MAIN, peer)) or "no route"
+    observed = f"{some([name for name, _ in wrong], 2)}: {devices}"
     policy_tables = [table for table in tables if table != ip_route.MAIN and netdev in _devices(tables, table, peer)]
     if policy_tables:
         yield warn(
             expected=expected,
             observed=f"{observed} (table {policy_tables[0]}: {netdev})",
-            remedy=f"see which way is taken: `ip route get {peer.address} from {port.port.address}`",
+            remedy=f"see which route is used: `ip route get {peer.address} from {port.port.address}`",
         )
     else:
         yield fail(expected=expected, observed=observed, remedy=f"look at `ip route get {peer.address}`")

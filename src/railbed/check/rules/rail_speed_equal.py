@@ -2,7 +2,7 @@
 
 What
 ----
-Where the cluster file gives no `speed` for a rail, `ethtool` shows one and the same speed on all its interfaces.
+If the cluster file has no `speed` for a rail, `ethtool` shows the same speed on all its interfaces.
 
 Why
 ---
@@ -11,8 +11,8 @@ take: the switch fills its buffer, pauses the others, and the whole rail suffers
 
 Fix
 ---
-Find the odd one out: its cable, transceiver or switch port trained lower, or it is another card. Then write the speed
-that is meant into the cluster file (`speed:` of the rail), so that each port is checked for itself.
+Find the slow port: its cable, transceiver or switch port trained lower, or its card differs. Then write the intended
+speed into the cluster file (`speed:` of the rail), so that each port is checked individually.
 
 Source
 ------

@@ -2,7 +2,7 @@
 
 What
 ----
-The subnets of the rails do not overlap: neither in the cluster file nor, with the prefixes that are really set, on any
+The subnets of the rails do not overlap: neither in the cluster file nor, with the configured prefixes, on any
 node.
 
 Why
@@ -13,8 +13,8 @@ bandwidth that was paid for, and drops on the busy port.
 
 Fix
 ---
-Give each rail its own subnet, for example 10.1.0.0/24 and 10.2.0.0/24. Where one subnet is a must, policy routing with
-one table for each port and `arp_ignore=1`, `arp_announce=2`, `arp_filter=1` is the known way around.
+Give each rail its own subnet, for example 10.1.0.0/24 and 10.2.0.0/24. If they must share a subnet, policy routing with
+one table for each port and `arp_ignore=1`, `arp_announce=2`, `arp_filter=1` is the known workaround.
 
 Source
 ------

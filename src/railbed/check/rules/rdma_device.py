@@ -6,7 +6,7 @@ What
 
 Why
 ---
-NCCL opens the device by name (`NCCL_IB_HCA`). If it is not there, training falls back to TCP without an error and runs
+NCCL opens the device by name (`NCCL_IB_HCA`). If it is missing, training falls back to TCP without an error and runs
 several times slower; if it is the device of another interface, gradients leave on the wrong rail and two rails share
 one link. Names change with udev rules and kernels (`mlx5_0`, `rocep3s0`), so they must be read, never guessed.
 
@@ -71,7 +71,7 @@ def _netdevs(port: PortView) -> Mapping[str, str | None]:
 
 
 def _gid_netdevs(device: RdmaDevice | None, number: str) -> list[str]:
-    """Return the interfaces in the GID table: those of VLANs are there too."""
+    """Return the interfaces in the GID table, which include VLANs."""
     port = device.ports.get(number) if device else None
     return [gid.netdev for gid in port.gids if gid.netdev] if port else []
 

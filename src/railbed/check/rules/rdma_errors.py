@@ -3,12 +3,12 @@
 What
 ----
 Between two readings, no counter of loss, damage, missing receive buffers or ignored congestion notifications has moved.
-Counts from the past are fine, and are kept as evidence. A counter that the card does not have is not zero.
+Earlier counts are fine, and are shown as evidence. A counter that the card does not have is not zero.
 
 Why
 ---
-On a lossless fabric RDMA loses nothing. RoCE repeats from the first lost packet on, so that one loss in a thousand
-halves the bandwidth: steps become slow and uneven long before NCCL gives up with an error.
+On a lossless fabric RDMA loses nothing. RoCE retransmits everything from the first lost packet, so that one loss in a
+thousand halves the bandwidth: steps become slow and uneven long before NCCL gives up with an error.
 
 Fix
 ---
@@ -46,7 +46,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     first, second = readings
     if not ALL_NAMES & first.keys() & second.keys():
-        yield unknown(expected=EXPECTED, observed="this card has none of the counters known here")
+        yield unknown(expected=EXPECTED, observed="this card has none of the known counters")
         return
     growth = moved(first, second)
     trouble = [_of_kind(kind, growth) for kind in KINDS if kind.names & growth.keys()]
@@ -92,7 +92,7 @@ def _still(counters: Mapping[str, int]) -> Judgement:
 
 CHECK = Check(
     name="rdma_errors",
-    title="RDMA error counters stand still",
+    title="no growing RDMA error counters",
     scope="port",
     needs=(infiniband_counters.PROBE, rdma_statistic.PROBE),
     judge=judge,

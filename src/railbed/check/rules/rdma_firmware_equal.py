@@ -1,4 +1,4 @@
-"""The RDMA cards of a rail are of one kind and have one firmware.
+"""The RDMA cards of a rail are of the same kind and have the same firmware.
 
 What
 ----
@@ -6,14 +6,14 @@ What
 
 Why
 ---
-Congestion control, adaptive retransmission and counters change with firmware. One node with another version answers
-congestion differently, gets less or more than its share of the link, and makes every step as slow as itself; its
-counters may mean something else than those of its peers.
+Congestion control, adaptive retransmission and counters change with firmware. A node with another version reacts to
+congestion differently, gets less or more than its share of the link, and holds up every step; its
+counters may have other meanings than those of its peers.
 
 Fix
 ---
-Update the odd ones: `mlxfwmanager` or `mstflint -d ADDRESS query`, then `mstflint … burn`, and reset the card. Replace
-cards of another kind, or give them a rail of their own.
+Update the cards that differ: `mlxfwmanager` or `mstflint -d ADDRESS query`, then `mstflint … burn`, and reset them.
+Replace cards of another kind, or put them on a separate rail.
 
 Source
 ------

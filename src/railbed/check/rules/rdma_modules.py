@@ -1,4 +1,4 @@
-"""The kernel has what RDMA programs need.
+"""The kernel has the modules that RDMA programs need.
 
 What
 ----
@@ -7,7 +7,7 @@ rdma_ucm, loaded or built in.
 
 Why
 ---
-Without ib_uverbs or the card's driver, NCCL and UCX find no device and fall back to TCP sockets, often with only
+Without ib_uverbs or the card's driver, NCCL and UCX have no device and fall back to TCP sockets, often with only
 a line in the log: training runs, at a fraction of the rail's speed. Without rdma_ucm only programs that connect
 through librdmacm fail (`ib_write_bw -R`, storage over RDMA).
 
@@ -49,7 +49,7 @@ DRIVERS = {
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Look for each part, in the order in which one needs the other."""
+    """Look for each module, in the order of their dependencies."""
     wanted = rdma_devices(node)
     if not wanted:
         yield skip(NO_RDMA)

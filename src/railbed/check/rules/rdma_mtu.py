@@ -6,14 +6,14 @@ What
 
 Why
 ---
-RDMA packets hold 256 to 4096 bytes of payload, and the driver takes the largest that fits the interface. An interface
-at 1500 gives 1024: four times as many packets for every gradient bucket, and less bandwidth where packets are the
-limit. The two ends of a connection use the smaller of both, so one node slows the others.
+RDMA packets have 256 to 4096 bytes of payload, and the driver uses the largest size that fits the interface. An
+interface at 1500 gives 1024: four times as many packets for every gradient bucket, and less bandwidth if the packet
+rate is the limit. The two ends of a connection use the smaller of both, so one node slows the others.
 
 Fix
 ---
 Set the MTU of the interface (`ip link set dev IF mtu 9000`) and keep it in netplan; RDMA follows without a restart, but
-connections that exist keep what they have.
+existing connections keep their size.
 
 Source
 ------
@@ -32,12 +32,12 @@ from railbed.probes import ibv_devinfo, ip_link
 
 SIZES = (4096, 2048, 1024, 512, 256)
 HEADERS = 96
-"""IP, UDP, the RDMA headers at their longest, and the checksum, as the kernel reckons."""
+"""IP, UDP, the longest RDMA headers and the checksum, as the kernel calculates."""
 
 
 @on_rdma_ports
 def judge(port: PortView) -> Iterator[Judgement]:
-    """Compare the MTU in use with what the rail's MTU allows."""
+    """Compare the MTU in use with the largest that the rail's MTU allows."""
     fitting = next(size for size in SIZES if size + HEADERS <= port.mtu)
     device = port.read(ibv_devinfo.PROBE).devices.get(port.port.rdma or "")
     own = device.ports.get(str(port.port.rdma_port)) if device else None
@@ -47,7 +47,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     wanted = min(fitting, own.max_mtu or fitting)
     expected = f"active_mtu {wanted}"
     if device.transport == "iWARP":
-        yield skip("iWARP runs over TCP: it has no packet size of its own", expected=expected)
+        yield skip("iWARP runs over TCP: it has no RDMA packet size", expected=expected)
     elif own.link_layer == "InfiniBand":
         yield skip("InfiniBand link: the subnet manager sets the MTU", expected=expected)
     elif own.active_mtu is None:

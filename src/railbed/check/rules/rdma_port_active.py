@@ -6,7 +6,7 @@ sysfs (or `rdma link`) shows state ACTIVE and physical state LinkUp for the port
 
 Why
 ---
-A port that is not ACTIVE cannot make a queue pair: NCCL leaves it out and the rail carries nothing, or the first
+A port that is not ACTIVE cannot create a queue pair: NCCL leaves it out and the rail carries nothing, or the first
 all-reduce fails with "transport retry counter exceeded" after half a minute.
 
 Fix

@@ -13,7 +13,7 @@ GPU of the job wait, on every step.
 Fix
 ---
 Look at `ethtool IF` for the negotiated speed; then cable or transceiver, the speed set on the switch port, and FEC.
-If the link is meant to be like this, correct `speed:` of the rail.
+If the link is meant to have this speed, correct `speed:` of the rail.
 
 Source
 ------
@@ -44,7 +44,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     if own is None:
         yield not_there(port, expected)
     elif own.rate_gbps is None:
-        yield unknown(expected=expected, observed="the device gives no rate")
+        yield unknown(expected=expected, observed="the device does not report a rate")
     else:
         yield _compare(own.rate_gbps, port.rail.speed or _highest_on_rail(port), in_file=bool(port.rail.speed))
 

@@ -3,7 +3,7 @@
 What
 ----
 A connection to every node of the cluster file (this machine directly, others over SSH), and an answer to every command
-within the time-out per node. Switches are read only where a rule needs them; one that does not answer is unknown.
+within the time-out per node. Switches are read only if a rule needs them; one that does not answer is unknown.
 
 Why
 ---
@@ -13,7 +13,7 @@ until its time-out, ten minutes by default.
 Fix
 ---
 Try the login by hand: `ssh USER@HOST true`. A first contact needs the host key to be accepted once; a refused login
-needs a key in the agent or in `login:`; a machine that stops halfway has a hanging disk, driver or network.
+needs a key in the agent or in `login:`; if a machine stops answering halfway, a disk, driver or network hangs.
 
 Source
 ------
@@ -58,7 +58,7 @@ def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:
             subject=name,
             expected=EXPECTED,
             observed=f"{facts.failure.excuse}; {facts.failure.reason}",
-            remedy="check again when this machine has less to do",
+            remedy="check again when this machine is less busy",
         )
     if facts.failure:
         return fail(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)

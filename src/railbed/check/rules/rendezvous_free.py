@@ -2,12 +2,12 @@
 
 What
 ----
-`ss` shows no listening socket on the port of `training.rendezvous_port` (29500 unless the cluster file says otherwise).
+`ss` shows no listening socket on the port of `training.rendezvous_port` (29500 unless the cluster file sets another).
 
 Why
 ---
-The ranks meet on this TCP port. Where something has it already (usually a rank left over from the last run) the new
-job dies with "address already in use", or worse: its ranks join the old one and hang.
+The ranks meet on this TCP port. If a process is using it already (usually a rank left over from the last run), the new
+job dies with "address already in use", or worse: its ranks join the old job and hang.
 
 Fix
 ---
@@ -30,7 +30,7 @@ from railbed.probes.listening import Listener
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Look for a listener, on whatever address: a listener on any address prevents a new one on all."""
+    """Look for a listener on any address: it prevents a new listener on all addresses."""
     port = node.site.cluster.training.rendezvous_port
     listeners = node.read(listening.PROBE).on(port)
     expected = f"TCP port {port} is free"

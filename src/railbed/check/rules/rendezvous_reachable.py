@@ -3,18 +3,18 @@
 What
 ----
 A TCP connection to `training.rendezvous_port` at the peers' rail addresses is accepted or refused within 4 s. Refused
-is fine while no job runs: the path is open and the port is free. The peers are those of `mtu_path`, and what timed out
-is tried again in the same way.
+is fine while no job runs: the path is open and the port is free. The peers are those of `mtu_path`, and time-outs are
+tested again in the same way.
 
 Why
 ---
-The ranks meet over TCP before any RDMA is set up. Where a firewall drops these packets, the job does not fail: it
+The ranks meet over TCP before any RDMA is set up. If a firewall drops these packets, the job does not fail: it
 waits for its peers until a time-out many minutes later, and every GPU stays idle meanwhile.
 
 Fix
 ---
-Timed out: a firewall on the peer or between drops it; allow the rail's subnet there. No route: the peer's address or
-route is missing, or a firewall rejects with "host prohibited" (firewalld does).
+Timed out: a firewall on the peer or on the path drops it; allow the rail's subnet there. No route: the peer's address
+or route is missing, or a firewall rejects with "host prohibited" (firewalld does).
 
 Source
 ------
@@ -38,7 +38,7 @@ WORDS = {"timed_out": "timed out", "no_route": "no route"}
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
-    """Gather how the connections ended; nodes that do not answer SSH are told of by `reachable`."""
+    """Gather the outcomes of the connections; the rule `reachable` reports nodes that do not answer SSH."""
     port = node.site.cluster.training.rendezvous_port
     wanted = {pair.peer for pair in pairs_of(node.site.cluster, node.name)}
     if not wanted:
@@ -50,11 +50,11 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     closed = {name: WORDS[attempt.outcome] for name, attempt in tried.items() if attempt.outcome in WORDS}
     failed = [name for name, attempt in tried.items() if attempt.outcome == "failed"]
     failed += [name for name in node.site.cluster.nodes if name in wanted & up and name not in attempts]
-    expected = f"TCP port {port} of {counted(len(tried), 'peer')} within reach"
+    expected = f"TCP port {port} of {counted(len(tried), 'peer')} reachable"
     evidence = "\n".join(f"{name} {attempt.address}: {attempt.message}" for name, attempt in tried.items())
     if closed and excess:
         observed = f"{some(closed)}: no answer in time, but this node is {excess}"
-        remedy = "check again when the node has less to do"
+        remedy = "check again when the node is less busy"
         yield unknown(expected=expected, observed=observed, remedy=remedy, evidence=evidence)
     elif closed:
         observed = "; ".join(f"{some(names)}: {words}" for words, names in grouped(closed).items())
@@ -68,7 +68,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 
 def _attempts(node: NodeView) -> tuple[dict[str, Attempt], str]:
-    """Return the last connection to each peer; and why the time-outs of a second test prove nothing, if so."""
+    """Return the last connection to each peer, and why repeated time-outs prove nothing, if so."""
     first, again = node.read(rendezvous.PROBE), node.try_again(rendezvous.PROBE)
     attempts = first.attempts + (again.attempts if again else ())
     return {attempt.node: attempt for attempt in attempts}, again.load.excess if again and again.load else ""

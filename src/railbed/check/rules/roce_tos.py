@@ -6,7 +6,7 @@ RDMA-CM's default ToS (configfs), or OFED's global traffic class, is the policy'
 
 Why
 ---
-A connection whose program sets nothing goes out with DSCP 0 and without ECN: into the lossy queue, past the whole
+If a program sets nothing, its connection uses DSCP 0 without ECN: it goes to the lossy queue and bypasses the whole
 lossless set-up. NCCL does not use RDMA-CM and needs `NCCL_IB_TC=106` in any case; storage over RDMA, `perftest -R` and
 MPI over RDMA-CM depend on this default.
 

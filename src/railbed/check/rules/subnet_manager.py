@@ -2,17 +2,17 @@
 
 What
 ----
-Where the link layer is InfiniBand: the port is ACTIVE and has the address of a subnet manager (`sm_lid` not zero).
+If the link layer is InfiniBand, the port is ACTIVE and has the address of a subnet manager (`sm_lid` not zero).
 Ethernet (RoCE) has none and is skipped.
 
 Why
 ---
-Without a subnet manager an InfiniBand port stays in INIT, has no address and no routes: NCCL does not see it, and
-training falls back to TCP or does not start. Where it has died, running jobs go on until the next link change.
+Without a subnet manager an InfiniBand port stays in INIT, without address and routes: NCCL does not use it, and
+training falls back to TCP or does not start. If it has died, running jobs continue until the next link change.
 
 Fix
 ---
-Start one in the fabric: on a managed switch, or `opensm` on a node (`systemctl start opensm`). `sminfo` shows who
+Start one in the fabric: on a managed switch, or `opensm` on a node (`systemctl start opensm`). `sminfo` shows which one
 answers.
 
 Source

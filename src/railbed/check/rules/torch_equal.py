@@ -2,19 +2,19 @@
 
 What
 ----
-The Python named in the cluster file (`python:` of a node) is there, has PyTorch, and Python's minor version, PyTorch's
-version and its CUDA or ROCm build are the same on all nodes. What most nodes have is taken as the right one.
+The Python named in the cluster file (`python:` of a node) exists and has PyTorch, and Python's minor version, PyTorch's
+version and its CUDA or ROCm build are the same on all nodes. The most common versions are taken as the right ones.
 
 Why
 ---
-PyTorch and NCCL use protocols of their own, which change between releases without negotiation: a rank with another
+PyTorch and NCCL use their own protocols, which change between releases without negotiation: a rank with another
 version hangs in the first collective or ends it with an error that names the network. Checkpoints and compiled code
 from one Python do not load in another.
 
 Fix
 ---
 Install the same wheel on every node from one list of pinned versions (`pip install -r requirements.txt`), or share one
-virtual environment on a network file system. Set `python:` in the cluster file where the interpreter is elsewhere.
+virtual environment on a network file system. Set `python:` in the cluster file if the interpreter is elsewhere.
 
 Source
 ------
@@ -32,7 +32,7 @@ from railbed.model.record import Finding
 from railbed.probes import torch
 
 EXPECTED = "the same Python and torch on all nodes"
-NOWHERE, NO_TORCH, NO_PYTHON = "torch is on no node", "no torch", "no Python at"
+NOWHERE, NO_TORCH, NO_PYTHON = "no node has torch", "no torch", "no Python at"
 
 
 def judge(site: Site) -> Iterator[Judgement]:
@@ -57,7 +57,7 @@ def judge(site: Site) -> Iterator[Judgement]:
 
 
 def is_missing(finding: Finding) -> bool:
-    """Say whether a finding of this rule is that Python or torch is not there, and not that versions differ."""
+    """Whether a finding of this rule is about missing Python or torch, rather than different versions."""
     words = (finding.observed == NOWHERE, finding.observed.endswith(NO_TORCH), finding.observed.startswith(NO_PYTHON))
     return finding.check == CHECK.name and any(words)
 

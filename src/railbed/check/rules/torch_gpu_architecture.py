@@ -78,7 +78,7 @@ def _judge_models(gpus: Iterable[gpu.Gpu], wheel: tuple[str, ...]) -> Iterator[J
 
 
 def _covers(architecture: str, card: Capability) -> bool:
-    """A suffix narrows: `a` runs on that capability only, `f` within its generation only."""
+    """A suffix restricts: `a` runs on that capability only, `f` within its generation only."""
     match = ARCHITECTURE.fullmatch(architecture)
     if not match:
         return False

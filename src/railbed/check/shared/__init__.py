@@ -1,1 +1,1 @@
-"""What several rules share: cards and what they can do, counters and what they mean, comparing nodes, wording."""
+"""What several rules share: capabilities of cards, meanings of counters, comparing nodes, wording."""

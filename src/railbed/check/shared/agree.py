@@ -1,6 +1,6 @@
 """If every port of a rail has the same value and the cluster file another, the file is the likelier mistake.
 
-A remedy must not break what works on a rail, so it suggests correcting the file, or checking the switch first.
+A remedy must not break a working rail, so it suggests correcting the file, or checking the switch first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _value(port: PortView, value_of: Callable[[PortView], V | None]) -> V | None
 
 
 def write_at_rail(port: PortView, key: str, value: object) -> str:
-    """Return the edit that gives the rail of a port a value of its own."""
+    """Return the edit that sets a value for the rail of a port."""
     return f"write `{key}: {value}` at {port.port.rail} in the cluster file"
 
 

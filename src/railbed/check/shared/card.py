@@ -1,4 +1,4 @@
-"""Which kind of card a port is, and what that kind cannot do: rules skip with the reason instead of failing."""
+"""Which kind of card a port has, and what that kind does not support: rules skip with the reason instead of failing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from railbed.probes import counter_names, infiniband
 from railbed.probes.infiniband import RdmaDevice
 
 CARD_PROBES: tuple[Probe[Any], ...] = (infiniband.PROBE, counter_names.PROBE)
-"""What `card_of` reads: part of `needs` of every rule that calls it."""
+"""The probes of `card_of`: part of `needs` of every rule that calls it."""
 
 
 class Ability(Enum):
-    """What a card may be able to do."""
+    """A capability of cards."""
 
     PFC = "PFC"
     DSCP_TRUST = "DSCP trust"
     DCQCN = "DCQCN"
     ECN_COUNTERS = "ECN counters"
-    OWN_RATE = "a rate of its own"
+    OWN_RATE = "its own rate"
     FIRMWARE = "firmware"
 
 
@@ -33,7 +33,7 @@ SOFT_ROCE = {
     Ability.DSCP_TRUST: "Soft-RoCE is software: it has no DSCP trust",
     Ability.DCQCN: "Soft-RoCE has no congestion control (DCQCN)",
     Ability.ECN_COUNTERS: "Soft-RoCE does not count ECN marks or CNPs",
-    Ability.OWN_RATE: "Soft-RoCE has no rate of its own",
+    Ability.OWN_RATE: "Soft-RoCE has no rate",
     Ability.FIRMWARE: "Soft-RoCE has no firmware",
 }
 IWARP = {
@@ -47,7 +47,7 @@ LACKS: dict[str | None, dict[Ability, str]] = {
     "iwarp": IWARP,
     "siw": IWARP
     | {
-        Ability.OWN_RATE: "Soft-iWARP has no rate of its own",
+        Ability.OWN_RATE: "Soft-iWARP has no rate",
         Ability.FIRMWARE: "Soft-iWARP has no firmware",
     },
     "mlx4": {
@@ -77,7 +77,7 @@ FIRST_MLX5 = 4113
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is known of the card behind a port."""
+    """The card behind a port."""
 
     family: str | None
     """mlx4, mlx5, bnxt_re, ionic, irdma, rxe, siw, iwarp, other; None if unknown."""

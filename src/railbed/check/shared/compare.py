@@ -26,12 +26,12 @@ class Gathered(Generic[V]):
 
     @property
     def comparable(self) -> bool:
-        """Two nodes or more gave a value."""
+        """At least two nodes have a value."""
         return len(self.values) > 1
 
 
 def gather(site: Site, probe: Probe[F], value: Callable[[F], V | None], expected: str) -> Gathered[V]:
-    """Take a value from the facts of every node; None means that the node does not report it."""
+    """Get a value from the facts of every node; None means that the node does not report it."""
     values: dict[str, V] = {}
     missing: list[Judgement] = []
     for node in site.nodes:

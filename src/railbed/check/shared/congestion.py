@@ -1,4 +1,4 @@
-"""Congestion control of a port from whichever driver has it: OFED's sysfs (by interface), inbox debugfs (by PCI)."""
+"""Congestion control of a port, from OFED's sysfs (by interface) or the inbox driver's debugfs (by PCI address)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NOT_SHOWN_REMEDY = "OFED has /sys/class/net/IF/ecn; the inbox mlx5 driver has cc
 
 @dataclass(frozen=True, slots=True)
 class Congestion:
-    """What the driver shows; neither may be there."""
+    """What the driver shows; both parts may be missing."""
 
     ofed: Ecn | None
     inbox: dict[str, int | None]
     folder: str
-    """Where the parameters stand on the node."""
+    """Folder of the parameters on the node."""
 
     @property
     def cnp_dscp(self) -> int | None:
@@ -44,7 +44,7 @@ def dcqcn_obstacle(port: PortView, expected: str) -> Judgement | None:
 
 
 def congestion_of(port: PortView) -> Congestion | None:
-    """Return what the port's driver shows, or None if it shows nothing; unread ends as unknown."""
+    """Return what the port's driver shows, or None if it shows nothing; unread facts end as unknown."""
     facts = port.read(dcqcn.PROBE)
     netdev = port.port.netdev
     if netdev in facts.interfaces:

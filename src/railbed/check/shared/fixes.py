@@ -20,7 +20,7 @@ def load_modules(node: NodeView, modules: Sequence[str]) -> Fix:
 
 
 def set_value(port: PortView, file: str, *, before: int, after: int, alternative: str = "", note: str = "") -> Fix:
-    """Write a value to sysfs, configfs or debugfs, which forget it at reboot; existing connections keep theirs."""
+    """Write a value to sysfs, configfs or debugfs, which lose it at reboot; existing connections keep theirs."""
     return Fix(
         device=port.node.name,
         apply=run(write_value(after, file)),

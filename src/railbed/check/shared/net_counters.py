@@ -1,4 +1,4 @@
-"""Error counters by the names that drivers give them, and their growth between two readings."""
+"""Error counters by the names that drivers use, and their growth between two readings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ERRORS = re.compile(
     re.VERBOSE,
 )
 DROPS = re.compile(r"(^|[._])(rx|tx)_(queue_)?drop(s|ped)($|[._])|out_of_buffer|no_(dma_resources|buffer)")
-"""Drops that also happen on a healthy host: no socket wanted the packet, or the kernel was slow for a moment."""
+"""Drops that also happen on a healthy host: no socket for the packet, or the kernel was briefly too slow."""
 
 IGNORED = re.compile(r"xdp|csum|checksum|corrected|^\[?\d+\]?:|queue_\d|^[rt]x-?\d+[._]")
 """Not errors (FEC at work), or the share of a queue in a counter that also exists for the whole interface."""
@@ -33,22 +33,22 @@ FLAPS = ("link_down_events_phy", "link_down_events", "link_down")
 
 
 def is_error(name: str) -> bool:
-    """Say whether a counter counts lost or broken packets of the wire or the card."""
+    """Whether a counter counts packets lost or damaged on the wire or in the card."""
     return bool(ERRORS.search(name)) and not IGNORED.search(name)
 
 
 def is_drop(name: str) -> bool:
-    """Say whether a counter counts packets that the host dropped."""
+    """Whether a counter counts packets that the host dropped."""
     return bool(DROPS.search(name)) and not IGNORED.search(name) and not is_error(name)
 
 
 def both_links(port: PortView) -> tuple[Link, Link] | None:
-    """Return both readings of a port's interface, or None if it is not there."""
+    """Return both readings of a port's interface, or None if it does not exist."""
     netdev = port.port.netdev
     first, second = port.read(ip_link.PROBE).links.get(netdev), port.node.again(ip_link.PROBE).links.get(netdev)
     return (first, second) if first and second else None
 
 
 def moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """Return by how much counters grew that are in both readings; a counter that fell was reset and does not count."""
+    """Return the growth of counters that are in both readings; a counter that fell was reset and does not count."""
     return {name: after[name] - count for name, count in before.items() if name in after and after[name] > count}

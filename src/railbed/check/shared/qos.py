@@ -14,7 +14,7 @@ WIDTH = 8
 
 
 def ofed_qos(port: PortView) -> Qos | None:
-    """Return what mlnx_qos shows for the port's interface, if it was read."""
+    """Return the output of mlnx_qos for the port's interface, if it was read."""
     facts = port.node.try_read(mlnx_qos.PROBE)
     return facts.interfaces.get(port.port.netdev) if facts else None
 
@@ -81,7 +81,7 @@ def set_dscp(port: PortView, before: Iterable[int], *, alternative: str = "") ->
 
 
 def trust_dscp(port: PortView, before: str | None) -> Fix:
-    """Make the card trust DSCP: with OFED's tool, else by the entry with which the inbox driver changes its trust."""
+    """Make the card trust DSCP: with OFED's tool, else by the entry that makes the inbox driver trust DSCP."""
     netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
     if before is None:
         # The same command as in `set_dscp`, so that the fixes of both rules are equal.

@@ -1,4 +1,4 @@
-"""Rules over a rail: facts of every port of it, and telling which nodes differ."""
+"""For rules over a rail: the facts of its ports, and which nodes differ."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def unread_findings(ports: list[PortView], probe: Probe[object], expected: str) 
 
 
 def by_value(values: Mapping[str, object]) -> str:
-    """Say who has what, `3 on a, c; 5 on b`, with the most common value first."""
+    """List names by value, `3 on a, c; 5 on b`, the most common value first."""
     holders: dict[object, list[str]] = {}
     for holder, value in values.items():
         holders.setdefault(value, []).append(holder)

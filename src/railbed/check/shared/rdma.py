@@ -34,13 +34,13 @@ def rdma_name(port: PortView) -> str:
 
 
 def rdma_device(port: PortView) -> RdmaDevice | None:
-    """Return the port's RDMA device as sysfs shows it, or None if it is not there or sysfs was not read."""
+    """Return the port's RDMA device from sysfs, or None if it does not exist or sysfs was not read."""
     facts = port.node.try_read(infiniband.PROBE)
     return facts.devices.get(port.port.rdma or "") if facts else None
 
 
 def rdma_port(port: PortView) -> RdmaPort | None:
-    """Return the RDMA port as sysfs shows it, or None if the machine has none; unread ends as unknown."""
+    """Return the RDMA port from sysfs, or None if the machine has none; unread facts end as unknown."""
     device = port.read(infiniband.PROBE).devices.get(port.port.rdma or "")
     return device.ports.get(str(port.port.rdma_port)) if device else None
 

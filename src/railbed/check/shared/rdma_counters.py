@@ -1,4 +1,4 @@
-"""What the error counters of RDMA ports mean, by family of card, and by how much they moved."""
+"""The meaning of the error counters of RDMA ports, by family of card, and their growth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from railbed.model.span import grown
 
 @dataclass(frozen=True, slots=True)
 class CounterKind:
-    """One kind of trouble and the counters that show it."""
+    """One kind of problem and the counters that show it."""
 
     meaning: str
     verdict: Verdict
@@ -76,6 +76,6 @@ ALL_NAMES = frozenset().union(*(kind.names for kind in KINDS))
 
 
 def moved(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Return by how much each error counter that is in both readings has grown, where it has."""
+    """Return the growth of each error counter that is in both readings and has grown."""
     both = sorted(ALL_NAMES & first.keys() & second.keys())
     return {name: growth for name in both if (growth := grown(first[name], second[name]).least)}

@@ -32,5 +32,5 @@ def grouped(values: Mapping[str, V]) -> dict[V, list[str]]:
 
 
 def no_interface(netdev: str) -> Judgement:
-    """Leave an interface that is not there to the rule `link_up`."""
+    """Leave a missing interface to the rule `link_up`."""
     return skip(f"no interface {netdev}: see link_up")
