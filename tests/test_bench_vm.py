@@ -93,6 +93,20 @@ def test_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None:
     assert strays(lab) == ""
 
 
+@pytest.mark.soak
+def test_a_path_is_followed_hop_by_hop(lab: RunningLab) -> None:
+    """Soft-RoCE counts what it sends, but not by priority: what nobody counts is unknown, and the exit code is 3."""
+    result = lab.railbed("check", "reachable", "--prove", "path", "--json", *PATIENTLY)
+    assert result.code == 3, result.problems
+    hops = {(finding["check"], finding["subject"]): finding for finding in result.findings}
+    for subject in ("node1/rail0 > node2", "node2/rail0 > node1"):
+        for check in ("path_mark", "path_class", "path_delivery", "path_ecn"):
+            assert hops[check, subject]["verdict"] == "unknown", result.problems
+    streams = [record for record in result.records if record.get("name") == "bandwidth"]
+    assert sorted(stream["labels"].get("traffic_class", 0) for stream in streams) == [0, 0, 106, 106]
+    assert strays(lab) == ""
+
+
 EXPERIMENT = """
 repeats: 3
 a: {name: RDMA}

@@ -265,6 +265,12 @@ def test_a_check_proves_it_without_a_model(pair: RunningLab) -> None:
     assert refused.code == 2
 
 
+def test_a_path_without_rdma_is_not_proven(pair: RunningLab) -> None:
+    result = pair.railbed("check", "reachable", "--prove", "path", "--json")
+    assert result.code == 3, result
+    assert "unknown path_mark cluster: no stream was sent, so no path is proven" in result.problems
+
+
 def test_without_its_device_auto_takes_tcp_and_mpi_is_refused(pair: RunningLab, tmp_path: Path) -> None:
     text = pair.cluster.read_text().replace("{netdev: rail0, ", "{netdev: rail0, rdma: rxe0, ")
     cluster = tmp_path / "cluster.yaml"

@@ -14,7 +14,9 @@ ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", 
 ProveOption = Annotated[
     str | None,
     typer.Option(
-        "--prove", metavar="training", help="Also send gradients between the nodes, and show what carried them."
+        "--prove",
+        metavar="WHAT",
+        help="Also send traffic: `training` shows what carries gradients, `path` follows a marked stream hop by hop.",
     ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Also list passing checks line by line.")]

@@ -1,13 +1,18 @@
-"""railbed check --prove training: the rules, then a small load of gradients between nodes, and how it travelled."""
+"""railbed check --prove: the rules, then traffic between the nodes and how it travelled.
+
+`training` sends gradients, and shows whether RDMA carried them. `path` sends a marked RDMA stream, and shows hop by hop
+whether it used the lossless queue.
+"""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from railbed.bench.path.run import prove_path
 from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.options import Options
@@ -22,6 +27,7 @@ from railbed.train import recipes
 from railbed.train.network.verdict import CHECK, EXPECTED, WHY
 from railbed.train.run import TrainRequest, train
 
+Proof = Callable[[Cluster, Fleet], AsyncGenerator[Record, None]]
 LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=6")
 """Two seconds, and slow enough for counters that a card renews only from time to time."""
 
@@ -30,29 +36,33 @@ def prove_command(
     what: str, cluster: Cluster | None, checks: Sequence[Check[Any]], options: Options, *, every_pair: bool
 ) -> int:
     """Check and prove; return the exit code."""
-    if what != "training":
-        raise UsageError(f"{what!r} cannot be proved", hint="the only value for --prove is `training`")
+    if what not in PROOFS:
+        raise UsageError(f"{what!r} cannot be proved", hint="--prove takes `training` or `path`")
     if options.replay:
-        raise UsageError("a recording cannot train", hint="leave out --replay")
+        raise UsageError("a recording carries no traffic", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
         raise UsageError("proving needs at least two nodes", hint="--cluster FILE with two nodes or more")
     return perform(
-        "check", cluster, options, lambda fleet: _work(cluster, fleet, checks, every_pair), decide=conclude_check
+        "check",
+        cluster,
+        options,
+        lambda fleet: _work(cluster, fleet, checks, every_pair, PROOFS[what]),
+        decide=conclude_check,
     )
 
 
 async def _work(
-    cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], every_pair: bool
+    cluster: Cluster, fleet: Fleet, checks: Sequence[Check[Any]], every_pair: bool, prove: Proof
 ) -> AsyncGenerator[Record, None]:
     async with aclosing(check(cluster, fleet, checks, every_pair=every_pair)) as records:
         async for record in records:
             yield record
-    async with aclosing(_proof(cluster, fleet)) as records:
+    async with aclosing(prove(cluster, fleet)) as records:
         async for record in records:
             yield record
 
 
-async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
+async def _prove_training(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
     """Yield what a load of gradients says, and its verdict; where it cannot be run, that is the verdict."""
     run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     recipe = recipes.load("traffic", LOAD).to_plain()
@@ -72,3 +82,6 @@ async def _proof(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]
             why=WHY,
             remedy=error.hint or "the other findings may explain why",
         )
+
+
+PROOFS: dict[str, Proof] = {"training": _prove_training, "path": prove_path}
