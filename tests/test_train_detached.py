@@ -129,9 +129,9 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
         output = terminal.read(until="prompt")
         terminal.hang_up()
         assert terminal.process.wait(SECONDS) == -signal.SIGHUP
-    named = re.search(r"\d{8}-\d{6}-train", output)
-    assert named, output
-    run = named[0]
+    started = re.search(r"\d{8}-\d{6}-train", output)
+    assert started, output
+    run = started[0]
     for command in (f"railbed train --attach {run} ", f"railbed train --stop {run} ", f"railbed report {run} "):
         assert command in output
     about = json.loads((folder / "runs" / run / "run.json").read_text())
@@ -201,10 +201,11 @@ def test_a_run_that_was_killed_is_reported_and_how_to_go_on(folder: Path) -> Non
 
 @pytest.fixture(scope="module")
 def done(folder: Path) -> str:
-    """A run of sixty steps that ended; its states are those of step 50 and 60."""
-    result = call(folder, *TRAIN, "--set", "steps=60", "--json")
-    assert result.code == 0, result
-    return max(path.name for path in (folder / "runs").iterdir())
+    """A run of sixty steps that ended, watched by a view; its states are those of step 50 and 60."""
+    run, _ = detach(folder, "--set", "steps=60")
+    view = call(folder, "train", "--attach", run)
+    assert (view.code, view.out.startswith("trained 60 of 60 steps: loss ")) == (0, True), view
+    return run
 
 
 def states(folder: Path, run: str) -> Path:
@@ -267,14 +268,12 @@ def test_what_does_not_go_with_resuming_is_refused(folder: Path, options: tuple[
     assert (result.code, message in result.err) == (2, True), result
 
 
-def test_the_view_ends_with_the_run_and_its_exit_code(folder: Path) -> None:
-    run, _ = detach(folder, "--set", "steps=5")
-    for _ in range(2):
-        result = call(folder, "train", "--attach", run)
-        assert result.code == 0
-        assert result.out.startswith("trained 5 of 5 steps: loss ")
-    assert (folder / "runs" / run / "output.txt").read_text() == ""
-    assert f"{run} was already done: there was nothing to stop" in call(folder, "train", "--stop", run).out
+def test_a_view_of_a_run_that_ended_shows_its_end_and_exit_code(folder: Path, done: str) -> None:
+    """As the view did that watched it to its end."""
+    result = call(folder, "train", "--attach", done)
+    assert (result.code, result.out.startswith("trained 60 of 60 steps: loss ")) == (0, True), result
+    assert (folder / "runs" / done / "output.txt").read_text() == ""
+    assert f"{done} was already done: there was nothing to stop" in call(folder, "train", "--stop", done).out
 
 
 def test_a_run_that_fails_later_is_reported_by_the_view(folder: Path) -> None:

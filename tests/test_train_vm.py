@@ -12,18 +12,21 @@ import pytest
 
 from tests.support.cli import RAILBED, environment
 from tests.support.labs import RunningLab, cache_variables
+from tests.support.smallrun import write_text
+from tests.support.training import Records, events, losses, trained
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
-STEPS = 4
+NODES = ("node1", "node2")
+STEPS = 2
 SECONDS = 600
 RECIPE = f"""
 extends: tiny
 steps: {STEPS}
 model: {{layers: 1, heads: 2, width: 256, context: 16, vocabulary: 512}}
 batch: {{sequences: 2}}
-checkpoint: {{steps: 2}}
+checkpoint: {{steps: 1}}
 evaluation: {{every: 0}}
-data: {{prompt: ""}}
+data: {{files: [text.txt], validation: 0.1, prompt: ""}}
 """
 """Few tokens and many parameters: 3.7 MB of gradients a step, far more than the ranks' messages over SSH, and no more
 computing than an emulated processor does in a second."""
@@ -32,6 +35,7 @@ computing than an emulated processor does in a second."""
 @pytest.fixture(scope="module")
 def lab(vm_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
     folder = tmp_path_factory.mktemp("train")
+    write_text(folder)
     (folder / "small.yaml").write_text(RECIPE)
     return vm_lab.seen_from(folder)
 
@@ -49,15 +53,14 @@ class Trained:
 
     code: int
     err: str
-    records: list[dict[str, Any]]
+    records: Records
 
     @property
     def losses(self) -> dict[int, float]:
-        """The last loss of each step: that of the history which went on."""
-        return {record["labels"]["step"]: record["value"] for record in self.records if record.get("name") == "loss"}
+        return losses(self.records)
 
-    def events(self, name: str) -> list[dict[str, Any]]:
-        return [record for record in self.records if record["kind"] == "event" and record["name"] == name]
+    def events(self, name: str) -> Records:
+        return events(self.records, name)
 
     @property
     def proof(self) -> dict[str, Any]:
@@ -65,10 +68,10 @@ class Trained:
         return finding
 
 
-def train(lab: RunningLab, transport: str, *, fault: str = "") -> Trained:
-    """Train without the checks, which take as long as the training here; node2 has a fault when half is done."""
-    options = ("--transport", transport, "--no-check", "--timeout", "300", "--json", "-c", str(lab.cluster))
-    command = [RAILBED, "train", "small.yaml", *options]
+def train(lab: RunningLab, transport: str, *options: str, fault: str = "") -> Trained:
+    """Train without the checks, which take as long as the training here; node2 has a fault after the first step."""
+    patiently = ("--transport", transport, "--no-check", "--timeout", "300", "--json", "-c", str(lab.cluster))
+    command = [RAILBED, "train", "small.yaml", *patiently, *options]
     records = []
     with (
         (lab.folder / "err").open("w+") as err,
@@ -84,7 +87,7 @@ def train(lab: RunningLab, transport: str, *, fault: str = "") -> Trained:
         assert process.stdout is not None
         for line in process.stdout:
             records.append(json.loads(line))
-            if fault and records[-1].get("labels", {}).get("step", 0) >= STEPS // 2:
+            if fault and records[-1].get("name") == "loss":
                 assert lab.fault(fault, "node2").code == 0
                 fault = ""
         process.wait(SECONDS)
@@ -97,65 +100,89 @@ def packets(lab: RunningLab, node: str) -> int:
     return int(lab.shell(node, "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts").out)
 
 
+@dataclass(frozen=True)
+class OverRoce:
+    """A run over mpi, and the packets that each node sent over RDMA meanwhile."""
+
+    run: Trained
+    packets: dict[str, int]
+
+
 @pytest.fixture(scope="module")
-def without_device(lab: RunningLab) -> tuple[Trained, Trained]:
-    """Train with mpi, and with auto, while one node has no RDMA device."""
+def over_roce(lab: RunningLab) -> OverRoce:
+    before = {node: packets(lab, node) for node in NODES}
+    run = train(lab, "mpi")
+    assert run.code == 0, run.err
+    return OverRoce(run, {node: packets(lab, node) - before[node] for node in NODES})
+
+
+def on_this_machine(lab: RunningLab, *options: str) -> dict[int, float]:
+    """Return the losses of the same training on one rank of this machine."""
+    return losses(trained(lab, "small.yaml", *options, "--ranks", "1", "--cluster", "local"))
+
+
+@dataclass(frozen=True)
+class WithoutDevice:
+    """Runs while one node had no RDMA device."""
+
+    mpi: Trained
+    auto: Trained
+
+
+@pytest.fixture(scope="module")
+def without_device(lab: RunningLab) -> WithoutDevice:
     assert lab.shell("node2", "rdma link delete rxe0").code == 0
-    forced, auto = train(lab, "mpi"), train(lab, "auto")
+    runs = WithoutDevice(train(lab, "mpi"), train(lab, "auto"))
     assert lab.shell("node2", "rdma link add rxe0 type rxe netdev rail0").code == 0
-    return forced, auto
+    return runs
 
 
-@pytest.fixture(scope="module")
-def over_tcp(without_device: tuple[Trained, Trained]) -> dict[int, float]:
-    _, auto = without_device
-    assert auto.code == 0, auto.err
-    assert len(auto.losses) == STEPS
-    return auto.losses
-
-
-def test_mpi_is_refused_where_the_device_is_gone(without_device: tuple[Trained, Trained]) -> None:
-    forced, _ = without_device
-    assert forced.code == 3
-    assert "mpi was requested and does not work here: node" in forced.err
-    assert "no RDMA device rxe0 port 1 on the node" in forced.err
-    assert forced.losses == {}
-
-
-def test_auto_takes_tcp_where_the_device_is_gone_and_says_why(without_device: tuple[Trained, Trained]) -> None:
-    _, auto = without_device
-    (chosen,) = auto.events("transport")
-    assert (chosen["subject"], chosen["data"]["falls_back"]) == ("gloo", True)
-    assert chosen["message"].startswith("gloo over TCP (rail0): ")
-    assert "no RDMA device rxe0 port 1 on the node" in chosen["message"]
-    assert "gradients went over TCP" in auto.proof["observed"]
-    assert "no RDMA device rxe0" in auto.proof["observed"]
-
-
-def test_gradients_cross_roce_and_the_loss_is_that_of_tcp(lab: RunningLab, over_tcp: dict[int, float]) -> None:
-    before = {node: packets(lab, node) for node in ("node1", "node2")}
-    done = train(lab, "mpi")
-    assert done.code == 0, done.err
-    assert done.losses == over_tcp
-    (chosen,) = done.events("transport")
+def test_gradients_cross_roce_and_the_loss_is_that_of_one_rank(lab: RunningLab, over_roce: OverRoce) -> None:
+    run = over_roce.run
+    assert run.losses == pytest.approx(on_this_machine(lab), rel=2e-4)
+    (chosen,) = run.events("transport")
     assert chosen["subject"] == "mpi"
     assert chosen["message"].startswith("mpi over RDMA (rxe0:1): ")
-    trials = [record for record in done.records if record.get("name") == "allreduce_trial_seconds"]
+    trials = [record for record in run.records if record.get("name") == "allreduce_trial_seconds"]
     assert trials
     assert all(trial["value"] > 0 and trial["labels"]["engine"] == "mpi" for trial in trials)
-    gradients = sum(record["value"] for record in done.records if record.get("name") == "bytes_sent") / 2
+    gradients = sum(record["value"] for record in run.records if record.get("name") == "bytes_sent") / 2
     assert gradients > STEPS * 3_500_000
-    for node, count in before.items():
+    for node, count in over_roce.packets.items():
         # The path MTU of Soft-RoCE on rails of 9000 bytes: no packet carries more.
-        assert (packets(lab, node) - count) * 4096 >= gradients, node
-    assert done.proof["verdict"] == "ok", done.proof
-    assert "of gradients crossed RoCE on both nodes" in done.proof["observed"]
-    live = done.events("gradient_path")
+        assert count * 4096 >= gradients, node
+    assert run.proof["verdict"] == "ok", run.proof
+    assert "of gradients crossed RoCE on both nodes" in run.proof["observed"]
+    live = run.events("gradient_path")
     assert {event["data"]["verdict"] for event in live} == {"ok"}, [event["message"] for event in live]
     for node in live[-1]["data"]["nodes"]:
         # TCP between the ranks, counted by connection: the rendezvous, and nothing of the size of gradients.
         assert node["tcp_not_counted"] == ""
         assert node["rails"][0]["tcp_bytes"][1] < gradients / 20
+
+
+@pytest.mark.soak  # test_train_lab.py has it on namespaces
+def test_mpi_is_refused_where_the_device_is_gone(without_device: WithoutDevice) -> None:
+    refused = without_device.mpi
+    assert refused.code == 3
+    assert "mpi was requested and does not work here: node" in refused.err
+    assert "no RDMA device rxe0 port 1 on the node" in refused.err
+    assert refused.losses == {}
+
+
+@pytest.mark.soak  # test_train_lab.py has it on namespaces, test_collective_mpi.py the bits over shared memory
+def test_auto_takes_tcp_where_the_device_is_gone_says_why_and_has_the_same_bits(
+    without_device: WithoutDevice, over_roce: OverRoce
+) -> None:
+    run = without_device.auto
+    assert run.code == 0, run.err
+    (chosen,) = run.events("transport")
+    assert (chosen["subject"], chosen["data"]["falls_back"]) == ("gloo", True)
+    assert chosen["message"].startswith("gloo over TCP (rail0): ")
+    assert "no RDMA device rxe0 port 1 on the node" in chosen["message"]
+    assert "gradients went over TCP" in run.proof["observed"]
+    assert "no RDMA device rxe0" in run.proof["observed"]
+    assert run.losses == over_roce.run.losses
 
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
@@ -183,11 +210,12 @@ def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> Non
 
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", ["freeze", "kill"])
-def test_training_over_mpi_survives_a_machine(healed: RunningLab, over_tcp: dict[int, float], fault: str) -> None:
+def test_training_over_mpi_survives_a_machine(healed: RunningLab, fault: str) -> None:
     """A machine that is frozen is as silent as one without power, and is back at once."""
-    done = train(healed, "mpi", fault=fault)
+    longer = ("--set", "steps=8")
+    done = train(healed, "mpi", *longer, fault=fault)
     assert done.code == 1, done.err
     (ending,) = done.events("ending")
     assert ending["message"].startswith("trained to the end, but node2 was lost at step ")
     assert [event["data"]["nodes"] for event in done.events("generation")] == [["node1", "node2"], ["node1"]]
-    assert done.losses == pytest.approx(over_tcp, rel=2e-4)
+    assert done.losses == pytest.approx(on_this_machine(healed, *longer), rel=2e-4)

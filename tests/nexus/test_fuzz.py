@@ -79,7 +79,7 @@ command_text = st.one_of(
 platforms = st.sampled_from(sorted(PLATFORMS))
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(platforms, st.lists(command_text, max_size=12))
 def test_every_command_gets_a_reply(name: str, lines: list[str]) -> None:
     session = Session(Switch(PLATFORMS[name]))
@@ -98,7 +98,6 @@ def test_every_command_gets_a_reply(name: str, lines: list[str]) -> None:
     assert (render(running_blocks(config)), rejected) == (switch.running_text(), [])
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=400), st.booleans())
 def test_every_keystroke_is_survived(typed: str, echo: bool) -> None:
     """The terminal reads whatever is typed to the end, and stops when the client is gone."""
@@ -177,7 +176,7 @@ control_requests = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(control_requests | json_values, max_size=6))
 def test_every_control_request_gets_an_answer(requests: list[object]) -> None:
     """No request breaks the control socket, nor the show commands afterwards."""

@@ -26,7 +26,7 @@ CHARACTERS = "aAfxZ0179 \t\n\r\x00\x1b.:;,-_=+/\\|'\"`~@#$%^&*!?()[]{}<>é²\u20
 SUFFIXES = ("", "\x01", "\n!", " x")
 MUCH_SECONDS = 0.01
 SMALL = (20, 28, 40, 56, 80, 112, 160, 220)
-LENGTH = 1500
+LENGTH = 1000
 SUSPICIOUS_SECONDS = 0.001
 FACTOR = 8
 SUPERLINEAR = 24

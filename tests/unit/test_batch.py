@@ -217,7 +217,7 @@ class ScriptedShell:
         return data
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.binary(max_size=50), min_size=1, max_size=4), st.integers(1, 30))
 def test_frames_survive_any_bytes_in_any_pieces(contents: list[bytes], piece: int) -> None:
     stdout = b"".join(content + b"\nMARK 0\n" for content in contents)

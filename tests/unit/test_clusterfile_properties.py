@@ -16,8 +16,8 @@ from tests.support.clusters import clusters
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = [path.read_text() for path in sorted((ROOT / "examples").glob("*.yaml"))]
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-FEWER = settings(SETTINGS, max_examples=40)
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEWER = settings(SETTINGS, max_examples=20)
 PIECES = [
     "",
     "\n",
@@ -74,7 +74,7 @@ def test_any_pieces_of_yaml(pieces: list[str]) -> None:
     survives("".join(pieces))
 
 
-@settings(SETTINGS, max_examples=200)
+@settings(SETTINGS, max_examples=80)
 @given(st.sampled_from(TEXTS), st.data())
 def test_real_files_cut_and_bent(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

@@ -19,8 +19,8 @@ from railbed.model.cluster import Cluster, Login
 from railbed.model.reading import DeviceFacts
 from tests.support.machines import sites
 
-SETTINGS = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-FEWER = settings(SETTINGS, max_examples=20)
+SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEWER = settings(SETTINGS, max_examples=10)
 Site = Mapping[str, DeviceFacts]
 BY_HAND = """
 name: x
