@@ -44,17 +44,19 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
     lab.heal()
 
 
-def left_behind(cache: Path) -> set[str]:
-    """Return namespaces and interfaces that belong to no lab, and processes of the labs of this cache."""
+def networks() -> set[str]:
+    """Return the namespaces and interfaces of all labs on this machine."""
+    return {path.name for path in [*Path("/run/netns").glob("railbed-*"), *Path("/sys/class/net").glob("railbed-*")]}
+
+
+def left_behind(cache: Path, before: set[str]) -> set[str]:
+    """Return namespaces and interfaces that are new and belong to no lab, and processes of the labs of this cache."""
     assert not list(cache.glob("labs/*"))
     deadline = time.monotonic() + 20
     while True:
-        present = {
-            path.name for path in [*Path("/run/netns").glob("railbed-*"), *Path("/sys/class/net").glob("railbed-*")]
-        }
         # Other tests have labs of their own, which come and go meanwhile.
         known = {lab.id for lab in load_labs()}
-        left = {name for name in present if name.split("-")[1] not in known}
+        left = {name for name in networks() - before if name.split("-")[1] not in known}
         left.update(processes_with(f"{cache}/labs/"))
         if not left or time.monotonic() > deadline:
             return left
@@ -313,27 +315,29 @@ ENDS = [
 ]
 
 
-def down_leaves_nothing(folder: Path, name: str, number: signal.Signals) -> None:
-    """Take down what was killed, or had come up before the signal; nothing of it is left."""
+def down_leaves_nothing(folder: Path, name: str, number: signal.Signals, before: set[str]) -> None:
+    """Take down what was killed, or had come up before the signal; only what was there before is left."""
     cache = folder / "cache"
     came_up = any('"up"' in path.read_text() for path in cache.glob("labs/*/lab.json"))
     if number == signal.SIGKILL or came_up:
         railbed(folder, "lab", "down", "--name", name, RAILBED_CACHE=str(cache))
-    assert left_behind(cache) == set()
+    assert left_behind(cache, before) == set()
 
 
 @pytest.mark.parametrize(("number", "event"), ENDS)
 def test_an_up_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signals, event: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("labs need root")
+    before = networks()
     end_up_at(event, number, tmp_path, "--nodes", "4", "--name", "ended", RAILBED_CACHE=str(tmp_path / "cache"))
-    down_leaves_nothing(tmp_path, "ended", number)
+    down_leaves_nothing(tmp_path, "ended", number, before)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("tenths", [4, 6, 7, 8, 9, 11, 13])
 def test_an_up_that_is_ended_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals, tenths: int) -> None:
+    before = networks()
     process = subprocess.Popen(
         [RAILBED, "lab", "up", "--nodes", "6", "--name", "ended"],
         cwd=tmp_path,
@@ -345,4 +349,4 @@ def test_an_up_that_is_ended_at_any_moment_leaves_nothing(tmp_path: Path, number
     time.sleep(tenths / 10)
     process.send_signal(number)
     process.wait(timeout=60)
-    down_leaves_nothing(tmp_path, "ended", number)
+    down_leaves_nothing(tmp_path, "ended", number, before)
