@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -59,17 +59,16 @@ def counters(lab: RunningLab, node: str) -> dict[str, int]:
     return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
 
 
-def processes(text: str) -> set[str]:
-    """Return the command lines of machines and hubs whose arguments hold a text."""
-    matching = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            arguments = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if arguments[0].startswith("qemu-system") or "railbed.lab.vm.qemu.hub" in arguments:
-            matching |= {" ".join(arguments)} if any(text in argument for argument in arguments) else set()
-    return matching
+def processes(lab: str) -> list[str]:
+    """Return the command lines of a lab's machines and hubs: they run in its folder, or have it in their arguments."""
+    running = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = process.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
+            if arguments[0].startswith("qemu-system") or "railbed.lab.vm.qemu.hub" in arguments:
+                folder = str(process.joinpath("cwd").readlink())
+                running += [" ".join(arguments)] if f"/labs/{lab}/" in "/ ".join([*arguments, folder, ""]) else []
+    return running
 
 
 def test_check_finds_rdma_and_skips_what_soft_roce_lacks(lab: RunningLab) -> None:
@@ -248,14 +247,13 @@ def test_what_does_not_fit_is_refused_in_a_sentence(
 def test_an_up_that_is_ended_leaves_nothing(
     lab: RunningLab, tmp_path: Path, number: signal.Signals, event: str
 ) -> None:
-    before = processes("railbed-")
-    assert len(before) >= 2, lab
+    assert len(processes(lab.name)) >= 2, lab
     name = f"ended-{number}-{event}"
     options = ("--kind", "vm", "--nodes", "2", "--with", "training", "--name", name)
     end_up_at(event, number, tmp_path, *options, **cache_variables())
     if number == signal.SIGKILL:
         call(tmp_path, "lab", "down", "--name", name)
-    assert processes("railbed-") - before == set()
+    assert processes(name) == []
     assert name not in call(tmp_path, "lab", "status").out
 
 
