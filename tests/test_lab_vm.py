@@ -60,14 +60,14 @@ def counters(lab: RunningLab, node: str) -> dict[str, int]:
 
 
 def processes(lab: str) -> list[str]:
-    """Return the command lines of a lab's machines and hubs: they run in its folder, or have it in their arguments."""
+    """Return the command lines of a lab's machines and hubs, which run in its folder even when that is removed."""
     running = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             arguments = process.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
-            if arguments[0].startswith("qemu-system") or "railbed.lab.vm.qemu.hub" in arguments:
-                folder = str(process.joinpath("cwd").readlink())
-                running += [" ".join(arguments)] if f"/labs/{lab}/" in "/ ".join([*arguments, folder, ""]) else []
+            ours = arguments[0].startswith("qemu-system") or "railbed.lab.vm.qemu.hub" in arguments
+            if ours and process.joinpath("cwd").readlink().name.removesuffix(" (deleted)") == lab:
+                running.append(" ".join(arguments))
     return running
 
 
