@@ -70,8 +70,8 @@ async def _settle(before: Lab, after: Lab, targets: set[str]) -> None:
 
 
 async def _apply(lab: Lab, targets: set[str]) -> None:
-    if elsewhere := targets - {SWITCH}:
-        await KINDS[lab.spec.kind].settle(lab, elsewhere)
+    if targets != {SWITCH}:
+        await KINDS[lab.spec.kind].settle(lab, targets - {SWITCH})
     # Also for nodes and rails: the switch shows which of its ports have a link.
     await switch.settle(lab)
 

@@ -10,7 +10,7 @@ from typing import Any
 from railbed.check.shared.rdma import rdma_device, rdma_name
 from railbed.check.site import PortView
 from railbed.model.probe import Probe
-from railbed.probes import counter_names, infiniband
+from railbed.probes import counter_names, dcb_app, dcb_pfc, infiniband
 from railbed.probes.infiniband import RdmaDevice
 
 CARD_PROBES: tuple[Probe[Any], ...] = (infiniband.PROBE, counter_names.PROBE)
@@ -82,11 +82,15 @@ class Card:
     family: str | None
     """mlx4, mlx5, bnxt_re, ionic, irdma, rxe, siw, iwarp, other; None if unknown."""
     infiniband_link: bool = False
+    interface_abilities: frozenset[Ability] = frozenset()
+    """What `dcb` shows on the network interface, which Soft-RoCE sends through."""
 
     def lacks(self, ability: Ability) -> str:
         """Return why the card cannot do something; empty if it can, or if nothing shows that it cannot."""
         if self.infiniband_link and ability in ON_INFINIBAND:
             return ON_INFINIBAND[ability]
+        if self.family == "rxe" and ability in self.interface_abilities:
+            return ""
         return LACKS.get(self.family, {}).get(ability, "")
 
 
@@ -95,7 +99,16 @@ def card_of(port: PortView) -> Card:
     device = rdma_device(port)
     own = device.ports.get(str(port.port.rdma_port)) if device else None
     family = (_family(device) if device else None) or _family_of_counters(port)
-    return Card(family=family, infiniband_link=own is not None and own.link_layer == "InfiniBand")
+    is_infiniband = own is not None and own.link_layer == "InfiniBand"
+    return Card(family=family, infiniband_link=is_infiniband, interface_abilities=_interface_abilities(port))
+
+
+def _interface_abilities(port: PortView) -> frozenset[Ability]:
+    """Return what the kernel sets on the interface itself, as far as a rule has it read."""
+    netdev = port.port.netdev
+    pfc, app = port.node.try_read(dcb_pfc.PROBE), port.node.try_read(dcb_app.PROBE)
+    shown = {Ability.PFC: pfc and netdev in pfc.interfaces, Ability.DSCP_TRUST: app and netdev in app.interfaces}
+    return frozenset(ability for ability, is_shown in shown.items() if is_shown)
 
 
 def _family(device: RdmaDevice) -> str | None:
