@@ -168,6 +168,25 @@ EXAMPLES: tuple[Event, ...] = (
         lost={"node3": events.LostNode(step=12, why="no answer for 4 s")},
         time=TIME,
     ),
+    events.ChangesPlanned(
+        message="3 changes on 2 devices",
+        devices=["node1", "node2"],
+        changes=3,
+        left_out=1,
+        interrupts=["node1"],
+        time=TIME,
+    ),
+    events.ChangeStarted(subject="node1", message="changing node1", time=TIME),
+    events.DeviceChanged(subject="node1", message="node1 is changed", outcome="applied", time=TIME),
+    events.ChangeUnfinished(
+        subject="node1",
+        message="run 20260921-141320-configure was cut short while it changed node1; it may be half-changed",
+        run="20260921-141320-configure",
+        time=TIME,
+    ),
+    events.FilesRendered(
+        message="written to by-hand", folder="by-hand", files=["node1-undo.sh", "node1.sh"], time=TIME
+    ),
     events.Detached(
         subject="20260921-141320-train",
         run="20260921-141320-train",

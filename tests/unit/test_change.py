@@ -17,9 +17,10 @@ import pytest
 from railbed.bench.compare.change import fixes_of
 from railbed.bench.compare.experiment import ArmChange
 from railbed.clusterfile import loads
-from railbed.fleet import Fleet
+from railbed.fleet import Fleet, change
 from railbed.fleet.change import (
     DAY,
+    BeingChanged,
     NotChanged,
     NotUndone,
     apply_script,
@@ -43,6 +44,14 @@ rails: {r: {subnet: 10.0.0.0/24}}
 nodes:
   n1: {host: n1, ports: [{netdev: eth1, rail: r, address: 10.0.0.1}]}
 """
+
+
+@pytest.fixture(autouse=True)
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The lock of this machine is shared with everything else that runs here."""
+    path = tmp_path / "change.lock"
+    monkeypatch.setattr(change, "LOCK", str(path))
+    return path
 
 
 class OwnFleet(Fleet):
@@ -79,7 +88,9 @@ def test_it_undoes_however_the_shell_ends(
 ) -> None:
     mark, made = tmp_path / "mark", tmp_path / "made"
     undo = run(f"rm {made}" if works else "echo no >&2; exit 1", f"touch {tmp_path}/second")
-    with subprocess.Popen(["sh", "-c", guard_script(undo, str(mark), DAY)], start_new_session=True) as shell:
+    with subprocess.Popen(
+        ["sh", "-c", guard_script(undo, str(mark), DAY, holder="a test")], start_new_session=True
+    ) as shell:
         subprocess.run(["sh", "-c", apply_script(run(f"touch {made}"), str(mark))], check=True, timeout=30)
         assert mark.exists()
         end(shell)
@@ -152,7 +163,7 @@ def test_a_change_for_good_stays_and_the_run_can_undo_it(tmp_path: Path) -> None
 
 def test_a_change_that_is_not_good_or_not_confirmed_in_time_is_undone(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    change = fix(f"touch {made}", undo=f"rm {made}")
+    making = fix(f"touch {made}", undo=f"rm {made}")
 
     async def unreachable() -> str:
         assert made.exists()
@@ -166,10 +177,10 @@ def test_a_change_that_is_not_good_or_not_confirmed_in_time_is_undone(tmp_path: 
 
     async def work(fleet: Fleet) -> None:
         with pytest.raises(NotChanged, match="n1 was changed back: the node no longer answers on rail0"):
-            await commit(fleet, change, save=lambda _: None, verify=unreachable)
+            await commit(fleet, making, save=lambda _: None, verify=unreachable)
         assert not made.exists()
         with pytest.raises(NotChanged, match="not confirmed in time"):
-            await commit(fleet, change, save=lambda _: None, verify=too_late, seconds=1)
+            await commit(fleet, making, save=lambda _: None, verify=too_late, seconds=1)
         assert not made.exists()
 
     on_this_machine(work)
@@ -183,8 +194,8 @@ def test_a_change_for_good_is_undone_when_it_is_cut_short(tmp_path: Path) -> Non
             await asyncio.Event().wait()
             return ""
 
-        change = commit(fleet, fix(f"touch {made}", undo=f"rm {made}"), save=lambda _: None, verify=never)
-        task = asyncio.create_task(change)
+        changing = commit(fleet, fix(f"touch {made}", undo=f"rm {made}"), save=lambda _: None, verify=never)
+        task = asyncio.create_task(changing)
         async with asyncio.timeout(30):
             while not made.exists():
                 await asyncio.sleep(0.02)
@@ -196,11 +207,82 @@ def test_a_change_for_good_is_undone_when_it_is_cut_short(tmp_path: Path) -> Non
     wait_for(lambda: not made.exists())
 
 
+def test_a_second_change_of_a_device_is_refused_and_names_the_first(tmp_path: Path, lock: Path) -> None:
+    made = tmp_path / "made"
+
+    async def work(fleet: Fleet) -> None:
+        async with temporarily(fleet, [fix("true")]):
+            with pytest.raises(
+                BeingChanged, match=rf"n1 is being changed by somebody else: an experiment, .* pid {os.getpid()}"
+            ):
+                await commit(fleet, fix(f"touch {made}"), save=lambda _: None)
+            assert not made.exists()
+        await commit(fleet, fix(f"touch {made}"), save=lambda _: None)
+        assert made.exists()
+
+    on_this_machine(work)
+    wait_for(lambda: lock.read_text() == "")
+
+
+def test_who_cannot_undo_leaves_word_in_the_lock(lock: Path) -> None:
+    async def work(fleet: Fleet) -> None:
+        with pytest.raises(NotUndone):
+            await commit(
+                fleet, fix("exit 1", undo="echo not today >&2; exit 1"), save=lambda _: None, holder="run x-configure"
+            )
+
+    on_this_machine(work)
+    holder, trouble = lock.read_text().splitlines()
+    assert holder.startswith("run x-configure, ")
+    assert trouble == "not today"
+
+
+def test_a_step_that_fails_is_named() -> None:
+    async def work(fleet: Fleet) -> None:
+        with pytest.raises(NotChanged, match=r"cannot be changed: no \(at: echo no >&2; exit 3\)"):
+            await commit(fleet, fix("true", "echo no >&2; exit 3", "true"), save=lambda _: None)
+
+    on_this_machine(work)
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    """`set -e` has no effect where failures are handled: a half-written file must not replace the old one."""
+    file, mark = tmp_path / "file", tmp_path / "mark"
+    file.write_text("before\n")
+    mark.touch()
+    # A limit of one block: the copy is cut off in the middle.
+    script = f"ulimit -f 1; {apply_script([FileStep(path=str(file), content='x' * 100_000)], str(mark))}"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=False, timeout=30)
+    assert done.returncode != 0
+    assert file.read_text() == "before\n"
+
+
+def test_files_come_back_with_their_mode_and_folders_go_with_the_file_they_were_made_for(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "made.d" / "new"
+    old.write_text("secret\n")
+    old.chmod(0o640)
+
+    async def work(fleet: Fleet) -> None:
+        files = (
+            FileStep(path=str(old), content=None),
+            FileStep(path=str(new), content="n\n", mode="600", own_folder=True),
+        )
+        await commit(fleet, fix("true", files=files), save=lambda undo: save_undo(tmp_path, undo))
+        assert not old.exists()
+        assert new.stat().st_mode & 0o777 == 0o600
+        (undo,) = read_undo(tmp_path)
+        await commit(fleet, undo, save=lambda _: None)
+
+    on_this_machine(work)
+    assert (old.read_text(), old.stat().st_mode & 0o777) == ("secret\n", 0o640)
+    assert not new.parent.exists()
+
+
 def test_the_undo_of_a_run_is_read_last_change_first_and_without_a_torn_line(tmp_path: Path) -> None:
     assert read_undo(tmp_path) == []
     first, second = fix("a", undo="b"), fix("c", undo="d", files=(FileStep(path="/x", content=None),))
-    for change in (first, second):
-        save_undo(tmp_path, change.inverse)
+    for made in (first, second):
+        save_undo(tmp_path, made.inverse)
     with (tmp_path / "undo.jsonl").open("ab") as file:
         file.write(b'{"device":"n1","app')
     assert [undo.inverse for undo in read_undo(tmp_path)] == [second, first]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -31,17 +31,9 @@ async def check(
     """Yield an event per device read, then the findings. Extra probes are read only for the run's record."""
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
-    targets = surveyed(fleet, probes.values())
-    names = [target.name for target in targets]
-    yield events.ReadingStarted(message=f"reading {_count(targets)}", devices=len(names), names=names)
-    async with aclosing(survey(fleet, cluster, probes.values(), every_pair=every_pair)) as answers:
-        async for facts in answers:
-            is_new = facts.device not in devices
-            devices[facts.device] = facts
-            if is_new:
-                yield device_read(facts)
-                if len(devices) == len(names):
-                    yield progress("nodes test each other, and counters are read again")
+    async with aclosing(read_devices(cluster, fleet, probes.values(), devices, every_pair=every_pair)) as records:
+        async for record in records:
+            yield record
     site = Site(cluster, devices)
     for finding in judge_site(checks, site):
         yield finding
@@ -50,6 +42,28 @@ async def check(
         for finding in judge_site([reachable.CHECK], site):
             if finding.verdict is not Verdict.OK:
                 yield finding
+
+
+async def read_devices(
+    cluster: Cluster,
+    fleet: Fleet,
+    probes: Collection[Probe[Any]],
+    devices: dict[str, DeviceFacts],
+    *,
+    every_pair: bool = False,
+) -> AsyncGenerator[Record, None]:
+    """Fill `devices` with the facts of every device; yield an event for each that was read."""
+    targets = surveyed(fleet, probes)
+    names = [target.name for target in targets]
+    yield events.ReadingStarted(message=f"reading {_count(targets)}", devices=len(names), names=names)
+    async with aclosing(survey(fleet, cluster, probes, every_pair=every_pair)) as answers:
+        async for facts in answers:
+            is_new = facts.device not in devices
+            devices[facts.device] = facts
+            if is_new:
+                yield device_read(facts)
+                if len(devices) == len(names):
+                    yield progress("nodes test each other, and counters are read again")
 
 
 def _count(targets: Sequence[Target]) -> str:

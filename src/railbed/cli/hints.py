@@ -15,7 +15,7 @@ from pathlib import Path
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.model.record import Event, Finding, Record
 
-COMMAND = re.compile(r"`(railbed (?:discover|check|bench|train)(?: [^`\n]*)?)`")
+COMMAND = re.compile(r"`(railbed (?:discover|check|configure|bench|train)(?: [^`\n]*)?)`")
 """A command of a verb that takes a cluster file."""
 WITHOUT_CLUSTER = re.compile(r" (?:-c|--cluster|--explain|--list|--attach|--stop|--resume|--second-visit|--help)\b")
 """Options with which a command has its cluster already, or needs none."""

@@ -28,6 +28,7 @@ from railbed.errors import RailbedError, os_reason
 VERBS = {
     "discover": "discover",
     "check": "check.command",
+    "configure": "configure.command",
     "bench": "bench.command",
     "train": "train.command",
     "export": "export",

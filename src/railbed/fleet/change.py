@@ -10,14 +10,23 @@ show its state:
     MARK (armed) ── input ends ──> MARK.undoing ── done ────> none
          │                              └───────── failed ──> MARK.failed, with what the commands printed
          └───────── confirmed ──> none
+
+While a guard lives it holds a lock on LOCK, which names who changes the device: a second change is refused. Text in a
+LOCK that nobody holds is of a guard that died or could not undo: the device may be half-changed (`pending_change` reads
+it).
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import getpass
+import os
+import posixpath
 import secrets
 import shlex
+import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -28,6 +37,9 @@ from railbed.model.fix import FileStep, Fix, RunStep, Step
 from railbed.transport.base import Command
 
 MARK = "/tmp/railbed-change-"  # noqa: S108  (on the node, under a name that nobody can guess)
+LOCK = "/run/railbed-change.lock"
+BUSY = 75
+"""The exit status where somebody else changes the device."""
 DAY = 24 * 3600
 CONFIRM_SECONDS = 120
 """How long a device waits for the confirmation of a change before it restores itself."""
@@ -38,6 +50,10 @@ UNDO_SECONDS = 60.0
 
 class NotChanged(DeviceError):
     """A fix could not be applied; what it had done was undone."""
+
+
+class BeingChanged(NotChanged):
+    """Somebody else changes the device right now; nothing was done."""
 
 
 class NotUndone(DeviceError):
@@ -54,7 +70,7 @@ class NotUndone(DeviceError):
 async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]:
     """Apply fixes, one for each device, and undo them at the end; raise NotChanged, or NotUndone."""
     exact = await asyncio.gather(*(with_exact_undo(fleet, fix) for fix in fixes))
-    guards = [_Guard(fleet, fix, DAY) for fix in exact]
+    guards = [_Guard(fleet, fix, DAY, "an experiment") for fix in exact]
     try:
         # All steps end before any undo begins: a step must not run after its own undo.
         for problem in await asyncio.gather(*(guard.apply() for guard in guards), return_exceptions=True):
@@ -73,18 +89,21 @@ async def commit(
     *,
     save: Callable[[Fix], None],
     verify: Callable[[], Awaitable[str]] | None = None,
+    holder: str = "",
     seconds: int = CONFIRM_SECONDS,
+    apply_seconds: float = APPLY_SECONDS,
 ) -> None:
     """Apply a fix permanently; raise NotChanged if it fails and was undone, or NotUndone if it could not be undone.
 
     `save` gets the fix that undoes it, before anything is changed. `verify` returns why the change is not good; it is
     undone then, and also if the device cannot be reached any more or the confirmation does not arrive in time.
+    `holder` names the change to others who want to change the device meanwhile.
     """
     exact = await with_exact_undo(fleet, fix)
     save(exact.inverse)
-    guard = _Guard(fleet, exact, seconds)
+    guard = _Guard(fleet, exact, seconds, holder)
     try:
-        await guard.apply()
+        await guard.apply(apply_seconds)
         if verify and (reason := await verify()):
             raise NotChanged(f"{fix.device} was changed back: {reason}")
         await guard.confirm()
@@ -99,46 +118,56 @@ async def with_exact_undo(fleet: Fleet, fix: Fix) -> Fix:
     """Return a fix whose undo also restores the files that it writes, as they are now."""
     if next(target for target in fleet.targets if target.name == fix.device).access not in ("local", "ssh"):
         raise NotChanged(f"{fix.device} cannot be changed: a guard needs a shell on the device")
-    paths = [step.path for step in fix.apply if isinstance(step, FileStep)]
-    if not paths:
+    files = [step for step in fix.apply if isinstance(step, FileStep)]
+    if not files:
         return fix
     script = "\n".join(
-        f"if [ -e {path} ]; then base64 {path} | tr -d '\\n'; echo =; else echo; fi" for path in map(shlex.quote, paths)
+        f"if [ -e {path} ]; then stat -Lc '%a %u:%g' {path}; base64 {path} | tr -d '\\n'; echo =; else echo; echo; fi"
+        for path in (shlex.quote(step.path) for step in files)
     )
     output = await fleet.ask(fix.device, Command(key="files", script=script, timeout=APPLY_SECONDS, as_root=True))
     lines = output.text.splitlines()
-    if output.exit != 0 or len(lines) != len(paths):
+    if output.exit != 0 or len(lines) != 2 * len(files):
         raise NotChanged(f"{fix.device}: the files to change cannot be read: {output.trouble}")
-    restored = [
-        FileStep(path=path, content=_content(fix.device, path, line)) for path, line in zip(paths, lines, strict=True)
-    ]
+    restored = [_restoring(fix.device, *file) for file in zip(files, lines[::2], lines[1::2], strict=True)]
     return replace(fix, undo=(*fix.undo, *reversed(restored)))
 
 
-def _content(device: str, path: str, line: str) -> str | None:
-    if not line:
-        return None
+def _restoring(device: str, step: FileStep, rights: str, content: str) -> FileStep:
+    """Return the step that makes a file what it is now."""
+    if not rights:
+        return replace(step, content=None, mode="", owner="")
+    mode, owner = rights.split()
     try:
-        return base64.b64decode(line.removesuffix("=")).decode("utf-8")
+        text = base64.b64decode(content.removesuffix("=")).decode("utf-8")
     except ValueError:
-        raise NotChanged(f"{device}: {path} is not a text file") from None
+        raise NotChanged(f"{device}: {step.path} is not a text file") from None
+    return replace(step, content=text, mode=mode, owner=owner)
 
 
 class _Guard:
     """One device's change: applied once the guard is armed, undone by the guard."""
 
-    def __init__(self, fleet: Fleet, fix: Fix, seconds: int) -> None:
+    def __init__(self, fleet: Fleet, fix: Fix, seconds: int, holder: str) -> None:
         self.fix = fix
         self._fleet = fleet
         self._mark = f"{MARK}{secrets.token_hex(6)}"
-        script = guard_script(fix.undo, self._mark, seconds)
+        script = guard_script(fix.undo, self._mark, seconds, holder=_describe_holder(holder))
         command = Command(key="guard", script=script, timeout=DAY, as_root=True, endless=True)
         self._task = asyncio.create_task(fleet.ask(fix.device, command))
 
-    async def apply(self) -> None:
-        output = await self._run("change", apply_script(self.fix.apply, self._mark), APPLY_SECONDS)
-        if output:
-            raise NotChanged(f"{self.fix.device} cannot be changed: {output}")
+    async def apply(self, seconds: float = APPLY_SECONDS) -> None:
+        command = Command(key="change", script=apply_script(self.fix.apply, self._mark), timeout=seconds, as_root=True)
+        output = await self._fleet.ask(self.fix.device, command)
+        if output.exit == BUSY:
+            raise BeingChanged(f"{self.fix.device} is being changed by somebody else: {output.trouble}")
+        if output.exit != 0:
+            raise NotChanged(f"{self.fix.device} cannot be changed: {output.trouble}{self._at(output.text)}")
+
+    def _at(self, printed: str) -> str:
+        """Return the step that failed, whose number is the last line printed."""
+        number = (printed.split() or [""])[-1]
+        return f" (at: {self.fix.apply[int(number)]})" if number.isdigit() and int(number) < len(self.fix.apply) else ""
 
     async def confirm(self) -> None:
         """Disarm the guard so that the change stays; too late once it has begun to undo."""
@@ -163,29 +192,44 @@ class _Guard:
         return "" if output.exit == 0 else output.trouble
 
 
-def guard_script(undo: Iterable[Step], mark: str, seconds: int) -> str:
-    """Return a script that waits until its input ends, and then undoes the change unless it was confirmed."""
+def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str) -> str:
+    """Return a script that waits until its input ends, and then undoes the change unless it was confirmed.
+
+    The lock is waited for, a little: who only looks at it holds it for a moment, too.
+    """
     undoing = f"""umask 077
 : >{mark}
-cat
-mv {mark} {mark}.undoing || exit 0
+cat 9>&-
+mv {mark} {mark}.undoing || {{ : >{LOCK}; exit 0; }}
 if (
+exec 9>&-
 code=0
 {"".join(f"{_step(step)} || code=1{NEWLINE}" for step in undo)}exit $code
-) >{mark}.log 2>&1; then rm {mark}.log; else mv {mark}.log {mark}.failed; fi
+) >{mark}.log 2>&1; then rm {mark}.log; : >{LOCK}; else cat {mark}.log >>{LOCK}; mv {mark}.log {mark}.failed; fi
 rm {mark}.undoing"""
     # If nobody reads any more, any output would end the shell before it has undone anything.
-    return f"exec 3<&- >/dev/null 2>&1\nsleep {seconds} | setsid sh -c {shlex.quote(undoing)}\n"
+    return f"""exec 3<&- >/dev/null 2>&1
+umask 022
+exec 9>>{LOCK}
+if command -v flock && ! flock -w 5 9; then head -n 1 {LOCK} >{mark}.new; mv {mark}.new {mark}.busy; exit; fi
+printf '%s\\n' {shlex.quote(holder)} >{LOCK}
+sleep {seconds} 9>&- | setsid sh -c {shlex.quote(undoing)}
+"""
 
 
 def apply_script(apply: Iterable[Step], mark: str) -> str:
-    """Return a script that waits for the guard and then applies the steps until one fails."""
-    return " && ".join([f"until [ -e {mark} ]; do sleep 0.05; done", *map(_step, apply)])
+    """Return a script that waits for the guard and applies the steps until one fails, whose number it prints."""
+    waiting = f"""until [ -e {mark} ]; do
+if [ -e {mark}.busy ]; then cat {mark}.busy >&2; rm {mark}.busy; exit {BUSY}; fi
+sleep 0.05
+done"""
+    steps = (f"{_step(step)} || {{ code=$?; echo {number}; exit $code; }}" for number, step in enumerate(apply))
+    return "\n".join([waiting, *steps])
 
 
 def undone_script(mark: str) -> str:
     """Return a script that waits for the guard to end; if the undo failed, it fails with the undo's output."""
-    waiting = f"while [ -e {mark} ] || [ -e {mark}.undoing ]; do sleep 0.05; done"
+    waiting = f"while [ -e {mark} ] || [ -e {mark}.undoing ]; do sleep 0.05; done; rm -f {mark}.busy"
     return f"{waiting}; [ ! -e {mark}.failed ] || {{ cat {mark}.failed >&2; rm {mark}.failed; exit 1; }}"
 
 
@@ -204,13 +248,24 @@ def _step(step: Step) -> str:
 
 def _write(step: FileStep) -> str:
     """Return the commands that write a file atomically, with its previous owner and mode."""
-    path = shlex.quote(step.path)
+    path, folder = shlex.quote(step.path), shlex.quote(posixpath.dirname(step.path))
     if step.content is None:
-        return f"rm -f {path}"
-    return f"""set -e; umask 022; file=$(readlink -f {path})
-printf %s {shlex.quote(step.content)} >"$file.railbed-new"
-if [ -e "$file" ]; then chmod --reference="$file" "$file.railbed-new"; chown --reference="$file" "$file.railbed-new"; fi
-mv "$file.railbed-new" "$file" """
+        return f"rm -f {path}" + (f"; rmdir --ignore-fail-on-non-empty {folder}" if step.own_folder else "")
+    making = f"mkdir -p {folder} && " if step.own_folder else ""
+    rights = [f'chmod {step.mode} "$new"'] if step.mode else []
+    rights += [f'chown {step.owner} "$new"'] if step.owner else []
+    # Joined by hand: `set -e` has no effect in a command whose failure is handled, as every step's is.
+    copying = '{ [ ! -e "$file" ] || { chmod --reference="$file" "$new" && chown --reference="$file" "$new"; }; }'
+    writing = " && ".join([f'printf %s {shlex.quote(step.content)} >"$new"', copying, *rights, 'mv "$new" "$file"'])
+    return f"""umask 022; {making}file=$(readlink -f {path}) || exit 1; new=$file.railbed-new
+{writing} || {{ rm -f "$new"; exit 1; }}"""
+
+
+def _describe_holder(purpose: str) -> str:
+    """Return who changes a device, for others who want to: on one line."""
+    user, machine = getpass.getuser(), socket.gethostname()
+    since = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+    return f"{purpose or 'a change'}, {user} on {machine}, pid {os.getpid()}, since {since}"
 
 
 def _not_undone(left: Mapping[Fix, str]) -> NotUndone:

@@ -88,6 +88,19 @@ class Fleet:
             await self.hang_up(device)
             raise
 
+    async def log_in_again(self, device: str) -> str:
+        """Log in once more, beside the open connection; return why that fails, or an empty string."""
+        try:
+            async with (
+                self._limit.slot(),
+                self._connect(self._target(device)) as transport,
+                aclosing(transport.run([Command(key="login", script="true")])) as outputs,
+            ):
+                output = await anext(outputs)
+        except DeviceError as error:
+            return error.message
+        return "" if output.exit == 0 else output.trouble
+
     @asynccontextmanager
     async def open(self, device: str, command: str) -> AsyncIterator[Program]:
         """Start a program on a device, over its one connection; a connection that broke before is opened again."""

@@ -30,6 +30,12 @@ class FileStep:
 
     path: str
     content: str | None
+    mode: str = ""
+    """Permissions in octal; empty for those that the file has, or 644 for a new one."""
+    owner: str = ""
+    """`user:group` as numbers; empty for the owner that the file has, or root."""
+    own_folder: bool = False
+    """Its folder is made for it, and removed with it."""
     step: Literal["file"] = "file"
 
     def __str__(self) -> str:

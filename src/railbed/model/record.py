@@ -77,6 +77,16 @@ class Change:
     action: Literal["add", "remove", "set"]
     before: str = ""
     after: str = ""
+    check: str = ""
+    """The rule whose fix it is."""
+    apply: tuple[str, ...] = ()
+    """The commands or lines that make it, in order."""
+    undo: tuple[str, ...] = ()
+    """Those that restore what was there; files and switches are restored from copies instead."""
+    interrupts: bool = False
+    """Traffic of the device may stop for a moment."""
+    left_out: str = ""
+    """Why `configure --apply` does not make it."""
     time: float = field(default_factory=time.time)
     kind: Literal["change"] = "change"
 

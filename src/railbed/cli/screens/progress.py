@@ -72,6 +72,12 @@ class ProgressLine:
                 _write(f"{printable(text)}\n")
             self._quiet_since = time.monotonic()
 
+    def clear(self) -> None:
+        """Take the line away until the next activity begins: something else is shown, or asked."""
+        with self._lock, suppress(OSError, ValueError):
+            self._wipe()
+            self.activity.begin("")
+
     def end(self) -> None:
         """Say that what was begun is being ended; a signal handler may call this."""
         if not self.activity.ending:

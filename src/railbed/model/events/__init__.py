@@ -14,6 +14,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from railbed.model.events.bench import BenchPlanned, FirstVisitDone, Remeasuring, TrialStarted
+from railbed.model.events.configure import (
+    ChangesPlanned,
+    ChangeStarted,
+    ChangeUnfinished,
+    DeviceChanged,
+    FilesRendered,
+)
 from railbed.model.events.files import (
     ComparisonWritten,
     Detached,
@@ -85,15 +92,20 @@ __all__ = [
     "EVENTS",
     "BenchPlanned",
     "CaughtUp",
+    "ChangeStarted",
+    "ChangeUnfinished",
+    "ChangesPlanned",
     "CheckpointFailed",
     "CheckpointSaved",
     "ClusterBuilt",
     "ComparisonWritten",
     "CountersRead",
     "Detached",
+    "DeviceChanged",
     "DeviceRead",
     "ErrorReported",
     "FellShort",
+    "FilesRendered",
     "FirstVisitDone",
     "GenerationDone",
     "GenerationFailed",

@@ -1,0 +1,63 @@
+"""No change of the node was left half-made.
+
+What
+----
+The lock that railbed holds on a node while it changes it is free, and no guard left it behind.
+
+Why
+---
+A node whose change was cut short may have some settings of before and some of after: an MTU without its address, or
+PFC without the DSCP map. Training may run on it, at a fraction of its speed.
+
+Fix
+---
+`railbed configure --undo RUN` restores the state before the run that the finding names; `railbed configure --apply`
+makes the rest of the changes. If the change is in progress, wait for it.
+
+Source
+------
+railbed, `fleet/change.py`: a guard on the node undoes a change that was not confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, warn
+from railbed.check.site import NodeView
+from railbed.probes import pending_change
+
+EXPECTED = "no change pending"
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Look at the lock of changes."""
+    facts = node.read(pending_change.PROBE)
+    match facts.state:
+        case "held":
+            yield warn(expected=EXPECTED, observed=f"being changed by {facts.holder}", remedy="wait until it has ended")
+        case "abandoned":
+            yield fail(
+                expected=EXPECTED,
+                observed=f"half-changed by {facts.holder}",
+                evidence=facts.trouble,
+                remedy=_remedy(facts),
+            )
+        case _:
+            yield ok(expected=EXPECTED, observed="none")
+
+
+def _remedy(facts: pending_change.PendingChange) -> str:
+    words = facts.holder.removeprefix("run ").partition(",")[0]
+    undo = f"`railbed configure --undo {words}` restores it, " if facts.holder.startswith("run ") else ""
+    return f"{undo}`railbed configure --apply` makes the rest of the changes"
+
+
+CHECK = Check(
+    name="pending_change",
+    title="no change left half-made",
+    scope="node",
+    needs=(pending_change.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,1 @@
+"""railbed configure: `command.py` has the options, `run.py` the work, `confirm.py` the question."""

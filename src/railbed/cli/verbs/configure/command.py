@@ -1,0 +1,56 @@
+"""The options of railbed configure; `run.py` does the work, and takes longer to load than `--help` may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption, ReplayOption, TimeoutOption
+from railbed.model.limits import DEVICE_SECONDS
+
+ApplyOption = Annotated[bool, typer.Option("--apply", help="Make the changes, after asking once, and check again.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+UndoOption = Annotated[
+    str | None, typer.Option("--undo", metavar="RUN", help="Restore what an earlier `configure --apply` changed.")
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="DEVICE", help="Change only these devices: node1,node2; may be repeated."),
+]
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="RULE",
+        help="Only the fixes of these rules, also those that need a decision; may be repeated.",
+    ),
+]
+RenderOption = Annotated[
+    Path | None, typer.Option("--render", metavar="DIR", help="Write the changes to files, to apply them by hand.")
+]
+
+
+def configure_command(
+    apply: ApplyOption = False,
+    yes: YesOption = False,
+    undo: UndoOption = None,
+    only: OnlyOption = None,
+    rule: RuleOption = None,
+    render: RenderOption = None,
+    cluster: ClusterOption = None,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+    record: RecordOption = None,
+    replay: ReplayOption = None,
+) -> int:
+    """Show the changes that make the cluster right; with --apply, make them, and check again.
+
+    Example: railbed configure --apply
+    """
+    from railbed.cli.verbs.configure.run import Wanted, configure_cluster
+
+    wanted = Wanted(apply=apply, yes=yes, undo=undo, only=only or (), rules=rule or (), render=render)
+    options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
+    return configure_cluster(cluster, options, wanted)

@@ -1,0 +1,237 @@
+"""What `railbed configure` does: chooses rules, devices and run, and shows, renders, applies or undoes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from railbed.catalog import choose
+from railbed.check.judge import all_checks
+from railbed.cli.exits import DEVICE, FOUND
+from railbed.cli.options import Options
+from railbed.cli.perform import Take, perform
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.site import given_cluster
+from railbed.cli.tally import Conclusion, Tally
+from railbed.cli.verbs.configure.confirm import ask
+from railbed.configure.request import Callbacks, ConfigureRequest, Mode
+from railbed.configure.run import checks_with_fixes, configure
+from railbed.configure.undo import undo
+from railbed.errors import UsageError, os_reason
+from railbed.fleet import Fleet
+from railbed.model import events
+from railbed.model.cluster import Cluster
+from railbed.model.fix import Fix
+from railbed.model.record import Record
+from railbed.store import find_run, write_atomically
+from railbed.store.lock import only_one
+from railbed.store.undo import devices_to_undo, read_undo, save_undo, unfinished_changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The options of the verb."""
+
+    apply: bool
+    yes: bool
+    undo: str | None
+    only: Sequence[str]
+    rules: Sequence[str]
+    render: Path | None
+
+    @property
+    def mode(self) -> Mode:
+        """What becomes of the changes."""
+        return "apply" if self.apply else "render" if self.render else "show"
+
+
+def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> int:
+    """Show, apply or undo changes, and return the exit code."""
+    _validate(options, wanted)
+    cluster = given_cluster(file, options.replay)
+    if cluster is None:
+        raise UsageError("configure needs a cluster file", hint="`railbed discover` writes one")
+    screen = _screen(options, cluster)
+    journal = Journal(cluster.name)
+    callbacks = _callbacks(wanted, journal, screen)
+    if wanted.undo is not None:
+        run, fixes = _undo_fixes(cluster, wanted)
+
+        def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+            return undo(fleet, run, fixes, callbacks)
+
+    else:
+        request = _request(cluster, wanted, callbacks)
+
+        def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+            return configure(cluster, fleet, request)
+
+    return perform(
+        "configure",
+        cluster,
+        options,
+        work,
+        decide=lambda tally: journal.conclude(tally, changing=wanted.apply or wanted.undo is not None),
+        screen=screen,
+        beside=journal.beside,
+        closing=journal.closing,
+    )
+
+
+@dataclass(slots=True)
+class Journal:
+    """What the records of a run say about its changes: decides the exit code, and what became of a run cut short."""
+
+    cluster: str
+    folder: Path = Path()
+    planned: events.ChangesPlanned | None = None
+    outcomes: dict[str, events.DeviceChanged | None] = field(default_factory=dict)
+
+    @contextmanager
+    def beside(self, folder: Path) -> Iterator[Take]:
+        """Note the run's folder, and take its records."""
+        self.folder = folder
+        yield self.take
+
+    def take(self, record: Record) -> None:
+        """Note what a record says about changes."""
+        match record:
+            case events.ChangesPlanned():
+                self.planned = record
+            case events.ChangeStarted(subject=device):
+                self.outcomes[device] = None
+            case events.DeviceChanged(subject=device):
+                self.outcomes[device] = record
+
+    def save(self, undo: Fix) -> None:
+        """Save how to undo a change."""
+        save_undo(self.folder, undo)
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Be the only run that changes this cluster."""
+        return only_one(f"configure {self.cluster}", self.folder.name)
+
+    def closing(self) -> Iterator[Record]:
+        """Yield what became of the devices that were being changed: their guards have undone that by now."""
+        for device, outcome in self.outcomes.items():
+            if outcome is None:
+                yield events.DeviceChanged(
+                    subject=device, message=f"{device} was changed back: configure was interrupted", outcome="restored"
+                )
+
+    def conclude(self, tally: Tally, *, changing: bool) -> Conclusion:
+        """Decide the exit code."""
+        if tally.devices and not tally.answered:
+            return Conclusion(DEVICE, "no device answered", announced=True)
+        bad = [
+            device for device, event in self.outcomes.items() if not event or event.outcome not in ("applied", "undone")
+        ]
+        if bad:
+            return Conclusion(FOUND, f"not changed: {', '.join(bad)}", announced=True)
+        if tally.failed:
+            return Conclusion(FOUND, f"{tally.failed} findings failed", announced=True)
+        if self.planned and self.planned.changes and not self.outcomes:
+            return Conclusion(FOUND, "changes to make" if not changing else "nothing was changed", announced=True)
+        if self.planned and self.planned.left_out:
+            return Conclusion(FOUND, f"{self.planned.left_out} changes were left out", announced=True)
+        return Conclusion()
+
+
+def _validate(options: Options, wanted: Wanted) -> None:
+    """Refuse options that do not go together."""
+    modes = {"--apply": wanted.apply, "--undo": wanted.undo is not None, "--render": wanted.render is not None}
+    named = [option for option, chosen in modes.items() if chosen]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)} do not go together", hint="give one of them")
+    changing = wanted.apply or wanted.undo is not None
+    if changing and options.replay:
+        raise UsageError("a recording cannot be changed", hint="leave out --replay")
+    if changing and not wanted.yes and (options.json or not sys.stdin.isatty()):
+        raise UsageError("there is no terminal to ask on", hint="give --yes to make the changes without asking")
+
+
+def _request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> ConfigureRequest:
+    rules = [
+        choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them")
+        for name in _split(wanted.rules)
+    ]
+    return ConfigureRequest(
+        checks=rules or checks_with_fixes(all_checks().values()),
+        callbacks=callbacks,
+        mode=wanted.mode,
+        named={rule.name for rule in rules},
+        only=_devices(cluster, wanted),
+        unfinished=unfinished_changes(cluster.name),
+    )
+
+
+def _devices(cluster: Cluster, wanted: Wanted) -> frozenset[str]:
+    names = frozenset(_split(wanted.only))
+    known = {*cluster.nodes, *cluster.switches}
+    if strangers := sorted(names - known):
+        raise UsageError(
+            f"--only {strangers[0]}: the cluster file has no such device", hint=f"it has {', '.join(known)}"
+        )
+    return names
+
+
+def _split(values: Sequence[str]) -> list[str]:
+    return [name for value in values for name in value.split(",") if name]
+
+
+def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
+    """Return the run to undo and the fixes that do it, one per device."""
+    folder = find_run(wanted.undo)
+    devices, later = devices_to_undo(cluster.name, folder.name)
+    only = _devices(cluster, wanted)
+    chosen = [device for device in devices if not only or device in only]
+    if not chosen:
+        raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was undone")
+    for device in chosen:
+        if device in later:
+            raise UsageError(
+                f"{later[device]} changed {device} after {folder.name}",
+                hint=f"undo that first: `railbed configure --undo {later[device]}`",
+            )
+    fixes = {fix.device: fix for fix in read_undo(folder)}
+    return folder.name, [fixes[device] for device in chosen if device in fixes]
+
+
+def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
+    async def confirm(question: str) -> bool:
+        return wanted.yes or await ask(question, screen.line.clear)
+
+    def write(files: Mapping[str, str]) -> str:
+        assert wanted.render is not None
+        return _write_files(wanted.render, files)
+
+    return Callbacks(
+        confirm=confirm,
+        save=journal.save,
+        exclusive=journal.exclusive,
+        run_name=lambda: journal.folder.name,
+        write=write,
+    )
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> str:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_atomically(folder / name, text.encode(), mode=0o700 if name.endswith(".sh") else 0o600)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {os_reason(error)}") from error
+    return str(folder)
+
+
+def _screen(options: Options, cluster: Cluster) -> Screen:
+    if options.json:
+        return JsonScreen()
+    # Imported here because drawing is slow to load.
+    from railbed.cli.screens.configure import ConfigureScreen
+
+    return ConfigureScreen(cluster=cluster)

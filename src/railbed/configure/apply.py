@@ -1,0 +1,74 @@
+"""Applies one fix to each device: devices at the same time, the steps of a device strictly in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from railbed.configure.request import Callbacks
+from railbed.errors import DeviceError
+from railbed.fleet import Fleet
+from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, commit
+from railbed.model import events
+from railbed.model.events.configure import Outcome
+from railbed.model.fix import Fix
+from railbed.model.progress import progress
+from railbed.model.record import Record
+
+APPLY_SECONDS = 60.0
+CONFIRM_SECONDS = 180
+"""After this time a device restores itself: more than applying and looking again takes."""
+
+
+async def change_devices(
+    fleet: Fleet, fixes: Sequence[Fix], callbacks: Callbacks, *, outcome: Outcome, run: str | None = None
+) -> AsyncGenerator[Record, None]:
+    """Yield that each device is being changed, then what became of it, the quickest first.
+
+    `outcome` is that of a success, `run` the run that is undone. Who cancels this waits until every device that was
+    not confirmed has undone its change.
+    """
+    for fix in fixes:
+        yield events.ChangeStarted(subject=fix.device, message=f"changing {fix.device}")
+    names = [fix.device for fix in fixes]
+    yield progress("changing", done=0, total=len(names), waiting=names)
+    tasks = [asyncio.create_task(_change(fleet, fix, callbacks, outcome, run)) for fix in fixes]
+    try:
+        for done in asyncio.as_completed(tasks):
+            yield await done
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _change(
+    fleet: Fleet, fix: Fix, callbacks: Callbacks, outcome: Outcome, run: str | None
+) -> events.DeviceChanged:
+    """Change a device and return what became of it: a device that fails does not end the others."""
+
+    async def verify() -> str:
+        reason = await fleet.log_in_again(fix.device)
+        return f"railbed cannot log in any more: {reason}" if reason else ""
+
+    result: Outcome
+    try:
+        await commit(
+            fleet,
+            fix,
+            save=callbacks.save,
+            verify=verify,
+            holder=f"run {callbacks.run_name()}",
+            seconds=CONFIRM_SECONDS,
+            apply_seconds=APPLY_SECONDS,
+        )
+        result, message = outcome, f"{fix.device} {'is as before' if outcome == 'undone' else 'is changed'}"
+    except BeingChanged as error:
+        result, message = "refused", error.message
+    except NotChanged as error:
+        result, message = "restored", error.message
+    except NotUndone as error:
+        result, message = "unknown", f"{error.message}; {error.hint}"
+    except DeviceError as error:
+        result, message = "unknown", f"{fix.device} was lost: {error.message}"
+    return events.DeviceChanged(subject=fix.device, message=message, outcome=result, run=run)

@@ -1,0 +1,40 @@
+"""Refuses changes that would cut the network path over which railbed reaches the node."""
+
+from __future__ import annotations
+
+import shlex
+
+from railbed.check.site import NodeView
+from railbed.model.fix import Fix, RunStep
+from railbed.probes import ip_addr, ssh_session
+
+
+def management_cut(node: NodeView, fix: Fix) -> str:
+    """Return how a fix would cut the path; empty where it does not, or where railbed runs on the node itself."""
+    session = node.try_read(ssh_session.PROBE)
+    if session is None or session.address is None:
+        return ""
+    addresses = node.try_read(ip_addr.PROBE)
+    netdevs = [session.netdev] if session.netdev else []
+    if addresses:
+        netdevs += [
+            name for name, owned in addresses.interfaces.items() if session.address in {item.address for item in owned}
+        ]
+    for step in fix.apply:
+        words = _words(step.command) if isinstance(step, RunStep) else []
+        if words[:3] in (["ip", "addr", "del"], ["ip", "address", "del"]) and _address(words) == session.address:
+            return f"refused: railbed reaches {node.name} at {session.address}, which this would remove"
+        if words[:3] == ["ip", "link", "set"] and "down" in words and set(words) & set(netdevs):
+            return f"refused: railbed reaches {node.name} through {netdevs[0]}, which this would switch off"
+    return ""
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _address(words: list[str]) -> str:
+    return words[3].partition("/")[0] if len(words) > 3 else ""

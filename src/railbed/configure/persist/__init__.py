@@ -1,0 +1,1 @@
+"""How changes survive a reboot: `unit.py` for what the kernel forgets, `network.py` for addresses and MTUs."""

@@ -1,0 +1,98 @@
+"""What configure would do: the fixes of findings, per device and in order, and what it leaves out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from railbed.check.site import NodeView, Site
+from railbed.configure.management import management_cut
+from railbed.configure.order import in_order
+from railbed.configure.persist.persistence import persistence_of
+from railbed.configure.planned import PlannedFix
+from railbed.configure.switchlines import merged
+from railbed.model.cluster import DeviceKind
+from railbed.model.fix import Fix, Persistence
+from railbed.model.record import Change, Finding, Verdict
+from railbed.probes import pending_change
+
+WRONG = (Verdict.FAIL, Verdict.WARN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePlan:
+    """The changes of one device, in order."""
+
+    device: str
+    kind: DeviceKind
+    changes: tuple[PlannedFix, ...]
+
+    @property
+    def fix(self) -> Fix:
+        """All changes as one fix: a device is changed and undone as a whole."""
+        fixes = [change.fix for change in self.changes]
+        return Fix(
+            device=self.device,
+            apply=tuple(step for fix in fixes for step in fix.apply),
+            undo=tuple(step for fix in reversed(fixes) for step in fix.undo),
+            persistence=Persistence.KEPT,
+            interrupts=any(fix.interrupts for fix in fixes),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What would be changed, and what not."""
+
+    devices: tuple[DevicePlan, ...]
+    left_out: tuple[tuple[PlannedFix, str], ...] = ()
+    """Fixes that are not applied, each with the reason."""
+
+    def records(self) -> Iterator[Change]:
+        """Yield every change."""
+        for device in self.devices:
+            yield from (change.record() for change in device.changes)
+        yield from (change.record(left_out=reason) for change, reason in self.left_out)
+
+
+def make_plan(site: Site, findings: Iterable[Finding], *, only: Collection[str], named: Collection[str]) -> Plan:
+    """Plan the fixes of findings, on the devices in `only` (all if empty).
+
+    A fix that needs a person's decision is applied only if its rule is among those that the user `named`.
+    """
+    wanted: dict[str, list[PlannedFix]] = {}
+    left_out: list[tuple[PlannedFix, str]] = []
+    nodes = {node.name: node for node in site.nodes}
+    for finding in findings:
+        if finding.fix is None or finding.verdict not in WRONG or (only and finding.fix.device not in only):
+            continue
+        planned = PlannedFix.of(finding, finding.fix)
+        reason = _obstacle(planned, nodes.get(finding.fix.device), named)
+        if reason:
+            left_out.append((planned, reason))
+        else:
+            wanted.setdefault(finding.fix.device, []).append(planned)
+    devices = [_device_plan(name, fixes, nodes.get(name)) for name, fixes in wanted.items()]
+    order = [*site.cluster.nodes, *site.cluster.switches]
+    devices.sort(key=lambda plan: order.index(plan.device))
+    return Plan(devices=tuple(devices), left_out=tuple(left_out))
+
+
+def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None) -> DevicePlan:
+    if node is None:
+        return DevicePlan(device=device, kind="switch", changes=merged(fixes))
+    ordered = in_order(fixes)
+    return DevicePlan(device=device, kind="node", changes=(*ordered, *persistence_of(node, ordered)))
+
+
+def _obstacle(planned: PlannedFix, node: NodeView | None, named: Collection[str]) -> str:
+    """Return why a fix is not applied; empty where nothing is in the way."""
+    fix = planned.fix
+    if node and (cut := management_cut(node, fix)):
+        return cut
+    if node and (pending := node.try_read(pending_change.PROBE)) and pending.state == "held":
+        return f"{node.name} is being changed by {pending.holder}"
+    if fix.needs_decision and not set(planned.checks) & set(named):
+        decision = fix.condition or f"unless the cluster file is wrong ({fix.alternative})"
+        return f"needs your decision: {decision}; `railbed configure --rule {planned.checks[0]}` includes it"
+    return ""

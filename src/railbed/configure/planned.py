@@ -1,0 +1,58 @@
+"""One change of a device: a fix, and the findings it repairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from railbed.model.fix import ConfigStep, FileStep, Fix, Step
+from railbed.model.record import Change, Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFix:
+    """A fix with the rules it satisfies and what it changes, for people."""
+
+    checks: tuple[str, ...]
+    subject: str
+    before: str
+    after: str
+    fix: Fix
+    shown: tuple[str, ...] = ()
+    """The lines that people read, where those of the steps would be too long: the difference of a file."""
+
+    @classmethod
+    def of(cls, finding: Finding, fix: Fix) -> PlannedFix:
+        """Plan the fix of a finding."""
+        return cls(
+            checks=(finding.check,), subject=finding.subject, before=finding.observed, after=finding.expected, fix=fix
+        )
+
+    def also_for(self, checks: tuple[str, ...]) -> PlannedFix:
+        """Return the same fix for more rules."""
+        return replace(self, checks=tuple(dict.fromkeys((*self.checks, *checks))))
+
+    def record(self, *, left_out: str = "") -> Change:
+        """Return it as a record."""
+        return Change(
+            subject=self.subject,
+            action="set",
+            before=self.before,
+            after=self.after,
+            check=", ".join(self.checks),
+            apply=self.shown or tuple(line for step in self.fix.apply for line in lines_of(step)),
+            undo=tuple(line for step in self.fix.undo for line in lines_of(step)),
+            interrupts=self.fix.interrupts,
+            left_out=left_out,
+        )
+
+
+def lines_of(step: Step) -> tuple[str, ...]:
+    """Return a step as the exact lines that are run, written or entered."""
+    match step:
+        case FileStep(path=path, content=None):
+            return (f"remove {path}",)
+        case FileStep(path=path, content=str(content)):
+            return (f"write {path}:", *(f"  {line}" for line in content.splitlines()))
+        case ConfigStep(lines=lines):
+            return lines
+    return (str(step),)

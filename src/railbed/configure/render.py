@@ -1,0 +1,87 @@
+"""The changes as files, for people who apply them by hand: a script per node and its undo, the lines of a switch."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from railbed.configure.plan import DevicePlan, Plan
+from railbed.configure.planned import PlannedFix
+from railbed.model.fix import ConfigStep, FileStep, RunStep, Step
+
+END = "END_OF_FILE"
+
+
+def rendered_files(plan: Plan) -> dict[str, str]:
+    """Return the files by name."""
+    files: dict[str, str] = {}
+    for device in plan.devices:
+        if device.kind == "switch":
+            files[f"{device.device}.cfg"] = _configuration(device)
+        else:
+            files[f"{device.device}.sh"] = _script(device)
+            files[f"{device.device}-undo.sh"] = _undo_script(device)
+    return files
+
+
+def _script(device: DevicePlan) -> str:
+    lines = [
+        "#!/bin/sh",
+        f"# Changes of {device.device}, as `railbed configure` would make them. Run as root.",
+        "set -e",
+    ]
+    for change in device.changes:
+        lines += ["", _comment(change), *_shell(change.fix.apply, backup=True)]
+    return "\n".join(lines) + "\n"
+
+
+def _undo_script(device: DevicePlan) -> str:
+    lines = ["#!/bin/sh", f"# Undoes {device.device}.sh. Run as root."]
+    for change in reversed(device.changes):
+        lines += ["", _comment(change), *_shell(change.fix.undo, backup=False)]
+        lines += [_restore(step.path) for step in change.fix.apply if isinstance(step, FileStep)]
+    return "\n".join(lines) + "\n"
+
+
+def _comment(change: PlannedFix) -> str:
+    before = f"{change.before} -> " if change.before else ""
+    return f"# {', '.join(change.checks)} {change.subject}: {before}{change.after}"
+
+
+def _shell(steps: Iterable[Step], *, backup: bool) -> list[str]:
+    lines: list[str] = []
+    for step in steps:
+        match step:
+            case RunStep(command=command):
+                lines.append(command)
+            case FileStep(path=path) if step.content is None:
+                lines += [*([_backup(path)] if backup else []), f"rm -f {shlex.quote(path)}"]
+            case FileStep(path=path):
+                lines += [*([_backup(path)] if backup else []), *_write(step)]
+            case ConfigStep():
+                raise AssertionError("lines of a switch's configuration for a node")
+    return lines
+
+
+def _backup(path: str) -> str:
+    quoted, copy = shlex.quote(path), shlex.quote(f"{path}.before-railbed")
+    return f"if [ -e {quoted} ]; then cp -p {quoted} {copy}; fi"
+
+
+def _restore(path: str) -> str:
+    quoted, copy = shlex.quote(path), shlex.quote(f"{path}.before-railbed")
+    return f"if [ -e {copy} ]; then mv {copy} {quoted}; else rm -f {quoted}; fi"
+
+
+def _write(step: FileStep) -> list[str]:
+    path = shlex.quote(step.path)
+    folder = [f'mkdir -p "$(dirname {path})"'] if step.own_folder else []
+    rights = [f"chmod {step.mode} {path}"] if step.mode else []
+    return [*folder, f"cat >{path} <<'{END}'", *(step.content or "").splitlines(), END, *rights]
+
+
+def _configuration(device: DevicePlan) -> str:
+    lines = [f"! Changes of {device.device}, as `railbed configure` would make them, in this order"]
+    for change in device.changes:
+        lines += [line for step in change.fix.apply if isinstance(step, ConfigStep) for line in step.lines]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,137 @@
+"""The verb: read the devices, plan the fixes of failing rules, show them; apply them and check again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from railbed.check.judge import judge_site, probes_needed
+from railbed.check.rule import Check
+from railbed.check.rules import pending_change as pending_rule
+from railbed.check.rules import reachable
+from railbed.check.run import check, read_devices
+from railbed.check.site import Site
+from railbed.configure.apply import change_devices
+from railbed.configure.plan import Plan, make_plan
+from railbed.configure.render import rendered_files
+from railbed.configure.request import ConfigureRequest
+from railbed.fleet import Fleet
+from railbed.model import events
+from railbed.model.cluster import Cluster
+from railbed.model.fix import Persistence
+from railbed.model.probe import PairTest, Probe
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Record, Verdict
+from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
+
+OWN_PROBES: tuple[Probe[Any], ...] = (boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE)
+ALWAYS: tuple[Check[Any], ...] = (reachable.CHECK, pending_rule.CHECK)
+"""What is reported whatever rules were chosen: a device that cannot be changed as it is."""
+
+
+def checks_with_fixes(checks: Collection[Check[Any]]) -> list[Check[Any]]:
+    """Return the rules that may carry a fix: those that test pairs of nodes take long, and only blame."""
+    return [check for check in checks if not any(isinstance(probe.command, PairTest) for probe in check.needs)]
+
+
+async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -> AsyncGenerator[Record, None]:
+    """Yield what was read, the changes, and with `apply` what became of them and the findings afterwards."""
+    devices: dict[str, DeviceFacts] = {}
+    probes = {probe.name: probe for probe in (*probes_needed(request.checks, cluster), *OWN_PROBES)}
+    async with aclosing(read_devices(cluster, fleet, probes.values(), devices)) as records:
+        async for record in records:
+            yield record
+    site = Site(cluster, devices)
+    for finding in judge_site(ALWAYS, site):
+        if finding.verdict is not Verdict.OK:
+            yield finding
+    for event in _unfinished(site, request.unfinished):
+        yield event
+    plan = make_plan(site, judge_site(request.checks, site), only=request.only, named=request.named)
+    for change in plan.records():
+        yield change
+    if forgetful := forgetful_devices(site, plan):
+        yield events.Notice(message=f"{_names(forgetful)}: no systemd runs there, so that a reboot loses the changes")
+    yield planned_event(plan)
+    match request.mode:
+        case "render" if plan.devices:
+            files = rendered_files(plan)
+            folder = request.callbacks.write(files)
+            yield events.FilesRendered(message=f"written to {folder}", folder=folder, files=sorted(files))
+        case "apply" if plan.devices:
+            async with aclosing(_apply(cluster, fleet, request, plan)) as records:
+                async for record in records:
+                    yield record
+
+
+async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> AsyncGenerator[Record, None]:
+    """Yield what becomes of each device, then the findings of the rules behind the changes."""
+    with request.callbacks.exclusive():
+        if not await request.callbacks.confirm(question(plan)):
+            yield events.Notice(message="nothing was changed")
+            return
+        fixes = [device.fix for device in plan.devices]
+        async with aclosing(change_devices(fleet, fixes, request.callbacks, outcome="applied")) as records:
+            async for record in records:
+                yield record
+    rules = {name for device in plan.devices for change in device.changes for name in change.checks}
+    checks = [chosen for chosen in request.checks if chosen.name in rules]
+    async with aclosing(check(cluster, fleet, checks)) as records:
+        async for record in records:
+            yield record
+
+
+def planned_event(plan: Plan) -> events.ChangesPlanned:
+    """Return the event that sums up a plan."""
+    count = sum(len(device.changes) for device in plan.devices)
+    return events.ChangesPlanned(
+        message=f"{count} changes on {len(plan.devices)} devices" if count else "nothing to change",
+        devices=[device.device for device in plan.devices],
+        changes=count,
+        left_out=len(plan.left_out),
+        interrupts=[device.device for device in plan.devices if device.fix.interrupts],
+    )
+
+
+def question(plan: Plan) -> str:
+    """Return what the user is asked."""
+    devices = [device.device for device in plan.devices]
+    stops = [device.device for device in plan.devices if device.fix.interrupts]
+    pause = f"; traffic of {_names(stops)} may stop for a moment" if stops else ""
+    return f"change {_names(devices)}{pause}?"
+
+
+def forgetful_devices(site: Site, plan: Plan) -> list[str]:
+    """Return the nodes with changes that a reboot loses, because nothing there could apply them again."""
+    boots = {node.name: node.try_read(boot_config.PROBE) for node in site.nodes}
+    return [
+        device.device
+        for device in plan.devices
+        if (boot := boots.get(device.device)) is not None
+        and not boot.systemd
+        and any(change.fix.persistence is not Persistence.KEPT for change in device.changes)
+    ]
+
+
+def _names(devices: Sequence[str]) -> str:
+    return ", ".join(devices) if len(devices) <= 4 else f"{len(devices)} devices"
+
+
+def _unfinished(site: Site, unfinished: Mapping[str, str]) -> Iterator[Record]:
+    """Yield the devices whose latest change was cut short, and how to proceed."""
+    states = {node.name: node.try_read(pending_change.PROBE) for node in site.nodes}
+    for device, run in unfinished.items():
+        pending = states.get(device)
+        if pending is None and device not in site.devices:
+            continue
+        if pending and pending.state == "none":
+            state = "no change is pending there: it restored itself, or was rebooted"
+        else:
+            state = "it may be half-changed"
+        yield events.ChangeUnfinished(
+            subject=device,
+            message=f"run {run} was cut short while it changed {device}; {state}. `railbed configure --undo {run}` "
+            f"restores the state before that run, `railbed configure --apply` makes the changes below",
+            run=run,
+        )

@@ -1,0 +1,85 @@
+"""Lines of a switch's configuration: merged from all fixes, and ordered by reference.
+
+Nothing is used before it exists, and nothing is removed while something uses it: class-maps, then policy-maps, then
+where they are attached; what is no longer used leaves at the end, in the opposite order. Within a section the lines
+that remove come first, since most slots hold one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from railbed.configure.planned import PlannedFix
+from railbed.model.fix import ConfigStep, configure_lines
+
+PHASES = ("feature", "class-map", "policy-map", "system qos", "interface")
+REMOVALS = ("no policy-map", "no class-map", "no feature")
+
+
+@dataclass(slots=True)
+class Section:
+    """A line and the lines below it."""
+
+    line: str
+    below: dict[str, Section] = field(default_factory=dict)
+    sources: list[PlannedFix] = field(default_factory=list)
+    """The fixes that it comes from."""
+
+    def lines(self, depth: int = 0) -> Iterator[str]:
+        """Yield the line and, indented, those below it; those that remove first."""
+        yield f"{'  ' * depth}{self.line}"
+        for section in sorted(self.below.values(), key=lambda section: not section.line.startswith("no ")):
+            yield from section.lines(depth + 1)
+
+
+def merged(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
+    """Return one change for each section of the switch's configuration, in the order to make them."""
+    root = Section("")
+    for planned in fixes:
+        for step in planned.fix.apply:
+            if isinstance(step, ConfigStep):
+                _add(root, step.lines, planned)
+    return tuple(_planned(section) for section in sorted(root.below.values(), key=lambda section: phase(section.line)))
+
+
+def phase(line: str) -> int:
+    """Return when a section of the configuration is entered."""
+    for number, start in enumerate(PHASES):
+        if line.startswith(start):
+            return number
+    for number, start in enumerate(REMOVALS):
+        if line.startswith(start):
+            return len(PHASES) + 1 + number
+    return len(PHASES)
+
+
+def _add(root: Section, lines: Iterable[str], planned: PlannedFix) -> None:
+    """Add lines to the sections they belong to, by their indentation."""
+    stack: list[tuple[int, Section]] = [(-1, root)]
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        while stack[-1][0] >= indent:
+            stack.pop()
+        section = stack[-1][1].below.setdefault(line.strip(), Section(line.strip()))
+        if planned not in section.sources:
+            section.sources.append(planned)
+        stack.append((indent, section))
+
+
+def _planned(section: Section) -> PlannedFix:
+    sources = section.sources
+    fixes = [planned.fix for planned in sources]
+    return PlannedFix(
+        checks=tuple(dict.fromkeys(check for planned in sources for check in planned.checks)),
+        subject=_subject(sources),
+        before="; ".join(dict.fromkeys(planned.before for planned in sources)),
+        after="; ".join(dict.fromkeys(planned.after for planned in sources)),
+        fix=configure_lines(fixes[0].device, *section.lines(), interrupts=any(fix.interrupts for fix in fixes)),
+    )
+
+
+def _subject(sources: Sequence[PlannedFix]) -> str:
+    """Return the port or switch that the fixes are about; the switch, where they are about several ports."""
+    subjects = dict.fromkeys(planned.subject for planned in sources)
+    return next(iter(subjects)) if len(subjects) == 1 else sources[0].fix.device

@@ -1,0 +1,115 @@
+"""How settings of the machine survive a reboot: its service manager, what configures its network, railbed's files.
+
+Of other people's files only the names are read, and of netplan the Ethernet part: the rest may hold passwords.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from railbed.errors import ParseError
+from railbed.model.cluster import Cluster
+from railbed.model.probe import Probe
+from railbed.parsing.text import sections
+
+UNIT = "/etc/systemd/system/railbed.service"
+NETPLAN = "/etc/netplan/90-railbed.yaml"
+IFUPDOWN = "/etc/network/interfaces.d/railbed"
+NETWORKD = "/etc/systemd/network"
+COMMAND = r"""
+if [ -d /run/systemd/system ]; then
+  echo '==> systemd <=='; systemctl is-active systemd-networkd
+  if command -v netplan >/dev/null && ls /etc/netplan/*.yaml >/dev/null 2>&1; then
+    echo '==> netplan <=='; netplan get ethernets
+  fi
+  if command -v ifup >/dev/null && [ -f /etc/network/interfaces ]; then
+    echo '==> ifupdown <=='; grep -E '^[[:space:]]*source' /etc/network/interfaces
+  fi
+fi
+for netdev in {netdevs}; do
+  index=$(cat "/sys/class/net/$netdev/ifindex" 2>/dev/null) || continue
+  file=$(sed -n 's/^NETWORK_FILE=//p' "/run/systemd/netif/links/$index" 2>/dev/null)
+  [ -z "$file" ] || printf '==> networkd %s <==\n%s\n' "$netdev" "$file"
+done
+for file in {files}; do
+  [ ! -f "$file" ] || {{ printf '==> file %s <==\n' "$file"; cat "$file"; }}
+done
+echo '==> end <=='
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootConfig:
+    """What a reboot keeps."""
+
+    systemd: bool
+    """The machine was started by systemd."""
+    manager: str = ""
+    """What configures the network at boot: `netplan`, `networkd`, `ifupdown`; empty where none of these does."""
+    netplan_ids: dict[str, str] = field(default_factory=dict)
+    """netplan's own name of an interface, where that is another one."""
+    network_files: dict[str, str] = field(default_factory=dict)
+    """By interface, the file of systemd-networkd that applies to it."""
+    files: dict[str, str] = field(default_factory=dict)
+    """railbed's own files."""
+
+
+def _command(cluster: Cluster, device: str) -> str:
+    netdevs = [port.netdev for port in cluster.nodes[device].ports]
+    files = [shlex.quote(path) for path in (UNIT, NETPLAN, IFUPDOWN)]
+    patterns = [f"{NETWORKD}/*railbed*", f"{NETWORKD}/*.network.d/*railbed*"]
+    return COMMAND.format(netdevs=shlex.join(netdevs), files=" ".join([*files, *patterns]))
+
+
+def parse(text: str) -> BootConfig:
+    """Read the sections."""
+    parts = dict(sections(text))
+    if "end" not in parts:
+        raise ParseError("the output is not complete", line=text.strip().partition("\n")[0])
+    by_kind: dict[str, dict[str, str]] = {"networkd": {}, "file": {}}
+    for name, body in parts.items():
+        kind, _, rest = name.partition(" ")
+        if rest and kind in by_kind:
+            by_kind[kind][rest] = body.strip() if kind == "networkd" else f"{body}\n"
+    return BootConfig(
+        systemd="systemd" in parts,
+        manager=_manager(parts),
+        netplan_ids=_netplan_ids(parts.get("netplan", "")),
+        network_files=by_kind["networkd"],
+        files=by_kind["file"],
+    )
+
+
+def _manager(parts: dict[str, str]) -> str:
+    if "netplan" in parts:
+        return "netplan"
+    if parts.get("systemd", "").strip() == "active":
+        return "networkd"
+    # Without such a line, Debian's tools never read the file that railbed would write.
+    return "ifupdown" if "/etc/network/interfaces.d" in parts.get("ifupdown", "") else ""
+
+
+def _netplan_ids(text: str) -> dict[str, str]:
+    """Return netplan's names by interface, from the `set-name` or `match: name` below them."""
+    names: dict[str, str] = {}
+    current, depth = "", None
+    for line in text.splitlines():
+        key, _, value = line.strip().partition(":")
+        indent = len(line) - len(line.lstrip())
+        depth = indent if depth is None else depth
+        if indent == depth:
+            current = key.strip("\"'")
+        elif key in ("set-name", "name") and value.strip():
+            names[value.strip().strip("\"'")] = current
+    return {netdev: name for netdev, name in names.items() if netdev != name}
+
+
+PROBE = Probe(
+    name="boot_config",
+    title="what configures the machine at boot",
+    command=_command,
+    parse=parse,
+    facts=BootConfig,
+    needs_root=True,
+)

@@ -1,0 +1,46 @@
+"""Who changes the machine right now, or began to and did not end it (the lock of `fleet.change`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+from railbed.model.probe import Probe
+from railbed.parsing.text import sections
+
+COMMAND = """
+lock=/run/railbed-change.lock
+[ -s $lock ] || { echo '==> none <=='; exit 0; }
+if command -v flock >/dev/null && ! flock -sn $lock true; then echo '==> held <=='; else echo '==> abandoned <=='; fi
+cat $lock
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingChange:
+    """The change that a guard on the machine holds, or held when it died."""
+
+    state: str
+    """`none`; `held`, somebody changes the machine; `abandoned`, it may be half-changed."""
+    holder: str = ""
+    """What is changed, by whom and since when."""
+    trouble: str = ""
+    """What the undo printed, where it failed."""
+
+
+def parse(text: str) -> PendingChange:
+    """Read the state and the lines of the lock."""
+    state, body = next(sections(text))
+    if state not in ("none", "held", "abandoned"):
+        raise ParseError("expected none, held or abandoned", line=text.strip().partition("\n")[0])
+    holder, _, trouble = body.strip().partition("\n")
+    return PendingChange(state=state, holder=holder, trouble=trouble)
+
+
+PROBE = Probe(
+    name="pending_change",
+    title="changes in progress or not ended",
+    command=COMMAND,
+    parse=parse,
+    facts=PendingChange,
+)

@@ -1,0 +1,261 @@
+"""configure on a netns lab: apply, a clean second run, drift, undo, and whatever may cut it short."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railbed import clusterfile
+from tests.support.cli import RAILBED, Result, environment
+from tests.support.labs import RunningLab, cache_variables, call
+from tests.support.ranks import wait_for
+from tests.support.terminal import Terminal
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+LOCK = "/run/railbed-change.lock"
+
+
+@pytest.fixture
+def lab(netns_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
+    """Two nodes of the lab with one rail; node1 has the wrong MTU, node2 has lost its address."""
+    lab = netns_lab.seen_from(tmp_path, nodes=2)
+    address = rail_address(lab, "node2")
+    assert lab.fault("mtu", "node1", "1500").code == 0
+    assert lab.shell("node2", f"ip addr del {address} dev rail0").code == 0
+    yield lab
+    lab.shell("node2", f"ip addr replace {address} dev rail0")
+    netns_lab.heal()
+
+
+def rail_address(lab: RunningLab, node: str) -> str:
+    cluster = clusterfile.load(lab.cluster)
+    (port,) = cluster.nodes[node].ports
+    subnet = cluster.rails["rail0"].subnet
+    assert subnet
+    return f"{port.address}/{subnet.prefixlen}"
+
+
+def configure(lab: RunningLab, *options: str) -> Result:
+    return lab.railbed("configure", "--json", "--timeout", "120", *options)
+
+
+def applied(lab: RunningLab, *options: str) -> str:
+    """Apply all changes and return the name of the run."""
+    result = configure(lab, "--apply", "--yes", *options)
+    assert result.code == 0, result
+    return runs_of(lab)[-1]
+
+
+def runs_of(lab: RunningLab) -> list[str]:
+    return sorted(path.name for path in (lab.folder / "runs").glob("*-configure*"))
+
+
+def changes(result: Result) -> dict[str, list[str]]:
+    """Return the commands of the changes by subject."""
+    return {record["subject"]: record["apply"] for record in result.records if record["kind"] == "change"}
+
+
+def named(result: Result, name: str) -> list[dict[str, Any]]:
+    return [record for record in result.records if record.get("name") == name]
+
+
+def state(lab: RunningLab) -> dict[str, str]:
+    """Return MTU and addresses of the rail on both nodes."""
+    return {node: lab.shell(node, "ip -o addr show dev rail0; cat /sys/class/net/rail0/mtu").out for node in NODES}
+
+
+NODES = ("node1", "node2")
+
+
+def start(lab: RunningLab, *options: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [RAILBED, "configure", "--json", "--apply", "--yes", "--cluster", str(lab.cluster), *options],
+        cwd=lab.folder,
+        env=environment(**cache_variables()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
+    )
+
+
+def until(process: subprocess.Popen[bytes], event: str) -> None:
+    assert process.stdout is not None
+    next(line for line in process.stdout if json.loads(line).get("name") == event)
+
+
+def test_apply_makes_it_right_a_second_run_finds_nothing_and_undo_restores_it(lab: RunningLab) -> None:
+    before = state(lab)
+    shown = configure(lab)
+    assert shown.code == 1
+    assert changes(shown) == {
+        "node1/rail0": ["ip link set dev rail0 mtu 9000"],
+        "node2/rail0": [f"ip addr add {rail_address(lab, 'node2')} dev rail0"],
+    }
+    assert state(lab) == before, "showing changes nothing"
+    run = applied(lab)
+    assert lab.failing("mtu", "rail_address") == set()
+    again = configure(lab)
+    assert (again.code, changes(again)) == (0, {})
+    assert lab.shell("node1", "ip link set dev rail0 mtu 4000").code == 0
+    assert ("mtu", "node1/rail0") in lab.failing("mtu")
+    assert list(changes(configure(lab))) == ["node1/rail0"], "drift is in the next difference"
+    assert lab.shell("node1", "ip link set dev rail0 mtu 9000").code == 0
+    undone = configure(lab, "--undo", run, "--yes")
+    assert undone.code == 0, undone
+    assert state(lab) == before
+    assert configure(lab, "--undo", run, "--yes").code == 2, "nothing is left to undo"
+
+
+def test_the_scope_can_be_narrowed_and_written_to_files(lab: RunningLab, tmp_path: Path) -> None:
+    assert list(changes(configure(lab, "--only", "node2"))) == ["node2/rail0"]
+    assert list(changes(configure(lab, "--rule", "mtu"))) == ["node1/rail0"]
+    assert configure(lab, "--only", "node9").code == 2
+    result = configure(lab, "--render", str(tmp_path / "out"))
+    assert result.code == 1
+    assert named(result, "files_rendered")[0]["data"]["files"] == [
+        *("node1-undo.sh", "node1.sh", "node2-undo.sh", "node2.sh")
+    ]
+    assert "ip link set dev rail0 mtu 9000" in (tmp_path / "out" / "node1.sh").read_text()
+
+
+def test_without_a_terminal_nothing_is_changed_unless_yes_is_given(lab: RunningLab) -> None:
+    before = state(lab)
+    result = call(lab.folder, "configure", "--apply", "--cluster", lab.cluster)
+    assert (result.code, "give --yes" in result.err) == (2, True)
+    assert state(lab) == before
+
+
+def on_a_terminal(lab: RunningLab, *options: str) -> Terminal:
+    command = [RAILBED, "configure", "--apply", "--cluster", str(lab.cluster), "--timeout", "120", *options]
+    return Terminal(command, lab.folder, environment(**cache_variables()))
+
+
+def test_a_step_that_fails_restores_its_device_and_not_the_others(lab: RunningLab) -> None:
+    """Between the question and the answer somebody adds an address that configure is about to add, too."""
+    address = rail_address(lab, "node1")
+    assert lab.shell("node1", f"ip addr del {address} dev rail0").code == 0
+    try:
+        with on_a_terminal(lab) as terminal:
+            shown = terminal.read("[y/N]")
+            assert "change node1, node2; traffic of node1 may stop for a moment?" in shown
+            assert lab.shell("node1", f"ip addr add {address} dev rail0").code == 0
+            terminal.type("y\n")
+            shown = terminal.read()
+            assert terminal.process.wait() == 1
+        assert "node1 cannot be changed: RTNETLINK answers: File exists" in shown
+        assert f"(at: ip addr add {address} dev rail0)" in " ".join(shown.split())
+        assert "node2 is changed" in shown
+        mtus = {node: lab.shell(node, "cat /sys/class/net/rail0/mtu").out.strip() for node in NODES}
+        assert mtus == {"node1": "1500", "node2": "9000"}, "the step before the one that failed is undone"
+    finally:
+        lab.shell("node1", f"ip addr replace {address} dev rail0")
+
+
+def test_no_is_no(lab: RunningLab) -> None:
+    before = state(lab)
+    with on_a_terminal(lab) as terminal:
+        terminal.read("[y/N]")
+        terminal.type("\n")
+        assert "nothing was changed" in terminal.read()
+        assert terminal.process.wait() == 1
+    assert state(lab) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
+    lab: RunningLab, number: signal.Signals
+) -> None:
+    before = state(lab)
+    with start(lab) as process:
+        until(process, "change_started")
+        process.send_signal(number)
+        process.communicate(timeout=120)
+    (run,) = runs_of(lab)
+    # Whatever had been done by then, the guards on the nodes bring back, or the change had been confirmed.
+    for node in NODES:
+        wait_for(lambda node=node: lab.shell(node, f"cat {LOCK}").out == "")
+    after = configure(lab)
+    if number is signal.SIGKILL:
+        unfinished = named(after, "change_unfinished")
+        assert [event["subject"] for event in unfinished] == [*NODES]
+        assert all(f"`railbed configure --undo {run}" in event["message"] for event in unfinished)
+        assert configure(lab, "--undo", run, "--yes").code == 0
+    else:
+        assert process.returncode == 130
+        assert named(after, "change_unfinished") == []
+    assert state(lab) == before
+    applied(lab)
+    assert named(configure(lab), "change_unfinished") == []
+
+
+def test_a_second_configure_is_refused_and_names_the_first(lab: RunningLab) -> None:
+    with on_a_terminal(lab) as first:
+        first.read("[y/N]")
+        second = configure(lab, "--apply", "--yes")
+        assert second.code == 2
+        assert re.search(
+            rf"another `railbed configure` is running: run \S+, \w+ on \S+, pid {first.process.pid}", second.err
+        )
+        first.process.kill()
+        first.process.wait()
+    applied(lab)
+
+
+def test_a_node_that_somebody_else_changes_is_left_alone(lab: RunningLab) -> None:
+    """A run in another folder, or on another machine, holds the lock of the node."""
+    holding = lab.start_shell(
+        "node1", f"exec 9>>{LOCK}; flock 9; echo run x of ada >{LOCK}; echo ready; read x; : >{LOCK}"
+    )
+    assert holding.stdout is not None
+    try:
+        assert holding.stdout.readline() == "ready\n"
+        result = configure(lab, "--apply", "--yes")
+        assert [record["left_out"] for record in result.records if record.get("left_out")] == [
+            "node1 is being changed by run x of ada"
+        ]
+        assert [event["subject"] for event in named(result, "device_changed")] == ["node2"]
+        assert result.code == 1
+    finally:
+        holding.communicate("\n", timeout=60)
+
+
+def test_a_change_that_would_cut_the_management_path_is_refused(lab: RunningLab, tmp_path: Path) -> None:
+    """The rail's address in the cluster file is the one that SSH uses, which the node has on eth0."""
+    cluster = clusterfile.load(lab.cluster)
+    host = cluster.nodes["node1"].host
+    text = re.sub(
+        rf"address: {re.escape(str(cluster.nodes['node1'].ports[0].address))}",
+        f"address: {host}",
+        lab.cluster.read_text(),
+    )
+    text = re.sub(r"subnet: \S+", "subnet: 0.0.0.0/0", text)
+    (tmp_path / "cut.yaml").write_text(text)
+    assert lab.shell("node1", f"ip addr add {host}/32 dev rail0").code == 0
+    try:
+        result = call(
+            tmp_path,
+            "configure",
+            "--json",
+            "--apply",
+            "--yes",
+            "--rule",
+            "rail_address",
+            "--only",
+            "node1",
+            "--cluster",
+            tmp_path / "cut.yaml",
+        )
+        left_out = [record["left_out"] for record in result.records if record["kind"] == "change"]
+        assert left_out == [f"refused: railbed reaches node1 at {host}, which this would remove"]
+        assert result.code == 1
+        assert named(result, "device_changed") == []
+    finally:
+        lab.shell("node1", f"ip addr del {host}/32 dev rail0")
