@@ -236,7 +236,7 @@ def test_a_change_that_would_cut_the_management_path_is_refused(lab: RunningLab,
         f"address: {host}",
         lab.cluster.read_text(),
     )
-    text = re.sub(r"subnet: \S+", "subnet: 0.0.0.0/0", text)
+    text = re.sub(r"subnet: [^\s}]+", "subnet: 10.0.0.0/8", text)
     (tmp_path / "cut.yaml").write_text(text)
     assert lab.shell("node1", f"ip addr add {host}/32 dev rail0").code == 0
     try:
