@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from railbed.configure.request import Callbacks
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone, commit
+from railbed.fleet.switch_change import SwitchChange, checkpoint_name
 from railbed.model import events
 from railbed.model.events.configure import Outcome
 from railbed.model.fix import Fix
 from railbed.model.progress import progress
 from railbed.model.record import Record
 
+Verify = Callable[[], Awaitable[str]]
 APPLY_SECONDS = 60.0
 CONFIRM_SECONDS = 180
 """After this time a device restores itself: more than applying and looking again takes."""
@@ -53,22 +55,36 @@ async def _change(
 
     result: Outcome
     try:
-        await commit(
-            fleet,
-            fix,
-            save=callbacks.save,
-            verify=verify,
-            holder=f"run {callbacks.run_name()}",
-            seconds=CONFIRM_SECONDS,
-            apply_seconds=APPLY_SECONDS,
-        )
-        result, message = outcome, f"{fix.device} {'is as before' if outcome == 'undone' else 'is changed'}"
+        note = await _commit(fleet, fix, callbacks, verify, undoing=run is not None)
+        done = "is as before" if outcome == "undone" else "is changed"
+        result, message = outcome, f"{fix.device} {done}{f'; {note}' if note else ''}"
     except BeingChanged as error:
-        result, message = "refused", error.message
+        result, message = "refused", f"{error.message}{f'; {error.hint}' if error.hint else ''}"
     except NotChanged as error:
         result, message = "restored", error.message
     except NotUndone as error:
         result, message = "unknown", f"{error.message}; {error.hint}"
-    except DeviceError as error:
-        result, message = "unknown", f"{fix.device} was lost: {error.message}"
+    except DeviceError as error:  # a connection that broke, before anything was done or after all was undone
+        result, message = "restored", f"{fix.device} is as before: {error.message}"
     return events.DeviceChanged(subject=fix.device, message=message, outcome=result, run=run)
+
+
+async def _commit(fleet: Fleet, fix: Fix, callbacks: Callbacks, verify: Verify, *, undoing: bool) -> str:
+    """Change a node under a guard, a switch under a checkpoint; return what the user should know of it."""
+    name = callbacks.run_name()
+    if next(target for target in fleet.targets if target.name == fix.device).kind == "switch":
+        change = SwitchChange(fleet, fix, checkpoint_name(name), f"run {name}")
+        if undoing:
+            await change.undo()
+            return ""
+        return await change.commit(save=callbacks.save, verify=verify, take_over=fix.device in callbacks.unfinished)
+    await commit(
+        fleet,
+        fix,
+        save=callbacks.save,
+        verify=verify,
+        holder=f"run {name}",
+        seconds=CONFIRM_SECONDS,
+        apply_seconds=APPLY_SECONDS,
+    )
+    return ""

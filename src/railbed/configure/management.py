@@ -1,12 +1,20 @@
-"""Refuses changes that would cut the network path over which railbed reaches the node."""
+"""Refuses changes that would cut the network path over which railbed reaches the device."""
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from railbed.check.site import NodeView
-from railbed.model.fix import Fix, RunStep
+from railbed.model.fix import ConfigStep, Fix, RunStep
 from railbed.probes import ip_addr, ssh_session
+
+_CUTS = re.compile(
+    r"interface mgmt|vrf context management|line (?:vty|console)|(?:no )?(?:ssh|feature ssh|username|aaa)\b|shutdown\b"
+    r"|(?:no )?ip (?:address|route)\b|no (?:vlan|interface|switchport)\b",
+    re.IGNORECASE,
+)
+"""Lines that change how a switch is reached; no fix needs them."""
 
 
 def management_cut(node: NodeView, fix: Fix) -> str:
@@ -27,6 +35,13 @@ def management_cut(node: NodeView, fix: Fix) -> str:
         if words[:3] == ["ip", "link", "set"] and "down" in words and set(words) & set(netdevs):
             return f"refused: railbed reaches {node.name} through {netdevs[0]}, which this would switch off"
     return ""
+
+
+def switch_cut(fix: Fix) -> str:
+    """Return which line of a switch's configuration would cut the path to it; empty where none does."""
+    lines = [line for step in fix.apply if isinstance(step, ConfigStep) for line in step.lines]
+    cutting = next((line.strip() for line in lines if _CUTS.match(line.strip())), "")
+    return f"refused: `{cutting}` would cut the path to {fix.device}" if cutting else ""
 
 
 def _words(command: str) -> list[str]:

@@ -11,7 +11,7 @@ from railbed.model.fix import Fix
 
 RULES = (
     *("hostname_unique", "hostname_resolves", "memlock", "clock_synchronised", "governor"),
-    *("rdma_modules", "link_up", "rail_address", "mtu", "rdma_mtu"),
+    *("rdma_modules", "link_up", "mtu", "rail_address", "rdma_mtu"),
     *("ets", "buffers", "pfc", "dscp_trust", "dscp_map", "global_pause", "roce_tos", "dcqcn", "cnp_dscp"),
 )
 """The usual order, from the machine to the link to what runs over it; other rules follow. Where one fix really depends

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from railbed.check.site import NodeView, Site
-from railbed.configure.management import management_cut
+from railbed.configure.management import management_cut, switch_cut
 from railbed.configure.order import in_order
 from railbed.configure.persist.persistence import persistence_of
 from railbed.configure.planned import PlannedFix
@@ -88,7 +88,8 @@ def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None
 def _obstacle(planned: PlannedFix, node: NodeView | None, named: Collection[str]) -> str:
     """Return why a fix is not applied; empty where nothing is in the way."""
     fix = planned.fix
-    if node and (cut := management_cut(node, fix)):
+    cut = management_cut(node, fix) if node else switch_cut(fix)
+    if cut:
         return cut
     if node and (pending := node.try_read(pending_change.PROBE)) and pending.state == "held":
         return f"{node.name} is being changed by {pending.holder}"

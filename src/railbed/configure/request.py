@@ -15,7 +15,7 @@ Mode = Literal["show", "render", "apply"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """Effects that a verb leaves to the command line."""
+    """What a verb leaves to the command line: effects, and what earlier runs left."""
 
     confirm: Callable[[str], Awaitable[bool]]
     """Ask the user once whether to proceed."""
@@ -27,6 +27,8 @@ class Callbacks:
     """The name of this run."""
     write: Callable[[Mapping[str, str]], str]
     """Write files by name, and return the folder."""
+    unfinished: Mapping[str, str] = field(default_factory=dict)
+    """Devices whose latest change was cut short, with its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +42,3 @@ class ConfigureRequest:
     """Rules that the user named: their fixes are applied even if they need a decision."""
     only: Collection[str] = ()
     """Devices to change; all if empty."""
-    unfinished: Mapping[str, str] = field(default_factory=dict)
-    """Devices whose latest change was cut short, with its run."""

@@ -46,7 +46,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
     for finding in judge_site(ALWAYS, site):
         if finding.verdict is not Verdict.OK:
             yield finding
-    for event in _unfinished(site, request.unfinished):
+    for event in _unfinished(site, request.callbacks.unfinished):
         yield event
     plan = make_plan(site, judge_site(request.checks, site), only=request.only, named=request.named)
     for change in plan.records():
@@ -122,9 +122,9 @@ def _unfinished(site: Site, unfinished: Mapping[str, str]) -> Iterator[Record]:
     """Yield the devices whose latest change was cut short, and how to proceed."""
     states = {node.name: node.try_read(pending_change.PROBE) for node in site.nodes}
     for device, run in unfinished.items():
-        pending = states.get(device)
-        if pending is None and device not in site.devices:
+        if device not in site.cluster.nodes and device not in site.cluster.switches:
             continue
+        pending = states.get(device)
         if pending and pending.state == "none":
             state = "no change is pending there: it restored itself, or was rebooted"
         else:

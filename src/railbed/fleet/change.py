@@ -152,7 +152,7 @@ class _Guard:
         self.fix = fix
         self._fleet = fleet
         self._mark = f"{MARK}{secrets.token_hex(6)}"
-        script = guard_script(fix.undo, self._mark, seconds, holder=_describe_holder(holder))
+        script = guard_script(fix.undo, self._mark, seconds, holder=describe_holder(holder))
         command = Command(key="guard", script=script, timeout=DAY, as_root=True, endless=True)
         self._task = asyncio.create_task(fleet.ask(fix.device, command))
 
@@ -261,7 +261,7 @@ def _write(step: FileStep) -> str:
 {writing} || {{ rm -f "$new"; exit 1; }}"""
 
 
-def _describe_holder(purpose: str) -> str:
+def describe_holder(purpose: str) -> str:
     """Return who changes a device, for others who want to: on one line."""
     user, machine = getpass.getuser(), socket.gethostname()
     since = time.strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -90,11 +90,13 @@ class Fleet:
 
     async def log_in_again(self, device: str) -> str:
         """Log in once more, beside the open connection; return why that fails, or an empty string."""
+        target = self._target(device)
+        command = Command(key="login", script="show clock" if target.kind == "switch" else "true")
         try:
             async with (
                 self._limit.slot(),
-                self._connect(self._target(device)) as transport,
-                aclosing(transport.run([Command(key="login", script="true")])) as outputs,
+                self._connect(target) as transport,
+                aclosing(transport.run([command])) as outputs,
             ):
                 output = await anext(outputs)
         except DeviceError as error:

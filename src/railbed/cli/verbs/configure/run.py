@@ -165,7 +165,6 @@ def _request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> Configur
         mode=wanted.mode,
         named={rule.name for rule in rules},
         only=_devices(cluster, wanted),
-        unfinished=unfinished_changes(cluster.name),
     )
 
 
@@ -215,6 +214,7 @@ def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
         exclusive=journal.exclusive,
         run_name=lambda: journal.folder.name,
         write=write,
+        unfinished=unfinished_changes(journal.cluster),
     )
 
 

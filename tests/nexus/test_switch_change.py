@@ -1,0 +1,237 @@
+"""Changing an emulated Nexus over SSH: applied in order, rolled back, undone byte for byte, and found half-changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from railbed.configure.apply import change_devices
+from railbed.configure.planned import PlannedFix
+from railbed.configure.request import Callbacks
+from railbed.configure.switchlines import merged
+from railbed.fleet import Fleet
+from railbed.fleet.switch_change import CHANGING, entered
+from railbed.lab.nexus.commands.loader import apply_lines
+from railbed.lab.nexus.model.switch import Switch
+from railbed.model import events
+from railbed.model.cluster import Login, Secret
+from railbed.model.events.configure import Outcome
+from railbed.model.fix import Fix, Persistence, configure_lines
+from railbed.model.record import Finding, Verdict
+from railbed.transport.base import Command, Target
+from railbed.transport.connect import live_connector
+from tests.nexus.conftest import StartEmulator
+from tests.nexus.support import LOSSLESS, PASSWORD
+
+RUN = "20261116-180000-configure"
+EARLIER = """
+policy-map type network-qos site
+  class type network-qos c-8q-nq3
+    mtu 1500
+system qos
+  service-policy type network-qos site
+interface Ethernet1/1
+  mtu 1500
+"""
+
+
+@dataclass
+class Site:
+    """A switch, a fleet with it, and what a run saved."""
+
+    switch: Switch
+    fleet: Fleet
+    saved: list[Fix] = field(default_factory=list)
+    callbacks: Callbacks = field(init=False)
+
+    def __post_init__(self) -> None:
+        async def confirm(_: str) -> bool:
+            return True
+
+        self.callbacks = Callbacks(
+            confirm=confirm,
+            save=self.saved.append,
+            exclusive=lambda: pytest.fail("not used"),
+            run_name=lambda: RUN,
+            write=lambda _: pytest.fail("not used"),
+        )
+
+    async def apply(self, fix: Fix, **changes: object) -> events.DeviceChanged:
+        return await self._changed([fix], replace(self.callbacks, **changes), "applied", None)  # type: ignore[arg-type]
+
+    async def undo(self) -> events.DeviceChanged:
+        return await self._changed(self.saved, self.callbacks, "undone", RUN)
+
+    async def _changed(
+        self, fixes: Sequence[Fix], callbacks: Callbacks, outcome: Outcome, run: str | None
+    ) -> events.DeviceChanged:
+        records = [record async for record in change_devices(self.fleet, fixes, callbacks, outcome=outcome, run=run)]
+        (changed,) = [record for record in records if isinstance(record, events.DeviceChanged)]
+        return changed
+
+
+@pytest.fixture
+async def site(
+    switch: Switch, emulate: StartEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    assert apply_lines(switch, EARLIER.splitlines()) == []
+    switch.save()
+    async with open_site(switch, emulate, tmp_path, monkeypatch) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_site(
+    switch: Switch, emulate: StartEmulator, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Site]:
+    monkeypatch.setenv("NEXUS_PASSWORD", PASSWORD)
+    async with emulate(switch) as emulator:
+        public = (folder / "host_key.pub").read_text()
+        (folder / "known_hosts").write_text(f"[127.0.0.1]:{emulator.ssh_port} {public}")
+        login = Login(
+            user="admin",
+            port=emulator.ssh_port,
+            password=Secret(env="NEXUS_PASSWORD"),
+            known_hosts=str(folder / "known_hosts"),
+        )
+        target = Target(name="s", host="127.0.0.1", login=login, kind="switch")
+        async with live_connector() as connect, Fleet([target], connect) as fleet:
+            yield Site(switch, fleet)
+
+
+def change(*lines: str) -> Fix:
+    """Return lines as configure would enter them: merged and in order."""
+    fix = configure_lines("s", *lines)
+    finding = Finding(check="r", subject="s", verdict=Verdict.FAIL, expected="", observed="", why="", fix=fix)
+    steps = tuple(step for planned in merged([PlannedFix.of(finding, fix)]) for step in planned.fix.apply)
+    return Fix(device="s", apply=steps, undo=(), persistence=Persistence.KEPT)
+
+
+def lossless() -> Fix:
+    """Everything that makes a switch lossless, in the worst order; the site's own policy leaves."""
+    sections: list[list[str]] = []
+    for line in LOSSLESS.strip().replace("interface Ethernet1/1-2", "interface Ethernet1/1").splitlines():
+        sections = [*sections, [line]] if not line.startswith(" ") else [*sections[:-1], [*sections[-1], line]]
+    lines = [line for section in reversed(sections) for line in section]
+    at = lines.index("system qos") + 1
+    return change(
+        "no policy-map type network-qos site",
+        *lines[:at],
+        "  no service-policy type network-qos site",
+        *lines[at:],
+    )
+
+
+async def test_a_factory_switch_becomes_lossless_and_comes_back_byte_for_byte(site: Site) -> None:
+    before, startup = site.switch.running_text(), site.switch.startup
+    changed = await site.apply(lossless())
+    assert (changed.outcome, changed.message) == ("applied", "s is changed")
+    running = site.switch.running_text()
+    for line in ("pause pfc-cos 3", "service-policy type network-qos NETWORK", "priority-flow-control mode on"):
+        assert line in running
+    assert "policy-map type network-qos site" not in running
+    assert site.switch.startup == running, "a reload keeps it"
+    assert list(site.switch.checkpoints) == [f"railbed-{RUN}"]
+    undone = await site.undo()
+    assert undone.outcome == "undone", undone.message
+    assert (site.switch.running_text(), site.switch.startup) == (before, startup)
+    assert site.switch.checkpoints == {}
+
+
+async def test_unsaved_changes_of_others_are_not_saved(site: Site) -> None:
+    assert apply_lines(site.switch, ["vlan 7"]) == []
+    startup = site.switch.startup
+    changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"))
+    assert changed.outcome == "applied"
+    assert "it had unsaved changes before" in changed.message
+    assert site.switch.startup == startup
+
+
+async def test_a_line_that_is_refused_rolls_the_switch_back(site: Site) -> None:
+    before = site.switch.running_text()
+    changed = await site.apply(
+        change("interface Ethernet1/1", "  mtu 9216", "system qos", "  service-policy type qos no")
+    )
+    assert changed.outcome == "restored"
+    assert "s cannot be changed: " in changed.message
+    assert "(at: configure terminal ; system qos" in changed.message
+    assert site.switch.running_text() == before
+    assert site.switch.checkpoints == {}
+
+
+async def test_a_switch_that_cannot_be_logged_in_to_any_more_is_rolled_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = site.switch.running_text()
+
+    async def unreachable(_: str) -> str:
+        return "no answer"
+
+    monkeypatch.setattr(site.fleet, "log_in_again", unreachable)
+    changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"))
+    assert changed.outcome == "restored"
+    assert changed.message == "s was changed back: railbed cannot log in any more: no answer"
+    assert site.switch.running_text() == before
+
+
+async def test_a_connection_that_is_cut_at_any_command_is_rolled_back_over_a_new_one(site: Site) -> None:
+    before = site.switch.running_text()
+    outcomes: list[Outcome] = []
+    while "applied" not in outcomes:
+        site.switch.faults.commands_until_cut = len(outcomes) + 1
+        changed = await site.apply(lossless(), unfinished={"s": RUN})
+        outcomes.append(changed.outcome)
+        if changed.outcome == "restored":
+            assert (site.switch.running_text(), site.switch.checkpoints) == (before, {})
+        else:
+            # Cut at the lock, or after the last line: the next run takes over, or undoes it.
+            assert changed.outcome in ("unknown", "applied"), changed.message
+            assert site.switch.checkpoints
+            site.switch.faults.commands_until_cut = None
+            assert (await site.undo()).outcome == "undone" if site.saved else True
+            assert site.switch.running_text() == before
+            site.switch.checkpoints.clear()
+        site.saved.clear()
+        assert len(outcomes) < 60, outcomes
+    assert outcomes.count("restored") > 5
+
+
+async def test_a_run_that_is_interrupted_is_rolled_back(site: Site) -> None:
+    before = site.switch.running_text()
+    task = asyncio.create_task(site.apply(lossless()))
+    async with asyncio.timeout(60):
+        while site.switch.running_text() == before:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert site.switch.running_text() == before
+    assert site.switch.checkpoints == {}
+
+
+async def test_a_switch_that_was_left_half_changed_is_refused_unless_it_is_our_own_run(site: Site) -> None:
+    await site.fleet.ask("s", Command(key="x", script=f"checkpoint {CHANGING}"))
+    refused = await site.apply(change("interface Ethernet1/1", "  mtu 9216"))
+    assert refused.outcome == "refused"
+    assert f"s has a checkpoint {CHANGING}: somebody changes it, or was cut short" in refused.message
+    changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"), unfinished={"s": RUN})
+    assert changed.outcome == "applied", changed.message
+    assert CHANGING not in site.switch.checkpoints
+
+
+async def test_a_rollback_that_fails_is_reported_with_the_command(site: Site) -> None:
+    site.switch.faults.refused["rollback"] = "ERROR: no\n"
+    changed = await site.apply(change("system qos", "  service-policy type qos no"))
+    assert changed.outcome == "unknown"
+    assert f"rollback running-config checkpoint railbed-{RUN} atomic" in changed.message
+    assert CHANGING in site.switch.checkpoints, "the next run sees it"
+
+
+def test_modes_are_left_before_a_line_of_the_mode_above() -> None:
+    lines = ("policy-map a", "  class b", "    mtu 1", "    pause", "  class c", "    mtu 2")
+    assert list(entered(lines)) == ["policy-map a", "class b", "mtu 1", "pause", "exit", "class c", "mtu 2"]
