@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from string import Template
+from typing import Any
 
+from railbed.lab.nexus.commands.loader import apply_lines
+from railbed.lab.nexus.model.counters import MacEntry, Neighbour
+from railbed.lab.nexus.model.platform import PLATFORMS
+from railbed.lab.nexus.model.switch import Switch
 from railbed.model.output import Output
+from railbed.probes.outputs import all_probes
 from railbed.transport.record import Recorder
+from tests.support.nexus import printed
 from tests.support.rulecase import load_yaml
 
 FOLDER = Path(__file__).parent.parent / "recordings"
@@ -27,7 +36,26 @@ def make_recording(name: str, folder: Path) -> Path:
                 readings = texts if isinstance(texts, list) else [texts]
                 for text in readings * (3 - len(readings)):
                     recorder.store(_output(node, probe, Template(text).substitute(variables)))
+        for switch, own in recording.get("switches", {}).items():
+            for output in _printed_by(switch, own):
+                recorder.store(output)
     return folder
+
+
+def _printed_by(name: str, own: dict[str, Any]) -> Iterator[Output]:
+    """Yield what an emulated switch prints for every probe, twice."""
+    switch = Switch(PLATFORMS[own["platform"]])
+    assert apply_lines(switch, own["config"].splitlines()) == []
+    for port, end in own["cables"].items():
+        switch.add_mac(MacEntry(vlan=1, address=end["mac"], port=port))
+        switch.add_neighbour(
+            Neighbour(port=port, chassis_id=end["mac"], port_id=end["netdev"], system_name=end["node"])
+        )
+        switch.set_link(port, up=True, mbps=own["mbps"])
+    for probe in all_probes().values():
+        if probe.runs_on == "switch":
+            output = replace(printed(switch, str(probe.command)), device=name, key=probe.name, received=0.01)
+            yield from (output, output)
 
 
 def _output(node: str, probe: str, text: str) -> Output:

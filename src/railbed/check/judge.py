@@ -98,7 +98,7 @@ def _finding(check: Check[Any], subject: Subject, judgement: Judgement) -> Findi
         remedy=judgement.remedy or (judgement.fix.remedy if judgement.fix else check.fix if wrong else ""),
         fix=judgement.fix,
         evidence=judgement.evidence,
-        essential=check.essential,
+        essential=check.essential if judgement.essential is None else judgement.essential,
     )
 
 

@@ -38,6 +38,8 @@ class Judgement:
     evidence: str = ""
     subject: str = ""
     """Overrides the judged subject, for a rule over a rail or the cluster that blames a node or port."""
+    essential: bool | None = None
+    """Overrides whether training depends on it, for a subject that differs from the rule's others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

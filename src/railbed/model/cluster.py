@@ -81,6 +81,7 @@ TcpPort = Annotated[Whole, Field(ge=1, le=65535)]
 Priority = Annotated[Whole, Field(ge=0, le=7)]
 Dscp = Annotated[Whole, Field(ge=0, le=63)]
 Mtu = Annotated[Whole, Field(ge=1280, le=9600)]
+Kilobytes = Annotated[Whole, Field(ge=1, le=100_000)]
 RailMtu = Annotated[Whole, Field(ge=1280, le=65535)]
 """Wider than Ethernet allows: IP over InfiniBand has 65520."""
 
@@ -162,6 +163,18 @@ class Policy(Part):
     """MTU of the nodes' interfaces on rails that do not set `mtu`."""
     switch_mtu: Mtu = 9216
     """MTU of the switch ports."""
+    ecn_low_kbytes: Kilobytes | None = None
+    """Length of a switch's queue from which packets are marked with ECN; when not given, it depends on the speed."""
+    ecn_high_kbytes: Kilobytes | None = None
+    """Length from which every packet is marked; when not given, it depends on the speed."""
+    ecn_probability: Annotated[Whole, Field(ge=1, le=100)] | None = None
+    """Percentage of packets that is marked just below `ecn_high_kbytes`; when not given, 7."""
+
+    @model_validator(mode="after")
+    def _thresholds_in_order(self) -> Policy:
+        if self.ecn_low_kbytes and self.ecn_high_kbytes and self.ecn_low_kbytes > self.ecn_high_kbytes:
+            raise ValueError("ecn_low_kbytes must not be greater than ecn_high_kbytes")
+        return self
 
     @property
     def traffic_class(self) -> int:

@@ -126,7 +126,9 @@ def run(*commands: str) -> tuple[Step, ...]:
     return tuple(RunStep(command=command) for command in commands)
 
 
-def configure_lines(device: str, *lines: str, interrupts: bool = False, alternative: str = "") -> Fix:
+def configure_lines(
+    device: str, *lines: str, interrupts: bool = False, alternative: str = "", condition: str = "", note: str = ""
+) -> Fix:
     """Return the fix that enters lines into a switch's configuration and saves it, so that it survives a reload."""
     return Fix(
         device=device,
@@ -135,6 +137,8 @@ def configure_lines(device: str, *lines: str, interrupts: bool = False, alternat
         persistence=Persistence.KEPT,
         interrupts=interrupts,
         alternative=alternative,
+        condition=condition,
+        note=note,
     )
 
 

@@ -23,6 +23,7 @@ PyTorch documentation, torch.distributed: `init_process_group` waits for all ran
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import Site
@@ -47,7 +48,8 @@ def _judge_switch(name: str, switch: Switch, facts: DeviceFacts) -> Judgement:
         return ok(subject=name, expected=EXPECTED, observed="answers")
     if switch.host is None:
         return skip(facts.failure.reason, subject=name)
-    return unknown(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
+    judgement = unknown(subject=name, expected=EXPECTED, observed=facts.failure.reason, remedy=facts.failure.remedy)
+    return replace(judgement, essential=False)
 
 
 def _judge_node(name: str, facts: DeviceFacts | None) -> Judgement:

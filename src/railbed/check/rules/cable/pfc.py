@@ -1,0 +1,78 @@
+"""Both ends of a cable pause the same priorities.
+
+What
+----
+The priorities that the node's interface pauses (`dcb pfc`, `mlnx_qos`) are those that the switch port pauses in
+operation (`show interface priority-flow-control`).
+
+Why
+---
+PFC works only if both ends use it on the same priority: a switch that pauses priority 3 of a card that listens on 5
+stops nothing, and packets are dropped while both ends look configured.
+
+Fix
+---
+Bring both ends to the policy: see pfc for the node and switch_pfc for the switch. If both agree on another priority
+than the policy, the cluster file is the likelier mistake.
+
+Source
+------
+IEEE 802.1Qbb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
+from railbed.check.shared.card import CARD_PROBES, Ability, card_of
+from railbed.check.shared.nexus.qos import no_port
+from railbed.check.shared.qos import pfc_priorities
+from railbed.check.shared.rdma import NO_RDMA
+from railbed.check.site import CableView
+from railbed.parsing.nexus.answer import find_port
+from railbed.probes import dcb_pfc, mlnx_qos
+from railbed.probes.nexus import pfc
+
+EXPECTED = "the same priorities at both ends"
+
+
+def judge(cable: CableView) -> Iterator[Judgement]:
+    """Compare the priorities of both ends."""
+    if cable.port.port.rdma is None:
+        yield skip(NO_RDMA)
+        return
+    if not cable.policy.pfc:
+        yield skip("the policy has PFC off")
+        return
+    other = find_port(cable.switch_port.read(pfc.PROBE).ports, cable.switch_port.port.name)
+    lacking = card_of(cable.port).lacks(Ability.PFC)
+    if lacking:
+        yield skip(lacking)
+    elif other is None:
+        yield no_port(cable.switch_port)
+    else:
+        yield _compare(cable, pfc_priorities(cable.port), other.priorities if other.operational else ())
+
+
+def _compare(cable: CableView, here: tuple[int, ...] | str, there: tuple[int, ...]) -> Judgement:
+    if isinstance(here, str):
+        return unknown(expected=EXPECTED, observed=here)
+    if not here and not there:
+        return skip("neither end pauses: see pfc and switch_pfc", expected=EXPECTED)
+    observed = f"{_named(here)} here, {_named(there)} at {cable.switch_port.subject}"
+    return (ok if here == there else fail)(expected=EXPECTED, observed=observed)
+
+
+def _named(priorities: tuple[int, ...]) -> str:
+    return f"priority {', '.join(map(str, priorities))}" if priorities else "none"
+
+
+CHECK = Check(
+    name="cable_pfc",
+    title="same PFC priorities at both ends of a cable",
+    scope="cable",
+    needs=(dcb_pfc.PROBE, mlnx_qos.PROBE, pfc.PROBE, *CARD_PROBES),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,1 @@
+"""Rules about switches, and about their ports with nodes on them."""

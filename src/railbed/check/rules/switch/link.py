@@ -1,0 +1,59 @@
+"""Every switch port with a node on it is up.
+
+What
+----
+`show interface` shows, for each port that the cluster file gives the switch, a link that is up.
+
+Why
+---
+A port that is down keeps its node out of the rail, and every other rule about it has nothing to look at. A port name
+that the switch does not have is a mistake in the cluster file: the wrong port would be configured.
+
+Fix
+---
+A port that was shut down: `no shutdown`. Otherwise look at the cable and the transceiver (`show interface
+transceiver`), at the speed that both ends are set to, and at the node's own interface.
+
+Source
+------
+Cisco Nexus 9000 Series NX-OS Interfaces Configuration Guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.check.rule import Check, Judgement, fail, ok
+from railbed.check.shared.nexus.qos import interface_of, port_name_of
+from railbed.check.site import SwitchPortView
+from railbed.model.fix import configure_lines
+from railbed.probes.nexus import interface
+
+
+def judge(port: SwitchPortView) -> Iterator[Judgement]:
+    """Look at the state of the port."""
+    expected = "link up"
+    link = interface_of(port)
+    if link is None:
+        yield fail(
+            expected=expected,
+            observed=f"no port {port.port.name}",
+            remedy=f"correct `name: {port.port.name}` at {port.switch.name} in the cluster file",
+        )
+    elif link.up:
+        yield ok(expected=expected, observed=f"up, {link.speed_mbps / 1000:g} Gb/s" if link.speed_mbps else "up")
+    elif not link.enabled:
+        lines = (f"interface {port_name_of(port)}", "  no shutdown")
+        yield fail(expected=expected, observed="shut down", fix=configure_lines(port.switch.name, *lines))
+    else:
+        yield fail(expected=expected, observed=f"down ({link.reason})" if link.reason else "down")
+
+
+CHECK = Check(
+    name="switch_link",
+    title="switch ports with nodes are up",
+    scope="switch port",
+    needs=(interface.PROBE,),
+    judge=judge,
+    doc=__doc__,
+)

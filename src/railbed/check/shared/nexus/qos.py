@@ -1,0 +1,172 @@
+"""QoS in force on a Nexus: the no-drop group, what a port's policies do, and the names of its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Literal
+
+from railbed.check.rule import Judgement, skip
+from railbed.check.site import SwitchPortView, SwitchView
+from railbed.model.cabling import cables
+from railbed.model.cluster import Policy
+from railbed.model.probe import Probe
+from railbed.parsing.nexus.answer import find_port
+from railbed.parsing.nexus.qos import ClassMap, PolicyClass, PolicyMap, PolicyType
+from railbed.probes.nexus import class_map, interface, policy_system, running_qos
+from railbed.probes.nexus.interface import SwitchInterface
+from railbed.probes.nexus.policy_system import SystemPolicies
+from railbed.probes.nexus.running_qos import PortQos, RunningQos
+
+QOS_PROBES: tuple[Probe[Any], ...] = (running_qos.PROBE, policy_system.PROBE, class_map.PROBE)
+"""What `qos_of` reads: part of `needs` of every rule that calls it."""
+Family = Literal["8q", "4q", "5000"]
+"""Eight or four queues with classes of fixed names, or a Nexus 5000, whose classes are the user's own."""
+HIGHEST_GROUP: dict[Family, int] = {"8q": 7, "4q": 3, "5000": 5}
+JudgePort = Callable[[SwitchPortView], Iterator[Judgement]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchQos:
+    """QoS of one switch, with the policy that the cluster wants."""
+
+    policy: Policy
+    running: RunningQos
+    system: SystemPolicies
+    class_maps: tuple[ClassMap, ...]
+
+    @property
+    def family(self) -> Family:
+        """The kind of switch, by the names of its built-in classes."""
+        names = [item.name for item in self.class_maps if item.type == "queuing"]
+        if any(name.startswith("c-out-8q-") for name in names):
+            return "8q"
+        return "4q" if any(name.startswith("c-out-q") for name in names) else "5000"
+
+    @property
+    def no_drop_class(self) -> PolicyClass | None:
+        """The network-qos class that is paused on the policy's priority."""
+        classes = self.system.network_qos.classes if self.system.network_qos else ()
+        return next((item for item in classes if self.policy.priority in self.paused_by(item)), None)
+
+    @property
+    def no_drop_group(self) -> int | None:
+        """The QoS group that is paused on the policy's priority; None where there is none."""
+        return self.group_of("network-qos", self.no_drop_class.name) if self.no_drop_class else None
+
+    @property
+    def wanted_group(self) -> int:
+        """The QoS group for RDMA: the one that is no-drop already, else the one with the priority's number."""
+        return self.no_drop_group or min(self.policy.priority, HIGHEST_GROUP[self.family]) or 1
+
+    @property
+    def wanted_strict_group(self) -> int:
+        """The QoS group for congestion notifications, where no policy has a strict queue yet."""
+        highest = HIGHEST_GROUP[self.family]
+        return highest if highest != self.wanted_group else highest - 1
+
+    def paused_by(self, item: PolicyClass) -> tuple[int, ...]:
+        """Return the priorities that a network-qos class pauses; on a Nexus 5000 it is the number of its group."""
+        group = self.group_of("network-qos", item.name)
+        return item.pause or ((group,) if item.no_drop and group is not None else ())
+
+    def group_of(self, kind: PolicyType, name: str) -> int | None:
+        """Return the QoS group of a class of the type queuing or network-qos."""
+        item = next((item for item in self.class_maps if (item.type, item.name) == (kind, name)), None)
+        return next(iter(sorted(item.qos_groups)), None) if item else None
+
+    def class_name(self, kind: PolicyType, group: int) -> str | None:
+        """Return the class of a QoS group that policies for output or the network use; a Nexus 5000 may have none."""
+        names = [
+            item.name
+            for item in self.class_maps
+            if item.type == kind and group in item.qos_groups and not item.name.startswith("c-in-")
+        ]
+        if names or self.family == "5000":
+            return names[0] if names else None
+        family = "8q-" if self.family == "8q" else ""
+        prefix = f"c-out-{family}q" if kind == "queuing" else f"c-{family}nq"
+        return f"{prefix}{group}" if group else f"{prefix}-default"
+
+    def port(self, name: str) -> PortQos:
+        """Return what a port was configured with."""
+        return find_port(self.running.ports, name) or PortQos()
+
+    def classification(self, port: str) -> PolicyMap | None:
+        """Return the policy that classifies what arrives at a port."""
+        name = self.port(port).policies.get("qos input") or self.running.system.get("qos input")
+        return self.running.policy(name, "qos") if name else self.system.qos_input
+
+    def egress(self, port: str) -> PolicyMap | None:
+        """Return the policy of a port's queues."""
+        name = self.port(port).policies.get("queuing output")
+        return self.running.policy(name, "queuing") if name else self.system.queuing_output
+
+    def class_of_dscp(self, policy: PolicyMap | None, dscp: int) -> PolicyClass | None:
+        """Return the first class of a policy that matches a DSCP."""
+        for item in policy.classes if policy else ():
+            matched = self.running.class_map(item.name)
+            if matched and dscp in matched.dscps:
+                return item
+        return None
+
+    def queue_of(self, policy: PolicyMap | None, group: int) -> PolicyClass | None:
+        """Return what a queuing policy does with a QoS group."""
+        classes = policy.classes if policy else ()
+        return next((item for item in classes if self.group_of("queuing", item.name) == group), None)
+
+    def strict_groups(self, policy: PolicyMap | None) -> list[int]:
+        """Return the QoS groups that a queuing policy serves first, the highest level before the others."""
+        strict = [item for item in (policy.classes if policy else ()) if item.priority is not None]
+        groups = (self.group_of("queuing", item.name) for item in sorted(strict, key=lambda item: item.priority or 0))
+        return [group for group in groups if group is not None]
+
+
+def qos_of(switch: SwitchView) -> SwitchQos:
+    """Return the QoS of a switch, or end this judgement as unknown."""
+    return SwitchQos(
+        policy=switch.policy,
+        running=switch.read(running_qos.PROBE),
+        system=switch.read(policy_system.PROBE),
+        class_maps=switch.read(class_map.PROBE).class_maps,
+    )
+
+
+def interface_of(port: SwitchPortView) -> SwitchInterface | None:
+    """Return the port as the switch shows it, or None where the switch has none of that name."""
+    return find_port(port.read(interface.PROBE).ports, port.port.name)
+
+
+def port_name_of(port: SwitchPortView) -> str:
+    """Return the name that the switch gives the port."""
+    key = find_port({name: name for name in port.read(interface.PROBE).ports}, port.port.name)
+    return key or port.port.name
+
+
+def speed_gbps(port: SwitchPortView) -> float | None:
+    """Return the speed of a port: of its link, else of its rail in the cluster file; None where neither is known."""
+    own = interface_of(port)
+    if own and own.up and own.speed_mbps:
+        return own.speed_mbps / 1000
+    cluster = port.switch.site.cluster
+    end = next((cable for cable in cables(cluster) if cable.switch_port == port.port), None)
+    return cluster.rails[end.port.rail].speed if end else None
+
+
+def on_lossless_ports(judge: JudgePort) -> JudgePort:
+    """Skip where the policy wants neither PFC nor ECN."""
+
+    @wraps(judge)
+    def judge_port(port: SwitchPortView) -> Iterator[Judgement]:
+        if not port.policy.pfc and not port.policy.ecn:
+            yield skip("the policy has PFC and ECN off")
+        else:
+            yield from judge(port)
+
+    return judge_port
+
+
+def no_port(port: SwitchPortView) -> Judgement:
+    """Leave a port that is not there to the rule `switch_link`."""
+    return skip(f"no port {port.port.name}: see switch_link")
