@@ -25,6 +25,7 @@ from railbed.model.fix import Fix, Persistence, configure_lines
 from railbed.model.record import Finding, Verdict
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
+from railbed.transport.record import Recorder, recording_connector
 from tests.nexus.conftest import StartEmulator
 from tests.nexus.support import LOSSLESS, PASSWORD
 
@@ -100,8 +101,12 @@ async def open_site(
             known_hosts=str(folder / "known_hosts"),
         )
         target = Target(name="s", host="127.0.0.1", login=login, kind="switch")
-        async with live_connector() as connect, Fleet([target], connect) as fleet:
-            yield Site(switch, fleet)
+        with Recorder(folder / "recorded") as recorder:
+            async with live_connector() as connect, Fleet([target], recording_connector(connect, recorder)) as fleet:
+                yield Site(switch, fleet)
+        recorded = [path for path in (folder / "recorded").rglob("*") if path.is_file()]
+        assert recorded
+        assert not [path for path in folder.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
 
 
 def change(*lines: str) -> Fix:

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
@@ -200,6 +200,64 @@ def test_as_root_asks_sudo_only_where_it_must(tmp_path: Path) -> None:
     process.stdout.close()
     process.wait()
     assert (b"\n0\n" if os.geteuid() == 0 else f"\nsudo -n\n{os.geteuid()}\n".encode()) in printed
+
+
+PASSWORD = "it's-a secret"  # noqa: S105  (of a sudo that exists for one test)
+SUDO = """#!/bin/sh
+read -r password
+[ "$password" = "it's-a secret" ] || { echo 'sudo: 1 incorrect password attempt' >&2; exit 1; }
+[ "$4" = -v ] && exit 0
+shift 3
+exec "$@"
+"""
+
+
+@pytest.fixture
+def not_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An account that is not root, on a machine whose sudo asks for a password."""
+    for name, text in {"sudo": SUDO, "id": "#!/bin/sh\necho 1000\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+async def as_root(script: str, password: str, seconds: float = 60.0) -> Output:
+    command = Command(key="x", script=script, as_root=True, timeout=seconds)
+    async with aclosing(LocalTransport("here", password).run([command])) as outputs:
+        return await anext(outputs)
+
+
+async def test_sudo_gets_its_password_and_nobody_else_sees_it(not_root: Path) -> None:
+    task = asyncio.create_task(
+        as_root(f"touch {not_root}/begun; until [ -e {not_root}/end ]; do sleep 0.1; done", PASSWORD)
+    )
+    async with asyncio.timeout(60):
+        while not (not_root / "begun").exists():
+            await asyncio.sleep(0.05)
+    for file in (*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ")):
+        with suppress(OSError):
+            assert PASSWORD.encode() not in file.read_bytes(), file
+    (not_root / "end").touch()
+    output = await task
+    assert (output.exit, output.stderr) == (0, b"")
+    assert PASSWORD not in str(output)
+
+
+@pytest.mark.usefixtures("not_root")
+async def test_a_wrong_password_for_sudo_is_an_answer_at_once() -> None:
+    output = await as_root("echo out", "wrong")
+    assert (output.exit, output.stdout, output.complaint) == (1, b"", "sudo: 1 incorrect password attempt")
+
+
+async def test_what_runs_through_sudo_ends_with_its_shell(not_root: Path) -> None:
+    """The lifetime goes through the same pipe as the password."""
+    output = await as_root(f"echo $$ >{not_root}/pid; sleep 60", PASSWORD, seconds=1.5)
+    assert output.failure == "did not finish within 1.5 s"
+    pid = int((not_root / "pid").read_text())
+    async with asyncio.timeout(30):
+        while _alive(pid):
+            await asyncio.sleep(0.05)
 
 
 class ScriptedShell:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from railbed.check.judge import all_checks, judge_site
 from railbed.check.site import Site
 from railbed.configure.order import in_order
 from railbed.configure.persist.network import PortSettings, network_files, read_values
@@ -25,6 +26,7 @@ from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Finding, Verdict
 from railbed.probes.boot_config import NETPLAN, UNIT, BootConfig
+from railbed.probes.hostname import Hostname
 from railbed.probes.ip_addr import Address, Addresses
 from railbed.probes.pending_change import PendingChange
 from railbed.probes.ssh_session import SshSession
@@ -235,6 +237,16 @@ def test_netplan_gets_its_own_name_of_the_interface_and_only_what_was_set() -> N
     assert YAML(typ="safe").load(text) == {
         "network": {"version": 2, "ethernets": {"rail-a": {"mtu": 9000, "optional": True}}}
     }
+
+
+def test_a_hostname_moves_from_loopback_to_the_rail_and_the_rest_of_hosts_stays() -> None:
+    hosts = "127.0.0.1 localhost\n127.0.1.1 gpu01 gpu01.site  # Debian\n10.9.9.9 storage gpu01"
+    site = site_with(hostname=Hostname(name="gpu01", addresses=("127.0.1.1",), hosts=hosts))
+    ((finding, *_),) = [list(judge_site([all_checks()["hostname_resolves"]], site))]
+    assert finding.fix
+    (file,) = finding.fix.apply
+    assert isinstance(file, FileStep)
+    assert file.content == ("127.0.0.1 localhost\n127.0.1.1 gpu01.site\n10.9.9.9 storage gpu01\n10.1.0.1 gpu01\n")
 
 
 # Switches

@@ -106,11 +106,13 @@ class Secret(Part):
     """Name of the environment variable with the secret."""
     keyring: Text | None = None
     """Entry in the desktop's keyring, as `service/user`."""
+    prompt: Text | None = None
+    """Question to ask on the terminal, once for each question, for example `password of admin on the Nexus`."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Secret:
-        if (self.env is None) == (self.keyring is None):
-            raise ValueError("give exactly one of env and keyring")
+        if sum(place is not None for place in (self.env, self.keyring, self.prompt)) != 1:
+            raise ValueError("give exactly one of env, keyring and prompt")
         return self
 
     @field_validator("env")
@@ -138,6 +140,8 @@ class Login(Part):
     """Where to find the password, if keys are not used."""
     passphrase: Secret | None = None
     """Where to find the passphrase of `key`."""
+    sudo: Secret | None = None
+    """Where to find the password for sudo, if the account is not root and sudo needs one."""
 
     def over(self, default: Login) -> Login:
         """Return this login, completed from a default."""

@@ -41,6 +41,8 @@ class ClockSync:
     stratum: int | None = None
     offset_seconds: float | None = None
     """Chrony's estimate of the clock's error."""
+    can_start: bool | None = None
+    """A time service is installed that `timedatectl set-ntp true` starts, and it is off."""
 
 
 def parse(text: str) -> ClockSync:
@@ -56,7 +58,16 @@ def parse(text: str) -> ClockSync:
         source=chrony[1] or None if chrony else None,
         stratum=integer(chrony[2]) if chrony else None,
         offset_seconds=number(chrony[4]) if chrony else None,
+        can_start=_can_start(parts.get("timedatectl", "")),
     )
+
+
+def _can_start(text: str) -> bool | None:
+    """Return whether systemd has a service that is off; None where `timedatectl show` does not say so."""
+    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if "CanNTP" not in values or "NTP" not in values:
+        return None
+    return values["CanNTP"] == "yes" and values["NTP"] == "no"
 
 
 def _looks_like(text: str) -> str:

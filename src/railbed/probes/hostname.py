@@ -18,6 +18,7 @@ printf '==> hostname <==\n%s\n' "$name"
 if command -v getent >/dev/null 2>&1; then
   printf '==> addresses <==\n'; getent ahosts "$name"
 fi
+if [ -r /etc/hosts ]; then printf '==> hosts <==\n'; cat /etc/hosts; fi
 exit 0
 """
 
@@ -29,6 +30,9 @@ class Hostname:
     name: str
     addresses: tuple[str, ...] | None = None
     """Addresses that the name resolves to, in order; empty if there are none, None if not read."""
+
+    hosts: str | None = None
+    """The content of /etc/hosts, where it was read."""
 
     @property
     def resolves_to_loopback_first(self) -> bool:
@@ -43,7 +47,9 @@ def parse(text: str) -> Hostname:
     if not name or len(name.split()) != 1:
         raise ParseError("no hostname", line=name)
     addresses = parts.get("addresses", rest.strip() or None)
-    return Hostname(name=name.strip(), addresses=None if addresses is None else _addresses(addresses))
+    return Hostname(
+        name=name.strip(), addresses=None if addresses is None else _addresses(addresses), hosts=parts.get("hosts")
+    )
 
 
 def _addresses(text: str) -> tuple[str, ...]:

@@ -29,17 +29,28 @@ EVIDENCE_BYTES = 64 * 1024
 PROLOGUE = r"""PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; LC_ALL=C; export PATH LC_ALL
 watch='exec 3<&0 </dev/null
 (trap "" TERM; cat <&3; kill -s TERM 0; sleep 1; kill -s KILL 0) >/dev/null 2>&1 & watcher=$!'
+watched="$watch; (eval \"\$1\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code"
 as_root() {
   if [ "$(id -u)" = 0 ]; then eval "$1"
-  elif command -v sudo >/dev/null 2>&1; then
-    exec sudo -n sh -c "$watch; (eval \"\$1\") 3<&-; code=\$?; kill -s KILL \$watcher; exit \$code" sh "$1" <&3
-  else echo 'sudo: not installed' >&2; exit 1; fi
+  elif ! command -v sudo >/dev/null 2>&1; then echo 'sudo: not installed' >&2; exit 1
+  elif [ -z "$sudo_password" ]; then exec sudo -n sh -c "$watched" sh "$1" <&3
+  else as_root_with_password "$1"; fi
+}
+as_root_with_password() {
+  printf '%s\n' "$sudo_password" | sudo -S -p '' -v || exit 1
+  pipe=$(mktemp -d) && mkfifo "$pipe/in" || exit 1
+  { printf '%s\n' "$sudo_password"; exec cat <&3; } >"$pipe/in" 2>/dev/null & feeder=$!
+  sudo -S -p '' sh -c "$watched" sh "$1" <"$pipe/in"; code=$?
+  kill $feeder 2>/dev/null; rm -rf "$pipe"; exit $code
 }
 eval "$watch"
 """
 """Standard input stays open as long as the shell is needed. When it closes, because the shell is ended or railbed or
 the connection is gone, the watcher ends the shell and all processes started there: sshd does not forward signals to
-root. A command run through sudo has its own watcher, since only root may end it."""
+root. A command run through sudo has its own watcher, since only root may end it.
+
+sudo reads a password from its standard input, which is also that watcher's: the feeder writes the password and then
+passes on the end of our input. A wrong password is noticed before that: sudo would wait for another one."""
 EPILOGUE = "kill -s KILL $watcher\n"
 
 
@@ -47,11 +58,13 @@ OpenShell = Callable[[str], AbstractAsyncContextManager[Program]]
 """Starts a shell with the command line that `shell_command` returns."""
 
 
-async def run_batch(device: str, open_shell: OpenShell, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+async def run_batch(
+    device: str, open_shell: OpenShell, commands: Sequence[Command], *, sudo_password: str = ""
+) -> AsyncGenerator[Output, None]:
     """Run commands in as few shells as possible: one, plus one for each command that does not end in time."""
     remaining = list(commands)
     while remaining:
-        async with aclosing(_run_in_one_shell(device, open_shell, remaining)) as outputs:
+        async with aclosing(_run_in_one_shell(device, open_shell, remaining, sudo_password)) as outputs:
             done = 0
             async for output in outputs:
                 done += 1
@@ -67,9 +80,14 @@ def shell_command(script: bytes) -> str:
     return f"exec /bin/sh -c 'PATH=$PATH:/usr/bin:/bin; script=$(head -c {len(script)}); eval \"$script\"'"
 
 
-def render_script(commands: Sequence[Command], marker: str) -> str:
-    """Return the script that runs the commands and frames their output."""
-    opening = f"printf '\\n%s\\n' {marker}; printf '\\n%s\\n' {marker} >&2\n"
+def render_script(commands: Sequence[Command], marker: str, *, sudo_password: str = "") -> str:
+    """Return the script that runs the commands and frames their output.
+
+    A shell reads it from its input: a password in it is in no process list, and it is not exported.
+    """
+    password = sudo_password if any(command.as_root for command in commands) else ""
+    opening = f"sudo_password={shlex.quote(password)}\n"
+    opening += f"printf '\\n%s\\n' {marker}; printf '\\n%s\\n' {marker} >&2\n"
     return PROLOGUE + opening + "".join(_render_command(command, marker) for command in commands) + EPILOGUE
 
 
@@ -83,10 +101,10 @@ def _render_command(command: Command, marker: str) -> str:
 
 
 async def _run_in_one_shell(
-    device: str, open_shell: OpenShell, commands: Sequence[Command]
+    device: str, open_shell: OpenShell, commands: Sequence[Command], sudo_password: str
 ) -> AsyncGenerator[Output, None]:
     marker = f"railbed-{secrets.token_hex(12)}"
-    script = render_script(commands, marker).encode()
+    script = render_script(commands, marker, sudo_password=sudo_password).encode()
     async with open_shell(shell_command(script)) as shell:
         sent = time.time()
         await shell.write(script)

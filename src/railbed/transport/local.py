@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import CHUNK, run_batch
+from railbed.transport.secret import resolve
 
 ENDING_SECONDS = 2.0
 
@@ -20,18 +21,19 @@ ENDING_SECONDS = 2.0
 @asynccontextmanager
 async def connect_local(target: Target) -> AsyncIterator[Transport]:
     """Connect to this machine."""
-    yield LocalTransport(target.name)
+    yield LocalTransport(target.name, resolve(target.login.sudo) or "")
 
 
 class LocalTransport:
     """Runs batches in a shell on this machine."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, sudo_password: str = "") -> None:
         self._device = device
+        self._sudo_password = sudo_password
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on this machine."""
-        return run_batch(self._device, self.open, commands)
+        return run_batch(self._device, self.open, commands, sudo_password=self._sudo_password)
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
         """Start a program on this machine."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import sys
+from functools import cache
 
 from railbed.errors import LoginRefused, ToolMissing
 from railbed.model.cluster import Secret
@@ -12,7 +15,23 @@ def resolve(secret: Secret | None) -> str | None:
     """Return the secret itself, or None if none is configured."""
     if secret is None:
         return None
+    if secret.prompt:
+        return _from_terminal(secret.prompt)
     return _from_environment(secret.env) if secret.env else _from_keyring(secret.keyring or "")
+
+
+@cache
+def _from_terminal(question: str) -> str:
+    """Ask once for each question; what is typed is not shown."""
+    if not sys.stdin.isatty():
+        raise LoginRefused(
+            f"there is no terminal to ask for the {question}",
+            hint="use an environment variable or a keyring in the cluster file",
+        )
+    value = getpass.getpass(f"{question}: ")
+    if not value:
+        raise LoginRefused(f"no {question} was given")
+    return value
 
 
 def _from_environment(name: str) -> str:

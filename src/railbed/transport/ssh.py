@@ -77,7 +77,7 @@ class SshConnector:
                 stack.push_async_callback(_close, connection)
                 return connection
 
-            yield SshTransport(target.name, await connect(), connect)
+            yield SshTransport(target.name, await connect(), connect, resolve(target.login.sudo) or "")
 
     async def _jump(self, login: Login) -> asyncssh.SSHClientConnection:
         match = JUMP.fullmatch(login.jump or "")
@@ -116,8 +116,9 @@ class SshConnector:
 class SshTransport:
     """Runs batches over one SSH connection, and over more if more programs run at once than a server allows."""
 
-    def __init__(self, device: str, first: asyncssh.SSHClientConnection, connect: Connect) -> None:
+    def __init__(self, device: str, first: asyncssh.SSHClientConnection, connect: Connect, sudo_password: str) -> None:
         self._device = device
+        self._sudo_password = sudo_password
         self._running = {first: 0}
         """How many programs run over each connection."""
         self._connect = connect
@@ -125,7 +126,7 @@ class SshTransport:
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on the machine."""
-        return run_batch(self._device, self.open, commands)
+        return run_batch(self._device, self.open, commands, sudo_password=self._sudo_password)
 
     @asynccontextmanager
     async def open(self, command: str) -> AsyncIterator[Program]:

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, ok, unknown, warn
 from railbed.check.site import NodeView
+from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import clock_sync
 
 EXPECTED = "synchronised by a time service"
@@ -39,7 +40,18 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         followed = f", follows {facts.source}" if facts.source else ""
         yield ok(expected=EXPECTED, observed=f"synchronised ({service}{followed})")
     else:
-        yield warn(expected=EXPECTED, observed=f"not synchronised ({service})", remedy=_remedy(facts))
+        fix = _fix(node) if facts.can_start and not facts.services else None
+        remedy = "" if fix else _remedy(facts)
+        yield warn(expected=EXPECTED, observed=f"not synchronised ({service})", remedy=remedy, fix=fix)
+
+
+def _fix(node: NodeView) -> Fix:
+    return Fix(
+        device=node.name,
+        apply=run("timedatectl set-ntp true"),
+        undo=run("timedatectl set-ntp false"),
+        persistence=Persistence.KEPT,
+    )
 
 
 def _remedy(facts: clock_sync.ClockSync) -> str:

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.site import NodeView
+from railbed.model.fix import FileStep, Fix, Persistence
 from railbed.probes import hostname
 
 EXPECTED = "resolves to a reachable address"
@@ -42,12 +43,41 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield unknown(expected=EXPECTED, observed="getent is not installed")
     elif not facts.addresses:
         remedy = f"in /etc/hosts of {node.name}: add {_entry(node, facts.name)}"
-        yield fail(expected=EXPECTED, observed=f"{facts.name} does not resolve", remedy=remedy)
+        yield _wrong(node, facts, f"{facts.name} does not resolve", remedy)
     elif facts.resolves_to_loopback_first:
         remedy = f"in /etc/hosts of {node.name}: replace the line of {facts.name} by {_entry(node, facts.name)}"
-        yield fail(expected=EXPECTED, observed=f"{facts.name} is {facts.addresses[0]}", remedy=remedy)
+        yield _wrong(node, facts, f"{facts.name} is {facts.addresses[0]}", remedy)
     else:
         yield ok(expected=EXPECTED, observed=f"{facts.name} is {facts.addresses[0]}")
+
+
+def _wrong(node: NodeView, facts: hostname.Hostname, observed: str, remedy: str) -> Judgement:
+    fix = _fix(node, facts)
+    return fail(expected=EXPECTED, observed=observed, fix=fix, remedy="" if fix else remedy)
+
+
+def _fix(node: NodeView, facts: hostname.Hostname) -> Fix | None:
+    """Give the name the node's first rail address in /etc/hosts, and take it from loopback there."""
+    if facts.hosts is None or not node.node.ports:
+        return None
+    lines = [changed for line in facts.hosts.splitlines() if (changed := _without(line, facts.name)) is not None]
+    content = "\n".join([*lines, f"{node.node.ports[0].address} {facts.name}"]) + "\n"
+    return Fix(
+        device=node.name,
+        apply=(FileStep(path="/etc/hosts", content=content),),
+        undo=(),
+        persistence=Persistence.KEPT,
+        note=f"it has {_entry(node, facts.name)}, and {facts.name} no longer at loopback",
+    )
+
+
+def _without(line: str, name: str) -> str | None:
+    """Return a line of /etc/hosts without a name, if it gives that to loopback; None where no name would be left."""
+    words = line.partition("#")[0].split()
+    if name not in words[1:] or not (words[0].startswith("127.") or words[0] == "::1"):
+        return line
+    others = [word for word in words[1:] if word != name]
+    return " ".join([words[0], *others]) if others else None
 
 
 def _entry(node: NodeView, name: str) -> str:
