@@ -31,7 +31,7 @@ exec "$2" -c "$3" "$1"
 SENDER = f"""
 import json, os, socket, subprocess, sys
 from railbed.train.network.netlink import connections
-from railbed.train.worker.observe.connections import Watch, look
+from railbed.train.worker.observe.connections import Watch, take_snapshot
 from railbed.train.worker.observe.counters import data_segments
 SINK = '''
 import socket
@@ -46,7 +46,7 @@ taken.recv(1)
 command = ["nsenter", "-t", sys.argv[1], "-n", sys.executable, "-c", SINK]
 sink = subprocess.Popen(command, stdout=subprocess.PIPE)
 sink.stdout.readline()
-watch = Watch(lambda: look([os.getpid()]), data_segments)
+watch = Watch(lambda: take_snapshot([os.getpid()]), data_segments)
 watch.open()
 sender = socket.create_connection(("10.77.0.2", 5999))
 sender.sendall(bytes({SENT}))

@@ -168,8 +168,8 @@ def test_training_on_a_disk_without_room_ends_before_it_begins(folder: Path) -> 
         left = [path.name for path in (folder / "work").rglob("*") if path.is_file()]
     assert done.code == 3
     assert "0 of 1 nodes can train, 1 are needed (here: the disk under " in done.err
-    assert "is full: 8.4 MB are free and" in done.err
-    assert "make room (`railbed runs --clean` removes what earlier runs left)" in done.err
+    assert "is full: 8.4 MB are free, " in done.err
+    assert "`railbed runs --clean` removes files of earlier runs" in done.err
     assert left == ["lock"]
 
 
@@ -185,7 +185,7 @@ def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(fol
     (notice,) = [
         record["message"] for record in done.records if record.get("name") == "notice" and record["subject"] == "here"
     ]
-    assert notice.startswith("its disk has 0.01 GB free and checkpoints take up to 0.23 GB: ")
+    assert notice.startswith("its disk has 0.01 GB free, and checkpoints take up to 0.23 GB: ")
     failed = [record for record in done.records if record.get("name") == "checkpoint_failed"]
     assert len(failed) == 3
     assert "the disk is full (0.0" in failed[0]["message"]

@@ -168,7 +168,7 @@ def test_a_node_that_comes_back_is_taken_back(healed: RunningLab) -> None:
         ["node1", "node2"],
         ["node1", "node2", "node3"],
     ]
-    assert any("node3 came back" in event.message for event in named(events, "restart"))
+    assert any("node3 returned" in event.message for event in named(events, "restart"))
 
 
 def test_too_few_nodes_end_the_job_with_a_sentence(healed: RunningLab, monkeypatch: pytest.MonkeyPatch) -> None:

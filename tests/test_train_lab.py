@@ -139,7 +139,7 @@ def test_an_intruder_on_the_rail_changes_nothing(pair: RunningLab, netns_lab: Ru
     intruder_address = str(clusterfile.load(netns_lab.cluster).nodes["node4"].ports[0].address)
     assert {event["data"]["address"] for event in events(run.records, "intrusion")} == {intruder_address}
     (ending,) = events(run.records, "ending")
-    assert ending["message"] == f"trained to the end, but somebody at {intruder_address} tried to get at its ranks"
+    assert ending["message"] == f"trained to the end, but a stranger at {intruder_address} tried to connect to its ranks"
 
 
 SINK = """
@@ -311,7 +311,7 @@ def test_a_node_that_comes_back_is_taken_back(lab: RunningLab, undisturbed: dict
         assert lab.fault("kill", "node3").code == 0
         run.until(lambda _: run.steps >= 5 and run.nodes == ["node1", "node2"])
         assert lab.fault("heal", "node3").code == 0
-        run.until(lambda record: "node3 came back" in record.get("message", ""))
+        run.until(lambda record: "node3 returned" in record.get("message", ""))
         run.until(lambda _: run.steps >= 5 and run.nodes == NODES)
         run.process.send_signal(signal.SIGINT)
         assert run.end() == 130

@@ -89,7 +89,7 @@ def test_an_intruder_changes_nothing_and_is_reported(starter: Starter, alone: li
     assert set(achieved.values()) == {0}
     (message, *_) = ranks[0].said("intrusion")
     assert message["address"] == "127.0.0.1"
-    assert "was turned away" in message["sentence"]
+    assert "was rejected" in message["sentence"]
 
 
 def test_an_account_is_given_of_every_step(starter: Starter) -> None:
@@ -119,7 +119,7 @@ def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter:
         record
         for rank in (busy, free)
         for message in rank.said("progress")
-        for record in idle.hear("a", message["rank"], message)
+        for record in idle.receive("a", message["rank"], message)
     ]
     waits = {
         rank: median(record.value for record in waits_reported if record.labels["rank"] == rank) for rank in (0, 1)

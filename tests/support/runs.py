@@ -164,7 +164,7 @@ class _Training:
 
     def said(self, node: str, rank: int, kind: str, **fields: object) -> Iterator[Record]:
         message = {"kind": kind, "rank": rank, "time": self.clock.now, **fields}
-        for record in (*records_of(node, rank, message), *self.idle.hear(node, rank, message)):
+        for record in (*records_of(node, rank, message), *self.idle.receive(node, rank, message)):
             object.__setattr__(record, "time", self.clock.now)
             yield record
 
@@ -202,7 +202,7 @@ def training_run(*, steps: int = 300, fails_at: int | None = 173) -> Path:
         downtime = Downtime(lambda: clock.now)
         for record in _story(clock, steps, fails_at):
             run.append(record)
-            for known in downtime.see(record):
+            for known in downtime.add_record(record):
                 run.append(replace(known, time=clock.now))
         clock.now += 1.5
         run.finish("done", 0)
@@ -246,8 +246,10 @@ def path(clock: Clock) -> Iterator[Record]:
             segments = message["tcp_segments"]
             connections = {"node_segments": [segments, segments], "segments": segments, **tcp}
             rdma = {"rxe0/1": {"hw_counters/sent_pkts": packets}}
-            ledger.hear(node, rank, {"kind": "progress", "bytes_sent": 1_904_000_000, "bytes_reduced": 1_904_000_000})
-            for record in ledger.hear(node, rank, {**message, "rdma": rdma, "net": net, "connections": connections}):
+            ledger.receive(
+                node, rank, {"kind": "progress", "bytes_sent": 1_904_000_000, "bytes_reduced": 1_904_000_000}
+            )
+            for record in ledger.receive(node, rank, {**message, "rdma": rdma, "net": net, "connections": connections}):
                 object.__setattr__(record, "time", clock.now)
                 yield record
     yield from ledger.closing()

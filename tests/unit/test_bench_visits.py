@@ -58,7 +58,10 @@ def test_the_answer_says_that_the_arms_were_not_measured_in_turns() -> None:
     *bounds, finding = answer(seen)
     assert isinstance(finding, Finding)
     assert "direct 1.000 µs, switch 2.000 µs: switch is worse by 100.0 %" in finding.observed
-    assert "measured in two visits 5 minutes apart, so it includes whatever else changed in between" in finding.observed
+    assert (
+        "measured in two visits 5 minutes apart, so it includes anything else that changed in between"
+        in finding.observed
+    )
     assert "not what else changed between the visits" in finding.why
     by_bound = {str(value.labels["bound"]): value.value for value in bounds if isinstance(value, Measurement)}
     assert by_bound["mean"] == pytest.approx(1.0)

@@ -112,12 +112,12 @@ def test_who_does_not_know_the_secret_is_turned_away_and_reported(
 ) -> None:
     monkeypatch.setattr(keystore, "IMPOSTOR_SECONDS", 0.1)
     store = served.client()
-    with pytest.raises(Interference, match=r"somebody answers as rank 0 at 127\.0\.0\.1"):
+    with pytest.raises(Interference, match=r"a stranger answers as rank 0 at 127\.0\.0\.1"):
         served.client(b"x" * 32)
     with served.plain() as stranger:
         stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert stranger.recv(1) == b""
-    assert "was turned away: it does not speak the protocol of a run" in served.await_alarm()
+    assert "was rejected: it does not use the protocol of a run" in served.await_alarm()
     with served.plain() as stranger:
         stranger.sendall(MAGIC + b"r" * 32)
         assert len(stranger.recv(64, socket.MSG_WAITALL)) == 64
@@ -133,7 +133,7 @@ def test_torchs_own_client_can_do_nothing(served: Served, tmp_path: Path) -> Non
     store.set("a", "1")
     command = [sys.executable, "-m", "tests.support.intruder", HOST, str(served.server.port), str(tmp_path / "enough")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as intruder:
-        assert "was turned away" in served.await_alarm()
+        assert "was rejected" in served.await_alarm()
         (tmp_path / "enough").touch()
         said, _ = intruder.communicate(timeout=60)
     assert b'"connected": 0, "listed": 0, "read": 0, "written": 0, "deleted": 0' in said

@@ -184,7 +184,7 @@ def test_what_ranks_do_between_steps_is_reported_once() -> None:
     phases = Phases(2)
 
     def heard(rank: int, phase: str) -> list[str]:
-        return [event.message for event in phases.hear(rank, {"kind": "alive", "phase": phase})]
+        return [event.message for event in phases.receive(rank, {"kind": "alive", "phase": phase})]
 
     assert heard(0, "starting") == ["ranks are loading torch"]
     assert heard(0, "joining") == []

@@ -34,9 +34,9 @@ def rename_in_manifest(path: Path, name: str) -> None:
 
 DAMAGES: list[tuple[Callable[[Path], object], str]] = [
     (truncate, "model has 699 bytes of 700"),
-    (flip, "model is not what was written: its SHA-256 differs"),
+    (flip, "model has changed since it was written: its SHA-256 differs"),
     (lambda path: (path / "model").unlink(), "model cannot be read: No such file or directory"),
-    (lambda path: (path / "manifest.json").unlink(), "has no manifest.json: it is half-written or half-deleted"),
+    (lambda path: (path / "manifest.json").unlink(), "has no manifest.json: it is incomplete"),
     (lambda path: (path / "manifest.json").write_text("{"), "manifest.json is damaged"),
     (lambda path: (path / "manifest.json").write_text('{"step": 1, "files": 3}'), "manifest.json is damaged"),
     (lambda path: rename_in_manifest(path, "../model"), "manifest.json names a file outside of it"),

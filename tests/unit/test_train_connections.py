@@ -19,7 +19,7 @@ from railbed.model.span import Span
 from railbed.train.network import netlink
 from railbed.train.network.netlink import Connection, Unreadable, addresses, connection, connections, dumped
 from railbed.train.network.tcp import TcpReading, TcpSentBytes, tcp_sent_between
-from railbed.train.worker.observe.connections import Books, Look, Watch, siblings, sockets_of
+from railbed.train.worker.observe.connections import ConnectionTotals, Snapshot, Watch, siblings, sockets_of
 from railbed.train.worker.observe.counters import data_segments
 
 RECORDED = [
@@ -151,8 +151,8 @@ def test_addresses_have_their_interface() -> None:
     assert addresses()["127.0.0.1"] == "lo"
 
 
-def look(processes: list[int]) -> Look:
-    return Look(connections=connections(), addresses={HERE: "rail0"}, sockets=sockets_of(processes))
+def look(processes: list[int]) -> Snapshot:
+    return Snapshot(connections=connections(), addresses={HERE: "rail0"}, sockets=sockets_of(processes))
 
 
 def watch(processes: list[int]) -> Watch:
@@ -219,7 +219,7 @@ class TestWatch:
         assert counted.ranks.get("rail0", 0) + counted.unclear.most >= 3_000_000
 
     def test_why_it_is_not_known(self) -> None:
-        def refuse() -> Look:
+        def refuse() -> Snapshot:
             raise Unreadable("no such kernel")
 
         refused = Watch(refuse, data_segments)
@@ -245,61 +245,61 @@ def one(cookie: int, sent: int, **changes: Any) -> Connection:
     return Connection(cookie=cookie, sent=sent, **{**usual, **changes})
 
 
-def seen(*found: Connection, sockets: frozenset[int] | None = frozenset({5})) -> Look:
+def seen(*found: Connection, sockets: frozenset[int] | None = frozenset({5})) -> Snapshot:
     own = {"10.1.0.1": "rail0", "10.1.0.9": "rail1", "127.0.0.1": "lo"}
-    return Look(connections=found, addresses=own, sockets=sockets)
+    return Snapshot(connections=found, addresses=own, sockets=sockets)
 
 
 class TestBooks:
     def test_new_connections_count_from_their_first_byte(self) -> None:
-        books = Books()
-        books.enter(seen(one(1, 1000)), begin=True)
-        books.enter(seen(one(1, 1500), one(2, 70)))
-        assert books.sums.ranks == {"rail0": 570}
+        totals = ConnectionTotals()
+        totals.add(seen(one(1, 1000)), begin=True)
+        totals.add(seen(one(1, 1500), one(2, 70)))
+        assert totals.sums.ranks == {"rail0": 570}
 
     def test_a_list_that_lacks_a_connection_or_has_it_twice(self) -> None:
-        books = Books()
-        books.enter(seen(one(1, 1000, segments=10)), begin=True)
-        books.enter(seen())
-        books.enter(seen(one(1, 1500, segments=15), one(1, 1500, segments=15)))
-        assert (books.sums.ranks, books.sums.segments) == ({"rail0": 500}, 5)
+        totals = ConnectionTotals()
+        totals.add(seen(one(1, 1000, segments=10)), begin=True)
+        totals.add(seen())
+        totals.add(seen(one(1, 1500, segments=15), one(1, 1500, segments=15)))
+        assert (totals.sums.ranks, totals.sums.segments) == ({"rail0": 500}, 5)
 
     def test_segments_wrap(self) -> None:
-        books = Books()
-        books.enter(seen(one(1, 0, segments=2**32 - 3)), begin=True)
-        books.enter(seen(one(1, 0, segments=4)))
-        assert books.sums.segments == 7
-        books.enter(seen(one(1, 0, segments=9, again=2)))
-        assert books.sums.segments == 10
+        totals = ConnectionTotals()
+        totals.add(seen(one(1, 0, segments=2**32 - 3)), begin=True)
+        totals.add(seen(one(1, 0, segments=4)))
+        assert totals.sums.segments == 7
+        totals.add(seen(one(1, 0, segments=9, again=2)))
+        assert totals.sums.segments == 10
 
     def test_what_stays_on_the_machine_does_not_count_but_its_segments_do(self) -> None:
-        books = Books()
-        books.enter(seen(), begin=True)
-        books.enter(seen(one(1, 500, segments=3, remote="10.1.0.9")))
-        assert (books.sums.ranks, books.sums.segments) == ({}, 3)
+        totals = ConnectionTotals()
+        totals.add(seen(), begin=True)
+        totals.add(seen(one(1, 500, segments=3, remote="10.1.0.9")))
+        assert (totals.sums.ranks, totals.sums.segments) == ({}, 3)
 
     def test_a_socket_that_was_closed_and_still_sends(self) -> None:
-        books = Books()
-        books.enter(seen(one(1, 0)), begin=True)
-        books.enter(seen(one(1, 800, inode=0), sockets=frozenset()))
-        books.enter(seen(one(2, 30, inode=0), sockets=frozenset()))
-        assert (books.sums.ranks, books.sums.unclear) == ({"rail0": 800}, 30)
+        totals = ConnectionTotals()
+        totals.add(seen(one(1, 0)), begin=True)
+        totals.add(seen(one(1, 800, inode=0), sockets=frozenset()))
+        totals.add(seen(one(2, 30, inode=0), sockets=frozenset()))
+        assert (totals.sums.ranks, totals.sums.unclear) == ({"rail0": 800}, 30)
 
     def test_owners_that_hide(self) -> None:
-        books = Books()
-        books.enter(seen(one(1, 40), sockets=None))
-        assert (books.sums.ranks, books.sums.others, books.sums.unclear) == ({}, {}, 40)
+        totals = ConnectionTotals()
+        totals.add(seen(one(1, 40), sockets=None))
+        assert (totals.sums.ranks, totals.sums.others, totals.sums.unclear) == ({}, {}, 40)
 
 
 def test_segments_with_data_are_those_of_the_kernel(tmp_path: Path) -> None:
     """At least as many as ours, and no acknowledgement is among them."""
     before = data_segments()
     with pair() as (client, server):
-        watched = Books()
-        watched.enter(look([os.getpid()]), begin=True)
+        watched = ConnectionTotals()
+        watched.add(look([os.getpid()]), begin=True)
         for _ in range(400):
             send(client, server, 10)
-        watched.enter(look([os.getpid()]))
+        watched.add(look([os.getpid()]))
     after = data_segments()
     assert before is not None
     assert after is not None

@@ -101,7 +101,7 @@ def test_text_that_is_useless(tmp_path: Path) -> None:
         (binary / "a.bin", f"{binary / 'a.bin'} is not text: it has bytes that are not UTF-8"),
         (tmp_path / "none.txt", f"{tmp_path / 'none.txt'} is empty"),
         (tmp_path / "late.txt", f"{tmp_path / 'late.txt'} is not text to its end: it has bytes that are not UTF-8"),
-        (short, "the text is too short: 2 tokens to train on, and one sequence needs 17"),
+        (short, "the text is too short: it has 2 tokens to train on, and a sequence needs 17"),
     ]:
         with pytest.raises(DataError) as caught:
             prepare(recipe(path), tmp_path / "cache")

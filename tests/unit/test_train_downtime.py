@@ -18,23 +18,23 @@ class Story:
         self._downtime = Downtime(lambda: self.now)
         self.told: list[Event] = []
 
-    def see(self, record: Record) -> None:
-        for known in self._downtime.see(record):
+    def add_record(self, record: Record) -> None:
+        for known in self._downtime.add_record(record):
             assert isinstance(known, Event)
             self.told.append(known)
 
     def begin(self) -> None:
-        self.see(event(name="generation"))
+        self.add_record(event(name="generation"))
 
     def steps(self, first: int, last: int, seconds: float = 2.0) -> None:
         for step in range(first, last + 1):
             self.now += seconds
             labels: dict[str, str | int] = {"rank": 0, "step": step}
-            self.see(Measurement(name="step_seconds", value=seconds, unit="s", labels=labels))
+            self.add_record(Measurement(name="step_seconds", value=seconds, unit="s", labels=labels))
 
     def fail(self, unnoticed: float, stopped: float) -> None:
         self.now += unnoticed
-        self.see(event(name="restart"))
+        self.add_record(event(name="restart"))
         self.now += stopped / 2
         self.begin()
         self.now += stopped / 2
@@ -62,7 +62,7 @@ def test_detection_start_and_repeated_steps_are_lost(story: Story) -> None:
     (account,) = story.told
     assert parts(account) == pytest.approx((30.0, 4.7, 11.3, 14.0, 7, 1))
     assert account.message == (
-        "the restart cost 30.0 s: 4.7 s until it was noticed, 11.3 s until steps were made again, "
+        "the restart cost 30.0 s: 4.7 s until it was noticed, 11.3 s until steps were taken again, "
         "14.0 s for 7 steps again"
     )
 
@@ -96,7 +96,7 @@ def test_restarts_before_the_first_is_made_good_are_one_account(story: Story) ->
 def finished(*records: Record) -> Event | None:
     ending = Ending(["node1", "node2"])
     for record in records:
-        ending.see(record)
+        ending.add_record(record)
     return ending.event()
 
 
@@ -131,5 +131,5 @@ def test_a_node_that_was_never_there_an_intruder_and_a_failed_finding_are_named(
     assert told is not None
     assert told.message == (
         "trained to the end, but node2 did not take part; gradients_over_rdma failed for cluster: went over TCP; "
-        "somebody at 10.0.0.9 tried to get at its ranks"
+        "a stranger at 10.0.0.9 tried to connect to its ranks"
     )

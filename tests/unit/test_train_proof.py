@@ -230,7 +230,7 @@ class TestWords:
         finding = judged(*nodes)
         assert finding.verdict is Verdict.OK
         assert finding.observed == (
-            "99.4 % of 62.0 GB of gradients crossed RoCE on both nodes; 0.6 % over TCP at the most, control included"
+            "99.4 % of 62.0 GB of gradients crossed RoCE on both nodes; 0.6 % over TCP at most, including control"
         )
         assert in_short(nodes) == "99.4 % RoCE"
 
@@ -238,7 +238,7 @@ class TestWords:
         nodes = [traffic(name, rdma=Span.exactly(0), tcp=Span.exactly(32 * GB)) for name in "abc"]
         finding = judged(*nodes, transport="gloo", demanded=False)
         assert finding.verdict is Verdict.WARN
-        assert finding.observed == "gradients went over TCP: 93.0 GB on all 3 nodes, because gloo speaks TCP only"
+        assert finding.observed == "gradients went over TCP: 93.0 GB on all 3 nodes, because gloo supports only TCP"
         assert "--transport mpi" in finding.remedy
         assert in_short(nodes) == "over TCP"
 
@@ -332,7 +332,10 @@ class TestLedger:
 
     def tell(self, ledger: Ledger, *messages: dict[str, Any]) -> list[Any]:
         return [
-            record for node in "ab" for message in messages for record in ledger.hear(node, "ab".index(node), message)
+            record
+            for node in "ab"
+            for message in messages
+            for record in ledger.receive(node, "ab".index(node), message)
         ]
 
     def test_an_honest_run_over_soft_roce(self) -> None:
@@ -406,10 +409,10 @@ class TestLedger:
     def test_several_ranks_of_a_node_reduce_the_same_gradients(self) -> None:
         ledger = self.ledger()
         for node, first in (("a", 0), ("b", 2)):
-            ledger.hear(node, first, counters(0, 0, 0, begin=True))
+            ledger.receive(node, first, counters(0, 0, 0, begin=True))
             for rank in (first, first + 1):
-                ledger.hear(node, rank, progress(10**6))
-            ledger.hear(node, first, counters(300, 1_100_000, 0))
+                ledger.receive(node, rank, progress(10**6))
+            ledger.receive(node, first, counters(300, 1_100_000, 0))
         finding = ledger.finding()
         assert finding is not None
         assert "a: 1.00 MB of gradients, 2.00 MB sent by the hook" in finding.evidence

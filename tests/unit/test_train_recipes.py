@@ -28,7 +28,7 @@ TEXTS = [
     ("shares: fast", f"FILE:1: shares: {SHARES}, found 'fast'"),
     *((f"shares: {value}", f"FILE:1: shares: {SHARES}, found a map") for value in ("{}", "{a: 0}", "{a: b}")),
     ("extends: tniy", "FILE:1: extends: there is no recipe tniy; did you mean tiny?"),
-    ("extends: own.yaml", "FILE:1: extends: own.yaml extends this recipe itself"),
+    ("extends: own.yaml", "FILE:1: extends: own.yaml extends this recipe in turn"),
     ("- steps", "FILE:1: expected keys such as model and batch at the top, found a list"),
     ("", "FILE: the file is empty"),
     ("steps: *a", "FILE:1: a value that begins with * is taken for an alias; put it in quotes"),

@@ -166,7 +166,7 @@ def test_tokens_that_are_not_whole_are_refused(tmp_path: Path) -> None:
     folder = write_tokens(tmp_path / "tokens")
     about = json.loads((folder / "tokens.json").read_text())
     (folder / "tokens.json").write_text(json.dumps({**about, "tokens": 7}))
-    with pytest.raises(DataError, match="are not whole: 6000 of 7"):
+    with pytest.raises(DataError, match="are incomplete: 6000 of 7"):
         Tokens.open(folder)
     with pytest.raises(DataError, match="cannot be read"):
         Tokens.open(tmp_path)

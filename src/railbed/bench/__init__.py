@@ -3,9 +3,9 @@
 run           the verb: read the ports, measure a suite, judge the numbers
 suite suites/ what to measure, as YAML files
 tool tools/   one file per program: how to call it, and a pure parser for its output;  toolset  all of them by name
-site          what is known about the ports: devices, GIDs, speeds, PCIe
-measure/      who sends to whom and when; servers and clients on real nodes; numbers as records
-judge/        is a number good: against the hardware, the other links, and the baseline
+site          facts about the ports: devices, GIDs, speeds, PCIe
+measure/      patterns and schedules; servers and clients on real nodes; numbers as records
+judge/        compare numbers with the hardware, the other links, and the baseline
 compare/      A against B: two arms in turns, or in two visits;  experiments/  the questions, as YAML files
 collective/   collectives over all nodes in one job, with its torch side in worker/
 builtin       loads built-in suites and experiments by name, and other files by path

@@ -30,7 +30,7 @@ class BenchRequest:
     suite: Suite
     baseline: Baseline | None = None
     progress: list[BenchProgress] = field(default_factory=list)
-    """Empty until measuring begins, then one entry; kept here so that an interrupted run can still be judged."""
+    """Empty until measuring begins, then one entry; stored here so that an interrupted run can still be judged."""
 
     def judge(self) -> Iterator[Finding]:
         """Judge everything measured so far, at the end or after an interruption."""

@@ -1,4 +1,4 @@
-"""What is known about the ports before measuring: devices, GIDs, speeds, PCIe, GPUs, TCP ports in use."""
+"""Facts about the ports before measuring: devices, GIDs, speeds, PCIe, GPUs, TCP ports in use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEAR = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSite:
-    """A port and what is known about it."""
+    """A port and the facts about it."""
 
     end: End
     limits: tuple[PathLimit, ...] = ()
@@ -52,7 +52,7 @@ class PortSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSite:
-    """The cluster as measuring needs it."""
+    """The cluster, with the facts that measuring needs."""
 
     cluster: Cluster
     ports: tuple[PortSite, ...]
@@ -164,7 +164,7 @@ def _link_speed(
     links = facts.read(ip_link.PROBE) if facts else None
     link = links.facts.links.get(port.netdev) if isinstance(links, Known) else None
     if (link and link.kind) or (device and device.parent):
-        return stated, f"{port.netdev} is virtual and has no speed of its own: set `speed` on its rail"
+        return stated, f"{port.netdev} is virtual and has no speed: set `speed` on its rail"
     settings = facts.read(ethtool.PROBE) if facts else None
     ethernet = settings.facts.interfaces.get(port.netdev) if isinstance(settings, Known) else None
     if ethernet and ethernet.speed_mbps:

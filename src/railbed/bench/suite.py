@@ -43,7 +43,7 @@ class Step(Part):
     """One test: between which nodes, and how."""
 
     test: TestName
-    """Its name; `railbed bench --list` shows them all."""
+    """Name of the test; `railbed bench --list` shows them all."""
     pattern: Pattern = "rounds"
     """Who sends to whom: pair, matrix, rounds, ring, incast or all."""
     direction: Direction = "each"
@@ -87,8 +87,8 @@ class Suite(Part):
     """The suite file."""
 
     description: Text = "a suite"
-    """One line about it."""
+    """Description in one line."""
     first_port: TcpPort = 20500
-    """Servers listen on free ports from this one up; a firewall between the nodes must let them through."""
+    """Servers listen on free ports from this port up; a firewall between the nodes must allow them."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     """What to measure, in order."""

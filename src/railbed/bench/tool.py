@@ -1,4 +1,4 @@
-"""What a tool is: a program that measures something, how to call it, and how to parse its output.
+"""The interface of tools: a program that measures something, how to call it, and how to parse its output.
 
 A tool is one file in `tools/` with one `TOOL`, named like the file. It may offer several tests (`ib_write_bw`,
 `ib_read_lat`); test names are unique across tools. A tool only builds commands; it never runs them.
@@ -16,7 +16,7 @@ Listens = Literal["tcp", "udp"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One side of a measurement: a port of a node, with whatever is known about it."""
+    """One side of a measurement: a port of a node, with the known facts about it."""
 
     node: str
     rail: str = ""
@@ -39,7 +39,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings:
-    """How a step of a suite wants its test run."""
+    """The settings of a step of a suite for its test."""
 
     size: int | None = None
     """Bytes per message or block; None for the tool's default."""

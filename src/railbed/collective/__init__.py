@@ -7,6 +7,6 @@ connect      joins the group over the requested engine, or the best one that wor
 rollcall     what each rank reports about itself first;  choose  picks the engine from that and from the tests
 group        gloo and nccl, through torch.distributed
 mpi          MPI over UCX;  mpilibrary  starts it;  pmi  makes ranks one MPI world without mpiexec
-timing       measures an all-reduce;  mpitest  tests MPI in a process of its own, where a crash does no harm
+timing       measures an all-reduce;  mpitest  tests MPI in a separate process, where a crash does no harm
 single       the group of a single rank
 """

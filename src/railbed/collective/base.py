@@ -20,11 +20,11 @@ class Collective(Protocol):
         ...
 
     def sum(self, tensor: torch.Tensor) -> None:
-        """Replace a tensor by its sum over all ranks. On a GPU the calls that follow wait for it, not the processor."""
+        """Replace a tensor by its sum over all ranks. On a GPU, later calls wait for it; the processor does not."""
         ...
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Replace a tensor by the one of the source rank."""
+        """Replace a tensor by the source rank's."""
         ...
 
     def wire_bytes(self, size: int) -> int:

@@ -34,7 +34,7 @@ class NotAuthentic(Exception):
 
 
 class Silent(Exception):
-    """The other end sent nothing wrong and did not continue: it only tested whether somebody listens, or it ended."""
+    """The other end sent nothing wrong but did not continue: it only tested whether the port is open, or it ended."""
 
 
 class Channel:
@@ -65,7 +65,7 @@ class Channel:
         while len(greeting) < len(MAGIC) + RANDOM_BYTES:
             greeting += _piece(connection, len(MAGIC) + RANDOM_BYTES - len(greeting), deadline)
             if greeting[: len(MAGIC)] != MAGIC[: len(greeting)]:
-                raise NotAuthentic("it does not speak the protocol of a run")
+                raise NotAuthentic("it does not use the protocol of a run")
         own = secrets.token_bytes(RANDOM_BYTES)
         both = greeting[len(MAGIC) :] + own
         connection.sendall(own + _mac(key, b"server", both))

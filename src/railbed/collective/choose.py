@@ -48,7 +48,7 @@ def candidates(wanted: str, replies: Sequence[Reply]) -> tuple[list[str], str]:
 def refusal(engine: str, why: str) -> RankFailed:
     """Return the error for an engine that was requested and does not work."""
     return RankFailed(
-        f"{engine} was requested and does not work here: {why}", hint="`auto` uses what works", refused=True
+        f"{engine} was requested and does not work here: {why}", hint="`auto` uses an engine that works", refused=True
     )
 
 
@@ -117,4 +117,4 @@ def _measured(timings: Sequence[Timing]) -> str:
 
 
 def _comparison(engine: str, chosen: str, timings: Mapping[str, Sequence[Timing]]) -> str:
-    return f"{duration(_pace(engine, timings))} where {chosen} takes {duration(_pace(chosen, timings))}"
+    return f"{duration(_pace(engine, timings))}, compared with {chosen}'s {duration(_pace(chosen, timings))}"

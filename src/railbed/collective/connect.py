@@ -32,7 +32,7 @@ def connect(
 
     Raises RankFailed if the others do not join, or if the requested engine does not work.
     """
-    if rendezvous.world == 1 and wanted != "nccl":  # which is used even so: that shows that it works on this GPU
+    if rendezvous.world == 1 and wanted != "nccl":  # used anyway, which shows that it works on this GPU
         return SingleRank(), EngineChoice(engine="alone", reason="one rank needs no network")
     if not rendezvous.interface:
         raise RankFailed("several ranks need a network interface for the gradients, and none is set")

@@ -50,7 +50,7 @@ class Group:
         dist.all_to_all_single(received, sent)
 
     def wire_bytes(self, size: int) -> int:
-        """Return what a ring sends: every byte goes around twice, less what a rank already has."""
+        """Return the bytes that a ring sends: every byte goes around twice, except a rank's own part."""
         return 2 * (self.world - 1) * size // self.world
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Keys and values for the ranks of one job, served by rank 0 to clients that prove that they have the job's secret.
 
-It listens at one address only. All other clients are turned away before they can request anything: such a connection
+It listens at one address only. All other clients are rejected before they can request anything: such a connection
 takes one of a few slots for unproven clients, for some seconds at most, and is reported.
 
-Every connection has a thread of its own, because a request may wait for a key that another connection has yet to set.
+Every connection has its own thread, because a request may wait for a key that another connection has yet to set.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Keys:
             return [MISSING if self._values.pop(key, None) is None else OK]
 
     def _compare(self, key: bytes, expected: bytes, desired: bytes) -> Sequence[bytes]:
-        """Set a key that has the expected value, a missing one counting as empty; return the value it has then."""
+        """Set a key if it has the expected value (a missing key counts as empty); return its value after that."""
         with self._changed:
             if self._values.get(key, b"") == expected:
                 self._values[key] = desired
@@ -183,4 +183,4 @@ class KeyServer:
             count = self._strangers
         if count <= ALARMS or count.bit_count() == 1:
             number = f" (number {count} of this kind)" if count > ALARMS else ""
-            self._alarm(host, f"a connection from {host} to where the ranks meet was turned away{number}: {what}")
+            self._alarm(host, f"a connection from {host} to the ranks' rendezvous was rejected{number}: {what}")

@@ -22,9 +22,9 @@ from railbed.errors import Interference
 ATTEMPT_SECONDS = 5.0
 AGAIN_SECONDS = 0.02
 ANSWER_SECONDS = 20.0
-"""How much longer the server may take to answer than it was to wait."""
+"""How much longer than the requested wait the server may take to answer."""
 IMPOSTOR_SECONDS = 5.0
-"""How long to try again while somebody else answers in place of rank 0."""
+"""How long to retry while a stranger answers in place of rank 0."""
 
 _OPEN: list[Store] = []
 """Torch only keeps its C++ half of a store alive; without this reference the Python half would be collected."""
@@ -33,7 +33,7 @@ _OPEN: list[Store] = []
 class KeyStore(Store):
     """A client of the key server.
 
-    Several threads may use it: each request has a connection to itself, since a wait would hold up the others.
+    Several threads may use it: each request has its own connection, since a wait would block the others.
     """
 
     def __init__(self, address: str, port: int, key: bytes, timeout: float, alarm: Alarm) -> None:
@@ -46,7 +46,7 @@ class KeyStore(Store):
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Connect; raise TimeoutError if nobody answers, Interference if somebody other than rank 0 does."""
+        """Connect; raise TimeoutError if nobody answers, Interference if a stranger does."""
         with self._alarmed():
             channel = self._connected(self._seconds)
         with self._lock:
@@ -138,20 +138,20 @@ class KeyStore(Store):
                 return channel.receive()
         except (EOFError, OSError) as error:
             reason = str(error) or "the connection was closed"
-            raise RuntimeError(f"rank 0 at {self._place[0]} went away: {reason}") from None
+            raise RuntimeError(f"the connection to rank 0 at {self._place[0]} was lost: {reason}") from None
 
     @contextlib.contextmanager
     def _alarmed(self) -> Iterator[None]:
         try:
             yield
         except NotAuthentic as error:
-            sentence = f"somebody answers as rank 0 at {self._place[0]}, port {self._place[1]}: {error}"
+            sentence = f"a stranger answers as rank 0 at {self._place[0]}, port {self._place[1]}: {error}"
             self._alarm(self._place[0], sentence)
             raise Interference(sentence) from None
 
     @contextlib.contextmanager
     def _channel(self) -> Iterator[Channel]:
-        """Lend a connection, and keep it for the next request if this one succeeds."""
+        """Yield a connection, and reuse it for the next request if this one succeeds."""
         with self._lock:
             channel = self._idle.pop() if self._idle else None
         channel = channel or self._connected(ATTEMPT_SECONDS)
@@ -164,7 +164,7 @@ class KeyStore(Store):
             self._idle.append(channel)
 
     def _connected(self, seconds: float) -> Channel:
-        """Connect, trying again while nobody answers, or somebody else does."""
+        """Connect, and retry while nobody answers or a stranger does."""
         begin = time.monotonic()
         impostor: float | None = None
         while True:

@@ -1,7 +1,7 @@
-"""MPI: gradients over UCX, which uses RDMA where the nodes have it; ranks join and DDP is set up over gloo.
+"""MPI: gradients over UCX, which uses RDMA if the nodes have it; ranks join and DDP is set up over gloo.
 
 One thread makes all MPI calls, one after another, in the order in which they were requested. They block without holding
-Python's lock: backward continues while a bucket is summed. MPI's own asynchronous calls make no progress on their own
+Python's lock: backward continues while a bucket is summed. MPI's asynchronous calls make no progress on their own
 in most libraries.
 """
 
@@ -79,11 +79,11 @@ class MpiGroup:
         self.run(lambda world: world.Alltoall(self._memory(sent), self._memory(received)), "an all-to-all")
 
     def wire_bytes(self, size: int) -> int:
-        """Return what MPICH sends for large tensors: as much as a ring."""
+        """Return the bytes that MPICH sends for large tensors: as many as a ring."""
         return 2 * (self.world - 1) * size // self.world
 
     def close(self) -> None:
-        """Leave the group together with the others: rank 0 would otherwise take the store from those still leaving."""
+        """Leave the group together with the others: otherwise rank 0 would close the store that others still need."""
         self._work.put(None)
         with contextlib.suppress(RuntimeError):
             dist.barrier()

@@ -4,7 +4,7 @@ mpi4py holds Python's lock while MPI starts, and the thread that answers MPI's r
 run. So this one call bypasses mpi4py.
 
 MPI_Finalize is not called. In it UCX closes each connection once its own messages have arrived; a rank that is a little
-later finds the other end gone, and waits for an answer until its card gives up: half a minute, observed between slow
+later waits for an answer from the closed end until its card gives up: half a minute, observed between slow
 machines. Ranks stay until all are done (`linger`), and then their processes end.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from railbed.errors import RankFailed
 
 SERIALIZED = 2
-"""MPI's thread level: calls from one thread at a time. MPICH's number for it, and that of the standard's ABI."""
+"""MPI's thread level for calls from one thread at a time: the numbers of MPICH and of the standard's ABI."""
 DEVICES = "UCX_NET_DEVICES"
 MPICH = {
     "MPIR_CVAR_CH4_NETMOD": "ucx",
@@ -41,13 +41,13 @@ def missing() -> str:
         return f"mpi4py is not installed for its Python; {INSTALL}"
     try:
         is_installed = importlib.util.find_spec("mpi4py.MPI") is not None or _is_abi_aware()
-    except (ImportError, RuntimeError, OSError):  # its wheels already look for the library then
+    except (ImportError, RuntimeError, OSError):  # the wheels search for the library when loaded
         is_installed = False
     return "" if is_installed else f"mpi4py is installed, but no MPI library; {INSTALL}"
 
 
 def _is_abi_aware() -> bool:
-    """Return whether this mpi4py finds its library by itself when it is loaded, as the published wheels do."""
+    """Return whether this mpi4py finds its library when it is loaded, as the published wheels do."""
     return importlib.util.find_spec("mpi4py._mpiabi") is not None
 
 
@@ -82,7 +82,7 @@ def begin(module: ModuleType) -> None:
     level = ctypes.c_int()
     ctypes.CDLL(module.__file__).MPI_Init_thread(None, None, SERIALIZED, ctypes.byref(level))
     if level.value < SERIALIZED:
-        raise RankFailed("this MPI library cannot be called from a thread of its own")
+        raise RankFailed("this MPI library does not support calls from a separate thread")
 
 
 def forget_shared_memory() -> None:
@@ -94,7 +94,7 @@ def forget_shared_memory() -> None:
 
 
 def linger(world: Any, is_over: Callable[[], bool]) -> None:  # noqa: ANN401 -- mpi4py may not be there to name it
-    """Keep MPI progressing until every rank is done, since others may still wait for this one; leave nothing behind."""
+    """Keep MPI progressing until every rank is done, since others may still need this rank; leave nothing behind."""
     forget_shared_memory()
     while not is_over():
         world.Iprobe()

@@ -47,7 +47,7 @@ def run_mpi_test(
         own = test.result()
         texts = exchange(store, rendezvous, "test of mpi", json.dumps(own), 2 * LIMIT_SECONDS)
     results = [json.loads(text) for text in texts]
-    # A rank that only waited for the others explains less than one that failed: late results sort last.
+    # A rank that only waited for the others explains less than a rank that failed: late results sort last.
     failed = sorted(
         (result["late"], replies[at].place, result["why"]) for at, result in enumerate(results) if result["why"]
     )
@@ -60,7 +60,7 @@ def run_mpi_test(
 def _started(
     store: Store, rendezvous: Rendezvous, replies: Sequence[Reply], sizes: Sequence[int], seconds: float
 ) -> Iterator[EngineTest]:
-    """Start this rank's process. It stays until all have reported their results: the others may still need it."""
+    """Start this rank's process. It runs until all have reported their results: the others may still need it."""
     world = world_of(store, "test", rendezvous, replies, LIMIT_SECONDS)
     socket, variables = pmi.serve(world)
     command = [sys.executable, "-m", "railbed.collective.timing", str(seconds), *map(str, sizes)]

@@ -30,7 +30,7 @@ class World:
 
     store: Store
     name: str
-    """Unique on these machines for all time: MPICH names its shared memory after it."""
+    """Never used twice on a machine: MPICH names its shared memory after it."""
     rank: int
     machines: Sequence[int]
     """For each rank the number of its machine; ranks of one machine are adjacent."""
@@ -49,7 +49,7 @@ class World:
 
 
 class Responder:
-    """Answers one process. An unknown key is answered as not found: MPICH then does without it."""
+    """Answers one process. Unknown keys are reported as not found: MPICH can do without them."""
 
     def __init__(self, world: World, connection: socket.socket) -> None:
         self._world = world
@@ -69,7 +69,7 @@ class Responder:
         }
 
     def serve(self) -> None:
-        """Answer until the process hangs up."""
+        """Answer until the process closes the connection."""
         over = contextlib.suppress(
             OSError, KeyError, RuntimeError
         )  # the process or the store is gone, or its request is malformed
@@ -99,7 +99,7 @@ class Responder:
         name = f"barrier/{self._barriers}"
         self._keys.add(name, 1)
         deadline = time.monotonic() + self._world.seconds
-        # Polled, because a wait would hold the connection that others use.
+        # Polled, because waiting would block a connection that others use.
         while self._keys.add(name, 0) < self._world.size:
             if time.monotonic() > deadline:
                 return "cmd=barrier_out rc=-1 msg=time_out"
@@ -115,7 +115,7 @@ def mapping(machines: Sequence[int]) -> str:
 
 
 def serve(world: World) -> tuple[socket.socket, dict[str, str]]:
-    """Answer in a thread of its own; return the process's end of the socket, and the environment that it needs.
+    """Answer in a separate thread; return the process's end of the socket, and the environment that it needs.
 
     The environment names the socket by its number, so a new process must inherit it under that number.
     """

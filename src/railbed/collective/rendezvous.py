@@ -24,12 +24,12 @@ READ_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """Where and as whom a rank joins."""
+    """The address, identity and secret with which a rank joins."""
 
     address: str
     port: int
     name: str
-    """Run and generation: ranks of another generation use other keys, and never meet these."""
+    """Run and generation: ranks of other generations use other keys, and never join these."""
     rank: int
     world: int
     interface: str
@@ -42,11 +42,11 @@ class Rendezvous:
     machine: int = 0
     """Number of its machine: the first rank there."""
     no_rdma: str = ""
-    """Why its node has no RDMA, as far as that is known."""
+    """Why its node has no RDMA, if known."""
 
     @classmethod
     def of(cls, spec: RankSpec) -> Rendezvous:
-        """Return where a rank joins, from what it was given."""
+        """Return the rendezvous of a rank, from its specification."""
         return cls(
             address=spec.master_address,
             port=spec.master_port,
@@ -63,17 +63,17 @@ class Rendezvous:
 
     @property
     def span(self) -> timedelta:
-        """Return the time-out as torch takes it."""
+        """Return the time-out in torch's type."""
         return timedelta(seconds=self.timeout)
 
 
 def open_store(rendezvous: Rendezvous, alarm: Alarm) -> Store:
     """Return a store that all ranks share, once all have joined; raise a RankFailed that names the missing ones.
 
-    A client without the secret is turned away and reported to `alarm`.
+    A client without the secret is rejected and reported to `alarm`.
     """
     if not rendezvous.secret:
-        raise RankFailed("the job has no secret for its ranks to authenticate each other")
+        raise RankFailed("the job has no secret with which its ranks could authenticate each other")
     key = hmac.digest(bytes.fromhex(rendezvous.secret), rendezvous.name.encode(), hashlib.sha256)
     try:
         if rendezvous.rank == 0:
@@ -125,7 +125,9 @@ def _wait_for_all(rendezvous: Rendezvous, store: Store) -> None:
         try:
             missing = [str(rank) for rank, key in arrived.items() if not store.check([key])]
         except RuntimeError:
-            raise RankFailed(f"rank 0 at {rendezvous.address} went away while ranks were joining", peer=True) from None
+            raise RankFailed(
+                f"the connection to rank 0 at {rendezvous.address} was lost while ranks were joining", peer=True
+            ) from None
         if missing:
             sentence = f"rank {', '.join(missing)} did not join within {rendezvous.timeout:g} s"
             raise RankFailed(sentence, peer=True) from None

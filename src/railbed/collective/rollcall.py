@@ -34,7 +34,7 @@ class Reply:
     device: str
     interface: str
     mark: str
-    """A random number; rank 0's is part of the names of what the ranks create."""
+    """A random number; rank 0's is part of the names that the ranks use for shared objects."""
     rdma: str = ""
     """RDMA devices that it can use, as UCX names them; empty if there are none."""
     no_rdma: str = ""

@@ -1,7 +1,7 @@
 """Measures how fast an all-reduce is; `python -m railbed.collective.timing SECONDS BYTES…` does so for MPI.
 
-MPI is tested in a process of its own, which the rank starts and outlives: a library that cannot open a device ends its
-process, or hangs in it. It stays until its input ends, because the others may still wait for it. Torch is not loaded
+MPI is tested in a separate process, which the rank starts and outlives: a library that cannot open a device ends its
+process, or hangs. The process runs until its input ends, because the others may still need it. Torch is not loaded
 here, so that it starts quickly.
 """
 

@@ -1,13 +1,13 @@
-"""Starts ranks on nodes, watches them, and ends them without orphans; what they compute is up to the job.
+"""Starts ranks on nodes, watches them, and ends them without orphans; the job defines what they compute.
 
 placement     where ranks run: nodes, addresses, interfaces, environment, files, agents
-job           what is run: the ranks of each generation, and what becomes of their messages
-spec          what every rank is given;  rank  the entry point of every rank;  messages  its way back
+job           what is run: the ranks of each generation, and how their messages become records
+spec          the specification of a rank;  rank  the entry point of every rank;  messages  from rank to agent
 supervise     runs a job, generation by generation;  generation  one of them;  ranks  the state of its ranks
 roster        the state of every node;  reachability  which nodes reach each other over the rail
 agentlink     the control end of an agent;  protocol  the messages between the two
 rdma          whether RDMA can use a port, and if not, why
 fabric        the environment of NCCL, UCX and Gloo on each node, with the reason for every line
-node/         what runs on a node: the agent and the ranks' processes
+node/         the code that runs on nodes: the agent and the ranks' processes
 files/        files on nodes: shipped, checked before use, listed and removed
 """

@@ -17,7 +17,7 @@ HELLO_SECONDS = 50.0
 sixteen nodes that share two processors."""
 LATE = f"its agent did not start within {HELLO_SECONDS:g} s: is its login shell slow (~/.bashrc)?"
 MAX_LINE_BYTES = 4 * LINE_LIMIT
-"""A rank's line has a megabyte at most, and the agent wraps it in one of its own."""
+"""A rank's line has at most a megabyte, and the agent wraps it in its own message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class NodeMessage:
 
 @dataclass
 class AgentLink:
-    """Keeps an agent running on a node: one that is lost is started again."""
+    """Keeps an agent running on a node: a lost agent is started again."""
 
     node: str
     command: str
@@ -47,7 +47,7 @@ class AgentLink:
             self._outbox.put_nowait(message)
 
     def drop(self) -> None:
-        """Hang up on the agent: it ends its ranks, and another one is started."""
+        """Close the connection to the agent: it ends its ranks, and another agent is started."""
         self._dropped = True
 
     async def keep(self, fleet: Fleet) -> None:
@@ -121,7 +121,7 @@ class AgentLink:
 
 
 class _Lines:
-    """The output of an agent, line by line. Raises Unreachable where a line has no end."""
+    """The output of an agent, line by line. Raises Unreachable if a line has no end."""
 
     def __init__(self, program: Program) -> None:
         self.program = program

@@ -155,7 +155,7 @@ def _ucx(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:
 
 
 def _nccl_without_rdma(node: Node, obstacle: Obstacle) -> list[EnvLine]:
-    """Return what a GPU node needs without RDMA; a node without GPUs does not use NCCL."""
+    """Return the lines for a GPU node without RDMA; a node without GPUs does not use NCCL."""
     if not node.gpus:
         return []
     lines = [EnvLine(name="NCCL_IB_DISABLE", value="1", reason=f"no RDMA: {obstacle.why}")]
@@ -184,7 +184,7 @@ def _memlock(facts: DeviceFacts | None) -> list[EnvLine]:
     if isinstance(reading, Unknown):
         return [EnvLine(name="memlock", value="unknown", reason=f"not read: {reading.reason}", variable=False)]
     limit = reading.facts.locked_memory
-    bound = "which does not bind this account" if reading.facts.may_lock_any else "as far as the account may"
+    bound = "which does not apply to this account" if reading.facts.may_lock_any else "as far as the account may"
     reason = f"RDMA pins its buffers; ranks raise their limit from {limit.soft} to {limit.hard}, {bound}"
     return [EnvLine(name="memlock", value=str(limit.hard), reason=reason, variable=False)]
 

@@ -1,4 +1,4 @@
-"""One generation: all ranks from their start until they are done, or until something is known to have failed.
+"""One generation: all ranks from their start until they are done, or until a failure is known.
 
 Failures are noticed in three ways. A rank or a node reports one, or ends; a node is silent; or nothing happens at all.
 They do not arrive in the order in which they happened: when a node dies, the ranks on the *other* nodes notice first,
@@ -19,11 +19,11 @@ from railbed.launch.protocol import SILENCE_SECONDS
 from railbed.launch.ranks import Failure, RankWatch
 
 VICTIM_SECONDS = SILENCE_SECONDS + 1.5
-"""How long to look for the cause when a rank only lost the others: longer than it takes to notice a silent node."""
+"""How long to wait for the cause if a rank only lost the others: longer than it takes to notice a silent node."""
 
 
 class Generation:
-    """The ranks of one start, and what is suspected of having ended it."""
+    """The ranks of one start, and the suspected cause of its end."""
 
     def __init__(self, number: int = 0, starts: Mapping[str, Sequence[RankStart]] | None = None) -> None:
         self.number = number
@@ -42,7 +42,7 @@ class Generation:
     def failure(self, received: NodeMessage | None, unreached: Mapping[str, str] | None) -> Failure | None:
         """Return why this generation must end, if it must.
 
-        `received` is the last message of a node, `unreached` what it reports about the rail. A failure that was
+        `received` is the last message of a node, `unreached` its report about the rail. A failure that was
         reported goes before one that is inferred from silence, and both before a victim.
         """
         self.suspect = self._interference() or self._reported(received, unreached) or self.ranks.stall()
@@ -55,7 +55,7 @@ class Generation:
         return self.suspect.why if self.suspect else "a rank lost the others"
 
     def _interference(self) -> Failure | None:
-        """Return what somebody outside of the job did to the ranks, which is no node's fault."""
+        """Return the failure if a stranger interfered with the ranks, which is not the fault of a node."""
         interference = self.ranks.interference
         return Failure("", f"the ranks were interfered with: {interference}") if interference else None
 

@@ -1,4 +1,4 @@
-"""What is run: the ranks of each generation, and what becomes of their messages."""
+"""What is run: the ranks of each generation, and how their messages become records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RankStart:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_message(self) -> Message:
-        """Return it as the agent receives it."""
+        """Return the message for the agent."""
         return {"rank": self.rank, "command": list(self.command), "job": self.job, "env": dict(self.env)}
 
 
@@ -41,7 +41,7 @@ class Job(Protocol):
 
     @property
     def advice(self) -> str:
-        """What the user can do when the supervisor gives up; empty if there is nothing."""
+        """What the user can do if the supervisor gives up; may be empty."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Job(Protocol):
 
 
 def rank_specs(run: str, generation: int, placements: Sequence[Placement], port: int) -> list[RankSpec]:
-    """Return what the ranks of a generation share: numbered in the order of the placements, with a new secret."""
+    """Return the specs of the ranks of a generation, numbered in the order of the placements, with a new secret."""
     world, secret = sum(placement.ranks for placement in placements), new_secret()
     places = [(placement, local) for placement in placements for local in range(placement.ranks)]
     return [
@@ -98,5 +98,5 @@ def rank_starts(
 
 
 def new_secret() -> str:
-    """Return what the ranks of one generation authenticate each other with; it travels in their job files, over SSH."""
+    """Return the secret with which the ranks of a generation authenticate each other; job files carry it over SSH."""
     return secrets.token_hex(32)

@@ -14,7 +14,7 @@ NO_READER = 4
 
 
 class Messages:
-    """The way back to the starter. Once nothing reads from the other end, the rank ends at once."""
+    """Messages from a rank to its starter. If nothing reads them any more, the rank ends at once."""
 
     def __init__(self, descriptor: int, rank: int) -> None:
         self.rank = rank
@@ -26,7 +26,7 @@ class Messages:
         self._lock = threading.Lock()
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send one message; a number that is not finite becomes null, since JSON has no other word for it."""
+        """Send one message; a number that is not finite becomes null, since JSON cannot represent it."""
         values = {"kind": kind, "rank": self.rank, "time": time.time(), **fields}
         line = json.dumps({key: _finite(value) for key, value in values.items()}) + "\n"
         try:

@@ -1,4 +1,4 @@
-"""Where the ranks of a job run: the nodes that take part, their addresses, interfaces, environment, files and agents.
+"""Where the ranks of a job run: participating nodes, their addresses, interfaces, environment, files and agents.
 
 A verb runs its job in four steps:
 
@@ -25,11 +25,11 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A node that takes part: how its ranks are started, and how the others reach them."""
+    """A participating node: how its ranks are started, and how the others reach them."""
 
     node: str
     address: str
-    """On the rail, where its ranks meet the others."""
+    """Its address on the rail that the ranks use."""
     ranks: int = 1
     interface: str = "lo"
     """The network interface that has the address."""
@@ -37,20 +37,20 @@ class Placement:
     base: str = ""
     """railbed's folder on the node."""
     code: str = ""
-    """The folder that this railbed was put into."""
+    """The folder of railbed's code on the node."""
     folder: str = ""
     """The job's own folder on this node; two nodes that share a disk have two."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What the fabric requires of NCCL, UCX and Gloo here."""
+    """Settings of NCCL, UCX and Gloo for the fabric here."""
     no_rdma: str = ""
     """Why there is no RDMA here; empty if there is."""
 
     def path_of(self, parcel: Parcel) -> str:
-        """Return the folder on the node that a parcel was put into."""
+        """Return the folder of a parcel on the node."""
         return f"{self.base}/{parcel.name}"
 
     def command(self, module: str, *arguments: str) -> str:
-        """Return the command that runs a module of this railbed on the node."""
+        """Return the command that runs a module of railbed on the node."""
         return module_command(self.python, self.code, module, arguments)
 
     def agent_command(self, preload: Sequence[str]) -> str:
@@ -59,7 +59,7 @@ class Placement:
 
 
 class Deployment:
-    """A job's files on the nodes that take part, and the placements that follow from them."""
+    """A job's files on the participating nodes, and the resulting placements."""
 
     def __init__(
         self, cluster: Cluster, ranks: Mapping[str, int], *, folder: str, parcels: Sequence[Parcel] = ()
@@ -73,11 +73,11 @@ class Deployment:
 
     @property
     def size(self) -> int:
-        """Return the bytes that a node receives which has none of it yet."""
+        """Return the bytes for a node that has none of the files yet."""
         return sum(sum(parcel.sizes.values()) for parcel in self._parcels)
 
     async def ship(self, fleet: Fleet) -> Shipped:
-        """Put the code and the parcels on the nodes."""
+        """Copy the code and the parcels to the nodes."""
         nodes = {name: self._cluster.nodes[name] for name in self._ranks}
         workdir = self._cluster.training.workdir
         self._shipped = await ship(fleet, nodes, workdir, self._parcels, folder=self._folder)
@@ -116,9 +116,9 @@ def ranks_by_default(node: Node) -> int:
 
 
 def rendezvous_port(cluster: Cluster) -> int:
-    """Return the port that rank 0 listens on: the one in the cluster file, which firewalls let through.
+    """Return the port that rank 0 listens on: the one in the cluster file, which firewalls allow.
 
-    Where all ranks are on this machine, there is no firewall between them: any free port allows several runs at once.
+    If all ranks are on this machine, there is no firewall between them: any free port allows several runs at once.
     """
     if any(node.ports or node.host != LOCAL_HOST for node in cluster.nodes.values()):
         return cluster.training.rendezvous_port

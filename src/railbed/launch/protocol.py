@@ -5,8 +5,8 @@ From it (`kind`): hello, beat, message (of a rank), log, exit, halted (a rank is
 ranks have ended), listening, reach, error (an unknown request).
 
 A rank writes JSON lines to a file descriptor that its command line names: `alive` every second, with `stepping: false`
-while no steps are to be expected; `progress` after every `step`; `rank_done`; `intrusion` where somebody without the
-job's secret connected to it; and `error`, as `launch.rank` describes it. Other kinds are the job's own.
+while no steps are expected; `progress` after every `step`; `rank_done`; `intrusion` if a stranger without the
+job's secret connected to it; and `error`, as `launch.rank` describes it. Other kinds are specific to the job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message | None:
-    """Return the message of a line, or None if it is something else (a banner, a torn line)."""
+    """Return the message of a line, or None if it is something else (a banner, an incomplete line)."""
     try:
         message = json.loads(line)
         if b"\\ud" in line.lower():

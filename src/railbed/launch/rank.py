@@ -8,8 +8,8 @@ The last message of a rank is `rank_done` or `error`, with `sentence` and:
 
     hint          what the user can do about it
     peer          true if this rank is healthy and lost another one
-    refused       true if the request cannot be met, however often it is tried
-    interference  true if somebody outside of the job came between its ranks
+    refused       true if another attempt would fail in the same way
+    interference  true if a stranger interfered with the ranks
     missing       a Python package that is not installed on this node
 """
 

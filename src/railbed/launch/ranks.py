@@ -39,13 +39,13 @@ class _Rank:
     is_starting: bool = False
     """It loads libraries or joins the others: on a slow machine its heartbeat may not run meanwhile."""
     is_stepping: bool = False
-    """Steps are to be expected: it is not loading, evaluating or writing its results."""
+    """Steps are expected: it is not loading, evaluating or writing its results."""
     step: int = -1
     pace: float = 0.0
-    """Seconds that a step takes, by the slower of the last ones."""
+    """Duration of a step in seconds, from the slower of the last ones."""
     is_done: bool = False
     lost_peers: bool = False
-    """It ended because of the others."""
+    """It ended because it lost the others."""
 
 
 class RankWatch:
@@ -57,13 +57,13 @@ class RankWatch:
         now = time.monotonic()
         self._ranks = {number: _Rank(last_message=now, last_step=now) for number in nodes}
         self.refusal: tuple[str, str] | None = None
-        """Sentence and hint of a rank whose request cannot be met, however often it is started."""
+        """Sentence and hint of a rank that would fail in the same way again."""
         self.errors: dict[int, str] = {}
-        """Errors that ranks reported as their own."""
+        """Errors that ranks reported about themselves."""
         self.interference = ""
-        """What a rank reported about somebody who came between the ranks."""
+        """A rank's report about a stranger who interfered with the ranks."""
         self.intrusions = 0
-        """How often ranks reported connections from outside of the job."""
+        """How often ranks reported connections of strangers."""
 
     @property
     def is_done(self) -> bool:
@@ -84,7 +84,7 @@ class RankWatch:
         return number in self._ranks and self._ranks[number].lost_peers
 
     def excuse(self, number: int, seconds: float) -> None:
-        """Expect nothing of a rank for a while."""
+        """Tolerate the silence of a rank for a while."""
         if number in self._ranks:
             self._ranks[number].last_message = self._ranks[number].last_step = time.monotonic() + seconds
 
@@ -146,5 +146,5 @@ class RankWatch:
         silence = now - running[quiet].last_message
         if silence > QUIET_SECONDS:
             return Failure(self.nodes[quiet], f"{why}; rank {quiet} was silent for {silence:.1f} s")
-        # Every rank waits for another one. Which node is at fault shows when they test which of them reach each other.
+        # Every rank waits for another. The reachability test then shows which node is at fault.
         return Failure("", why)

@@ -1,6 +1,6 @@
-"""Whether RDMA can use a port, and if not, why: from the cluster file and from what was read on the nodes.
+"""Whether RDMA can use a port, and if not, why: from the cluster file and the facts of the nodes.
 
-`rdma_port` is the one answer for a single port; every verb uses it. `rdma_paths` adds what only a whole cluster shows:
+`rdma_port` decides about a single port, for every verb. `rdma_paths` adds what only a whole cluster shows:
 RDMA needs both ends, so a rail that one node cannot use is used by none.
 """
 
@@ -49,7 +49,7 @@ def rdma_port(port: Port, facts: DeviceFacts | None) -> RdmaPath | Obstacle:
             f"`rdma link add rxe0 type rxe netdev {port.netdev}`",
         )
     if facts is None or (reason := _silence(facts)):
-        return Obstacle(why=f"not read: {reason if facts else 'its node was not asked'}")
+        return Obstacle(why=f"not read: {reason if facts else 'its node was not queried'}")
     reading = facts.read(infiniband.PROBE)
     if isinstance(reading, Unknown):
         return Obstacle(why=f"its RDMA devices could not be read: {reading.reason}", remedy=reading.remedy)
@@ -58,7 +58,7 @@ def rdma_port(port: Port, facts: DeviceFacts | None) -> RdmaPath | Obstacle:
 
 
 def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, list[RdmaPath] | Obstacle]:
-    """Return what RDMA can use on each node, or why nothing. A node that did not answer does not block the others."""
+    """Return the ports that RDMA can use on each node, or why none. Nodes that did not answer do not block others."""
     silent = {name: why for name in cluster.nodes if (why := _silence(facts.get(name)))}
     nodes = {name: node for name, node in cluster.nodes.items() if name not in silent}
     ports = {name: [rdma_port(port, facts[name]) for port in node.ports] for name, node in nodes.items()}
@@ -81,7 +81,7 @@ def rdma_paths(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, 
 def _silence(facts: DeviceFacts | None) -> str:
     """Return why nothing was read from a node; empty if it answered."""
     if facts is None:
-        return "it was not asked"
+        return "it was not queried"
     return facts.failure.reason if facts.failure and not facts.failure.connected else ""
 
 
@@ -112,7 +112,7 @@ def _path_on(port: Port, devices: RdmaDevices) -> RdmaPath | Obstacle:
 
 
 def _memlock_obstacle(facts: DeviceFacts) -> Obstacle | None:
-    """Return why RDMA cannot pin its buffers; a rank raises its own limit as far as the hard one goes."""
+    """Return why RDMA cannot pin its buffers; a rank raises its own limit up to the hard limit."""
     reading = facts.read(limits.PROBE)
     if isinstance(reading, Unknown) or reading.facts.may_lock_any:
         return None

@@ -1,4 +1,4 @@
-"""Which nodes reach each other over the rail: each agent listens there, and tries to connect to the others."""
+"""Which nodes reach each other over the rail: each agent listens there and tries to connect to the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reachability:
         return set(listeners)
 
     def test_again(self, nodes: Iterable[str]) -> None:
-        """Let the first usable node try these; at most every AGAIN_SECONDS, however often this is called."""
+        """Let the first usable node try these; at most every AGAIN_SECONDS, even if called more often."""
         now, usable = time.monotonic(), self._roster.usable
         if usable and now - self._last_asked > AGAIN_SECONDS:
             asking, ready = usable[0].node, self._roster.ready
@@ -40,7 +40,7 @@ class Reachability:
                 self._ask(asking, listeners)
 
     def close(self) -> None:
-        """Ignore answers that are still to come."""
+        """Ignore later answers."""
         self._question += 1
 
     def answer(self, received: NodeMessage | None) -> Mapping[str, str] | None:

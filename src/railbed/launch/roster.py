@@ -1,4 +1,4 @@
-"""The state of every node: lost, up, ready, cut off, returned, excluded. Nothing else keeps any of it.
+"""The state of every node: lost, up, ready, cut off, returned, excluded. This is the only place that stores it.
 
     lost ──agent answers──▶ up ──listener open──▶ ready ◀──reached again──┐
      ▲                      │                       │                     │
@@ -6,7 +6,7 @@
                                                        reach it
 
 A node that becomes ready while a generation runs without it has *returned*: the next generation may take it back. A
-node that was blamed for FAILURES_UNTIL_EXCLUDED generations in a row is *excluded*, for good, whatever else it is.
+node that was blamed for FAILURES_UNTIL_EXCLUDED generations in a row is *excluded* permanently.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Roster:
 
     @property
     def failed(self) -> dict[str, str]:
-        """Nodes that were blamed since their last useful work, and why most recently."""
+        """Nodes that were blamed since their last useful work, with the most recent reason."""
         return {name: state.failures[-1] for name, state in self._nodes.items() if state.failures}
 
     @property
@@ -105,7 +105,7 @@ class Roster:
         self._nodes[node].port = 0
 
     def mark_ready(self, node: str, port: int, *, returned: bool) -> None:
-        """Note that ranks can be started on a node; `returned` where a generation has been started before."""
+        """Note that ranks can be started on a node; `returned` if a generation has been started before."""
         self._nodes[node].port = port
         if returned:
             self._nodes[node].returned = time.monotonic()
@@ -120,7 +120,7 @@ class Roster:
         self._nodes[node].cut, self._nodes[node].returned = "", time.monotonic()
 
     def take_in(self, placements: Iterable[Placement]) -> None:
-        """Note that nodes are part of the generation that starts now."""
+        """Note that nodes are part of the new generation."""
         for placement in placements:
             self._nodes[placement.node].returned = None
 
@@ -136,8 +136,8 @@ class Roster:
     def judge_reachability(self, unreached: Mapping[str, Mapping[str, str]]) -> None:
         """Keep the largest group of nodes that all reach each other; the rest is cut off for now.
 
-        `unreached` has for each node that answered those that it did not reach, and why. Which side of a cut is the
-        faulty one cannot be known: the side with more nodes continues, and of equal sides the one with the first node.
+        `unreached` has, for each node that answered, the nodes it did not reach, and why. Which side of a cut is the
+        faulty one cannot be known: the larger side continues, and of equal sides the one with the first node.
         """
         names = [name for name in self._nodes if name in unreached]
         group: list[str] = []

@@ -1,4 +1,4 @@
-"""What every rank is given at its start, whatever it computes. Standard library only: ranks read it on their nodes."""
+"""The specification that every rank gets at its start. Standard library only: ranks read it on their nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSpec:
-    """One rank of a generation. A job extends it with what its own ranks need, and adds `from_json`."""
+    """One rank of a generation. Jobs extend it with their own fields, and add `from_json`."""
 
     run: str
     generation: int = 0
@@ -25,13 +25,13 @@ class RankSpec:
     """Address of rank 0's node, on the network that the job uses; never a host name."""
     master_port: int = 0
     secret: str = field(default="", repr=False)
-    """What the ranks of this generation prove their membership with; nobody else may read it."""
+    """The secret that proves membership in this generation; nobody else may read it."""
     interface: str = ""
     """Network interface of this node that carries the job's traffic; several with commas. Needed for several ranks."""
     timeout_seconds: float = 60.0
     """How long to wait for the other ranks, at the start and in every collective."""
     no_rdma: str = ""
-    """Why this node has no RDMA; empty if it has."""
+    """Why this node has no RDMA; empty if it does."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that the rank sets before it loads its function, such as NCCL_IB_HCA."""
 

@@ -11,13 +11,13 @@
                 10 starts in a row      │ regroup │◀───────────┘ has returned at a good moment
                 failed                  └─────────┘
 
-Regroup ends the ranks that are left, lets the nodes find out which of them reach each other, and blames at most one
+Regroup ends the remaining ranks, has the nodes test which of them reach each other, and blames at most one
 cause for the generation: the nodes that are newly cut off, else the suspect. `Roster` has the state of every node,
-`Generation` that of the ranks and of the suspicion; the supervisor moves between the states and yields records.
+`Generation` that of the ranks and of the suspected cause; the supervisor moves between the states and yields records.
 
 There is one inbox for the messages of all agents, and one task takes messages from it, in every state. So state only
-changes between two messages, and no lock is needed. Each wait for a message is bounded by TICK_SECONDS, because what
-never arrives (a heartbeat, a step) has to be noticed, too.
+changes between two messages, and no lock is needed. Each wait for a message is bounded by TICK_SECONDS, because the
+absence of a message (a heartbeat, a step) has to be noticed as well.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ FAILED_STARTS = 10
 
 
 class GaveUp(DeviceError):
-    """Too few nodes are left to go on, or no generation gets anywhere."""
+    """Too few nodes are left to continue, or no generation makes progress."""
 
 
 class Refused(DeviceError):
-    """The ranks cannot meet the request, however often they are started."""
+    """The ranks refuse the request: another start would fail in the same way."""
 
 
 class Supervisor:
@@ -76,9 +76,9 @@ class Supervisor:
         self._failed_starts = 0
 
     async def run(self) -> AsyncGenerator[Record, None]:
-        """Run generations until the job is done; however this ends, every rank on every node is ended."""
+        """Run generations until the job is done; in any case, end every rank on every node."""
         # Cancelling a link closes its connection, and an agent ends its ranks when its connection ends: no rank
-        # outlives this block, even where it is left by an exception or by a consumer that stops listening.
+        # outlives this block, even if it is left by an exception or by a consumer that stops listening.
         links = [asyncio.create_task(link.keep(self._fleet)) for link in self._links.values()]
         try:
             async for record in self._gather():
@@ -149,7 +149,7 @@ class Supervisor:
     async def _watch(self) -> AsyncGenerator[Record, None]:
         """Yield the generation's records, and as the last one the event `done` or `restart`.
 
-        Raises Refused where a rank reports that the request cannot be met: another start would not change that.
+        Raises Refused if a rank reports that another start would fail in the same way.
         """
         generation = self._generation
         while True:
@@ -163,7 +163,7 @@ class Supervisor:
             unreached = self._reachability.answer(received)
             self._test_rail()
             if generation.ranks.is_under_way and self._job.may_regroup:
-                # Its work is saved: whatever happens next, this start was useful.
+                # Its work is saved: this start was useful, even if it fails later.
                 self._failed_starts = 0
                 self._roster.forgive(generation.nodes)
             if generation.ranks.is_done:
@@ -175,7 +175,7 @@ class Supervisor:
                 return
             returned = self._roster.returned() if self._job.may_regroup else []
             if returned:
-                yield self._restart(returned[0], f"{' and '.join(returned)} came back")
+                yield self._restart(returned[0], f"{' and '.join(returned)} returned")
                 return
 
     def _restart(self, node: str, message: str) -> Event:
@@ -184,8 +184,8 @@ class Supervisor:
     def _test_rail(self) -> None:
         """Test whether nodes that were cut off are reached again.
 
-        While ranks are still joining and loading, their own silence means nothing: then the rail of the nodes that take
-        part is tested as well, so that a cut in this moment is noticed.
+        While ranks are still joining and loading, their silence means nothing: then the rail of the participating nodes
+        is tested as well, so that a cut at this moment is noticed.
         """
         starting = [] if self._generation.ranks.is_under_way else self._generation.nodes
         self._reachability.test_again([*self._roster.cut, *starting])
@@ -212,7 +212,7 @@ class Supervisor:
                 for node in self._roster.cut:
                     if unreached is not None and node not in unreached:
                         self._roster.mark_reached(node)
-            # Messages of an earlier generation may still be on their way: its number tells them apart.
+            # Messages of an earlier generation may still arrive: its number distinguishes them.
             case NodeMessage(
                 node,
                 {
@@ -229,7 +229,7 @@ class Supervisor:
         return []
 
     def _note_lost(self, node: str, why: str) -> list[Record]:
-        """Note that an agent is gone. A link that fails again and again to start one is reported, and blamed, once."""
+        """Note that an agent is gone. A link that repeatedly fails to start one is reported and blamed once."""
         was_up = self._roster[node].port is not None
         self._roster.mark_lost(node)
         if not was_up and not self._roster[node].failures:
@@ -238,7 +238,7 @@ class Supervisor:
         return [events.NodeLost(subject=node, message=why)] if is_news else []
 
     def _note_listening(self, node: str, message: Message) -> list[Record]:
-        """Note that ranks can be started on a node, or that the others would not reach them there."""
+        """Note that ranks can be started on a node, or that the others could not reach them there."""
         if message.get("port"):
             self._roster.mark_ready(node, int(message["port"]), returned=self._generation.number > 0)
             return []
@@ -248,7 +248,7 @@ class Supervisor:
         return [events.NodeLost(subject=node, message=why)]
 
     async def _regroup(self) -> AsyncGenerator[Record, None]:
-        """End what is left of a generation, and find out which nodes the next one can have."""
+        """End the remaining ranks of a generation, and find out which nodes the next one can have."""
         async for record in self._stop():
             yield record
         known, excluded = set(self._roster.cut), set(self._roster.excluded)
@@ -283,7 +283,7 @@ class Supervisor:
             self._roster.mark_lost(node)
 
     def _blame(self, newly_cut: Mapping[str, str]) -> None:
-        """Count the failure against its cause; where the rail fails for most of the nodes, it is none of them."""
+        """Count the failure against its cause; if the rail fails for most of the nodes, none of them is to blame."""
         self._failed_starts += 1
         if self._failed_starts >= FAILED_STARTS:
             why = self._generation.describe()
@@ -299,7 +299,7 @@ class Supervisor:
             self._roster.blame(*suspect)
 
     async def _test_reachability(self) -> AsyncGenerator[Record, None]:
-        """Let all nodes try to reach each other, and cut off those that the largest group does not reach."""
+        """Have all nodes try to reach each other, and cut off those that the largest group does not reach."""
         waiting = self._reachability.test_all()
         answers: dict[str, Mapping[str, str]] = {}
         deadline = time.monotonic() + STOP_SECONDS

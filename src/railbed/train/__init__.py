@@ -10,6 +10,6 @@ shares      how the global batch is split among ranks of unequal speed
 capacity    whether the model fits the nodes
 state       checkpoints, and where a resumed run continues
 progress    the messages of the ranks as records
-network     what carried the gradients, and the proof
+network     what carried the gradients, with proof
 worker      the torch side: one rank
 """

@@ -1,4 +1,4 @@
-"""Fetches the weights of a run from the node that has the newest: as written at its end, or made from a checkpoint."""
+"""Fetches the newest weights of a run from its nodes: as written at its end, or converted from a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from railbed.train.state.checkpoints import MANIFEST, sealed
 from railbed.transport.base import Command
 
 MODEL, SAVED = "model", "saved"
-"""Folders of a run on a node: the weights that it wrote at its end, and those that are made from a checkpoint."""
+"""Folders of a run on a node: the weights written at its end, and those converted from a checkpoint."""
 MAKE_SECONDS = 600.0
 REPORT_SECONDS = 1.0
 
@@ -36,18 +36,18 @@ class WeightsSource:
     node: str
     step: int
     written: bool
-    """They were written at the end of the run; otherwise they have to be made from a checkpoint."""
+    """They were written at the end of the run; otherwise they have to be converted from a checkpoint."""
     size: int
 
     @property
     def rank(self) -> tuple[int, bool]:
-        """The newest come first, and of those the ones that are written already."""
+        """Sort key: the newest step first, then weights that are written already."""
         return self.step, self.written
 
 
 async def export(cluster: Cluster, fleet: Fleet, run: str, folder: AtomicFolder) -> AsyncGenerator[Record, None]:
-    """Fetch the newest weights of a run into a new folder; `run` is the name that the nodes know it by."""
-    yield events.Progress(message="looking for the weights", waiting=list(cluster.nodes))
+    """Fetch the newest weights of a run into a new folder; `run` is its name on the nodes."""
+    yield events.Progress(message="searching for the weights", waiting=list(cluster.nodes))
     sources, silent = await _sources(cluster, fleet, run)
     for node, error in silent.items():
         yield events.NodeLost(subject=node, message=error.message)
@@ -66,7 +66,7 @@ async def export(cluster: Cluster, fleet: Fleet, run: str, folder: AtomicFolder)
 
 
 def _nothing(cluster: Cluster, run: str, silent: Mapping[str, DeviceError], problems: list[str]) -> Exception:
-    """Return the one sentence for why there are no weights."""
+    """Return the error that explains why there are no weights."""
     if problems:
         return Unreachable(f"the weights of {run} could not be fetched: {'; '.join(problems)}")
     if silent:
@@ -78,12 +78,12 @@ def _nothing(cluster: Cluster, run: str, silent: Mapping[str, DeviceError], prob
     where = f"none of its {len(cluster.nodes)} nodes has" if len(cluster.nodes) > 1 else "its node does not have"
     return UsageError(
         f"{run} has no weights yet: {where} a checkpoint of it in {cluster.training.workdir}",
-        hint="they are there after its first checkpoint; was it this cluster, and were its files removed?",
+        hint="they exist after its first checkpoint; is this the right cluster, or were its files removed?",
     )
 
 
 async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[WeightsSource], dict[str, DeviceError]]:
-    """Ask all nodes which weights they have; the best first."""
+    """Query all nodes for weights; the best come first."""
     silent: dict[str, DeviceError] = {}
 
     async def ask(node: str) -> list[WeightsSource]:
@@ -103,7 +103,7 @@ async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Weigh
 
 
 def _source(node: str, name: str, text: str) -> WeightsSource | None:
-    """Read a manifest; None for one that is not understood, or of something else."""
+    """Read a manifest; None if it is invalid or belongs to something else."""
     path = PurePosixPath(name)
     written = path == PurePosixPath(MODEL, MANIFEST)
     if not written and (len(path.parts) != 3 or path.parts[0] != "checkpoints" or path.parts[1].startswith(".")):
@@ -120,7 +120,7 @@ async def _fetch(
     cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource, folder: AtomicFolder
 ) -> AsyncGenerator[Record, None]:
     if not source.written:
-        message = f"making the weights of step {source.step} from the checkpoint"
+        message = f"converting the checkpoint of step {source.step} to weights"
         yield events.Progress(subject=source.node, message=message)
     async with _ready(cluster, fleet, run, source) as below:
         place = f"runs/{run}/{source.node}/{below}"
@@ -144,7 +144,7 @@ async def _fetch(
 async def _receive(
     cluster: Cluster, fleet: Fleet, source: WeightsSource, below: str, folder: AtomicFolder
 ) -> AsyncGenerator[Record, None]:
-    """Take the files of a folder on a node."""
+    """Receive the files of a folder on a node."""
     request = {"do": "send", "workdir": cluster.training.workdir, "folder": below}
     folder.clear()
     folder.need_room(source.size if source.written else source.size // 3)  # a checkpoint has two moments as well
@@ -166,7 +166,7 @@ async def _receive(
 
 @asynccontextmanager
 async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource) -> AsyncIterator[str]:
-    """Lend the name of the weights' folder in that of the run; those made for this are removed afterwards."""
+    """Yield the weights' folder below the run's; weights converted for this are removed afterwards."""
     if source.written:
         yield MODEL
         return
@@ -183,7 +183,7 @@ async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource
         if not answer or "step" not in answer:
             complaints = output.stderr.decode("utf-8", "replace").strip().splitlines()
             why = str(answer["sentence"]) if answer and "sentence" in answer else (complaints or [output.trouble])[-1]
-            raise CheckpointDamaged(f"no weights could be made from its checkpoint: {why}")
+            raise CheckpointDamaged(f"its checkpoint could not be converted to weights: {why}")
         yield SAVED
     finally:
         remove = Command(key="clear", script=f"rm -rf {quote_path(f'{folder}/{SAVED}')}")

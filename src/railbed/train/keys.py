@@ -1,4 +1,4 @@
-"""Types for the keys of a recipe: each says which values it accepts. Plain Python, because nodes read recipes too.
+"""Types of the keys of a recipe, with the values they accept. Plain Python, because nodes read recipes as well.
 
 `recipes/validation.py` turns the markers into validation.
 """

@@ -1,4 +1,4 @@
-"""What the parallelism of a recipe asks of memory and disk. `worker/parallel/` has its torch side."""
+"""The memory and disk space that the parallelism of a recipe needs. `worker/parallel/` has its torch side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAVED_BYTES = 12
 
 
 class Parallelism(ABC):
-    """Where the state of a model is, of which each rank may have all or a part."""
+    """How the state of a model is distributed: each rank may have all or a part of it."""
 
     @abstractmethod
     def state_bytes(self, parameters: int, world: int) -> int:

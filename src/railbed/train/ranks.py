@@ -1,4 +1,4 @@
-"""The ranks of a generation: what each is given, and the checkpoint that they continue from."""
+"""The ranks of a generation: their specs, and the checkpoint that they continue from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from railbed.train.spec import ResumeSource, TrainSpec
 
 FUNCTION = "railbed.train.worker.loop:run"
 PRELOAD = ("railbed.train.worker.loop", "torch._dynamo")
-"""What the nodes load before ranks are started: the worker, torch, and what torch's optimisers load when first used."""
+"""Modules that nodes load before ranks start: the worker, torch, and what torch's optimisers load on first use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def ranks_of(
 
 
 def names_of(placements: Sequence[Placement]) -> tuple[str, ...]:
-    """Return the name of each rank: that of its node, which stays the same when ranks get other numbers."""
+    """Return the name of each rank, from its node: it stays the same when ranks get other numbers."""
     return tuple(
         placement.node if placement.ranks == 1 else f"{placement.node}:{local}"
         for placement in placements

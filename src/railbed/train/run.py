@@ -1,4 +1,4 @@
-"""The verb: puts everything on the nodes, starts the ranks, keeps them going, and yields what they report."""
+"""The verb: copies files to the nodes, starts the ranks, supervises them, and yields their records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
+from railbed.launch.files.client import NodeDiskFull
 from railbed.launch.files.ship import Shipped, parcel
 from railbed.launch.job import RankStart
 from railbed.launch.placement import Deployment, Placement, rank_address, ranks_by_default, rendezvous_port
@@ -35,6 +36,7 @@ VERIFY = "railbed.train.state.verify"
 RECENT_SECONDS = 1.0
 """How long after a checkpoint a restart costs almost nothing."""
 ADVICE = "the checkpoints are kept: `railbed train --resume RUN` continues from them"
+CLEAN = "`railbed runs --clean` removes files of earlier runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +46,17 @@ class TrainRequest:
     run: str
     recipe: Mapping[str, Any]
     tokens: Path | None
-    """Folder with the tokens; a load for the network needs none."""
+    """Folder with the tokens; a network load needs none."""
     prompt: tuple[int, ...] = ()
     ranks: int | None = None
-    """Ranks on each node; None is one for each GPU, and one where there is none."""
+    """Ranks on each node; None means one per GPU, or one on a node without GPUs."""
     minimum: int = 1
-    """Nodes that must be left to go on."""
+    """Nodes that must be left to continue."""
     transport: str = "auto"
     proves: bool = False
-    """It is run to see whether RDMA works: where the cluster file has it, anything else is a failure."""
+    """The run is a test of RDMA: if the cluster file has RDMA, anything else is a failure."""
     resumes: str = ""
-    """The earlier run to continue from its checkpoints, by the user's name for it; empty starts at step 1."""
+    """The earlier run to continue from its checkpoints, by its name here; empty starts at step 1."""
 
     def ranks_on(self, node: Node) -> int:
         """Return how many ranks a node gets."""
@@ -83,7 +85,7 @@ class TrainJob:
         return ranks_of(self._run, number, placements, self._checkpoints)
 
     def receive(self, node: str, rank: int, message: Message) -> Sequence[Record]:
-        """Note what was saved where, and return the records of a message."""
+        """Note checkpoints, and return the records of a message."""
         match message:
             case {"kind": "evaluation", "step": int(step)} if rank == 0:  # only its numbers are recorded
                 self._checkpoints.evaluated.add(step)
@@ -91,12 +93,12 @@ class TrainJob:
                 self._checkpoints.note(node, step, digest)
                 if step < self._run.recipe["steps"]:
                     self._last_checkpoint = time.monotonic()
-        derived = [*self._idle.hear(node, rank, message), *self._ledger.hear(node, rank, message)]
-        return [*records_of(node, rank, message), *derived, *self._phases.hear(rank, message)]
+        derived = [*self._idle.receive(node, rank, message), *self._ledger.receive(node, rank, message)]
+        return [*records_of(node, rank, message), *derived, *self._phases.receive(rank, message)]
 
     @property
     def may_regroup(self) -> bool:
-        """Right after a checkpoint is a good moment, unless it is the last one."""
+        """Whether a checkpoint was just saved, other than the last one: a good moment."""
         return time.monotonic() - self._last_checkpoint < RECENT_SECONDS
 
 
@@ -107,7 +109,7 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     tokens = parcel("tokens", {path.name: path for path in request.tokens.iterdir()} if request.tokens else {})
     ranks = {name: request.ranks_on(node) for name, node in cluster.nodes.items()}
     deployment = Deployment(cluster, ranks, folder=f"runs/{request.run}", parcels=[tokens])
-    yield progress(f"putting code and text on the nodes ({size(deployment.size)} each, where it is not there yet)")
+    yield progress(f"copying code and text to the nodes (up to {size(deployment.size)} each)")
     shipped = await deployment.ship(fleet)
     for node, error in shipped.failed.items():
         yield events.NodeLost(subject=node, message=error.message)
@@ -139,25 +141,33 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     async with aclosing(supervisor.run()) as records:
         async for record in records:
             yield record
-            for derived in downtime.see(record):
+            for derived in downtime.add_record(record):
                 yield derived
     for record in ledger.closing():
         yield record
 
 
 def _require_enough(shipped: Shipped, request: TrainRequest) -> None:
-    """Refuse to begin on fewer nodes than must be left to go on."""
+    """Refuse to begin on fewer nodes than are needed to continue."""
     if len(shipped.bases) < request.minimum:
         why = "; ".join(f"{node}: {error.message}" for node, error in shipped.failed.items())
         nodes = len(shipped.bases) + len(shipped.failed)
         raise GaveUp(
             f"{len(shipped.bases)} of {nodes} nodes can train, {request.minimum} are needed ({why})",
-            hint=next((error.hint for error in shipped.failed.values() if error.hint), ""),
+            hint=_shipping_hint(shipped),
         )
 
 
+def _shipping_hint(shipped: Shipped) -> str:
+    """Return the first hint of the nodes that could not get their files."""
+    error = next((error for error in shipped.failed.values() if error.hint), None)
+    if isinstance(error, NodeDiskFull):
+        return f"{error.hint}; {CLEAN}"
+    return error.hint if error else ""
+
+
 def _require_rdma(cluster: Cluster, request: TrainRequest, fabric: Mapping[str, NodeFabric]) -> None:
-    """Refuse MPI where a node lacks the RDMA that the cluster file gives it. Where the file has none, MPI uses TCP."""
+    """Refuse MPI if a node lacks the RDMA that the cluster file lists. If the file lists none, MPI uses TCP."""
     if request.transport == "mpi" and (lacking := without_rdma(cluster, fabric)):
         why = f"{lacking}: {fabric[lacking].obstacle}"
         raise Refused(f"mpi was requested and does not work here: {why}", hint=fabric[lacking].remedy)

@@ -1,4 +1,4 @@
-"""Plain values to dataclasses, for what nodes read that have torch and nothing else."""
+"""Plain values to dataclasses, for nodes that have torch and nothing else."""
 
 from __future__ import annotations
 

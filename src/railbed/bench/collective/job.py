@@ -30,7 +30,7 @@ class RankError:
 
 @dataclass
 class CollectiveJob:
-    """One generation, and no second: with other nodes it would measure something else."""
+    """A job of a single generation: with other nodes it would measure something else."""
 
     run: str
     engine: str
@@ -44,10 +44,10 @@ class CollectiveJob:
     may_regroup: bool = False
     _numbers: dict[int, int] = field(default_factory=dict)
     _received: dict[int, list[int]] = field(default_factory=dict)
-    """For each rank the random numbers of all ranks, as a collective delivered them."""
+    """For each rank, the random numbers of all ranks, as a collective delivered them."""
     _version: str = ""
     _path: str = ""
-    """The engine with what it goes over, as the ranks reported it."""
+    """The engine and its network, as the ranks reported them."""
 
     def generation(self, number: int, placements: Sequence[Placement]) -> Mapping[str, Sequence[RankStart]]:
         """Return the ranks."""

@@ -1,4 +1,4 @@
-"""railbed's own collective benchmark: all nodes in one job over the launcher, and the proof that it was one."""
+"""railbed's own collective benchmark: all nodes in one job, started by the launcher, with proof that it was one job."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ async def collect(
 
 
 def _ranks_on(node: Node) -> int:
-    """Return how many ranks a node gets; a cluster of this machine alone needs two for there to be a collective."""
+    """Return how many ranks a node gets; a cluster of only this machine needs two for a collective."""
     return ranks_by_default(node) if node.ports else max(LOCAL_RANKS, ranks_by_default(node))
 
 
 def _begun(step: Step, pace: Pace) -> Event:
-    """Return the event that an operation is measured; the first of a job includes the start of its ranks."""
+    """Return the event for the start of an operation; the first of a job includes the start of its ranks."""
     seconds = collective_seconds(step)
     return pace.begin(TrialStarted(subject="all nodes", message=step.test, seconds=seconds), seconds)
 
@@ -89,7 +89,7 @@ async def _run_job(
     deployment = Deployment(cluster, ranks, folder=f"bench/{run}")
     shipped = await deployment.ship(fleet)
     for node, error in shipped.failed.items():
-        why = f"files cannot be put there: {error.message}"
+        why = f"files cannot be copied there: {error.message}"
         yield not_measured(node, Verdict.UNKNOWN, COLLECTIVES, why, error.hint)
     placements = deployment.placements(fabric)
     if shipped.failed and sum(placement.ranks for placement in placements) < 2:
@@ -121,7 +121,7 @@ async def _supervise(fleet: Fleet, job: CollectiveJob, placements: Sequence[Plac
 
 
 def _failed(job: CollectiveJob, restart: Event) -> Finding:
-    """Return the finding for a job that failed: a rank's own error explains more than that the rank ended."""
+    """Return the finding for a job that failed: a rank's own error explains more than the end of the rank."""
     subject = restart.subject or "cluster"
     error = next(iter(job.errors.values()), None)
     if error is None:

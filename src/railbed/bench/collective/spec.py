@@ -1,6 +1,6 @@
-"""What a rank of the collective benchmark is given, as a JSON file, and what its numbers mean.
+"""The specification of a rank of the collective benchmark, as a JSON file, and the meaning of its numbers.
 
-The rank answers with JSON lines, each with its kind, rank and time:
+The rank writes JSON lines, each with its kind, rank and time:
 
     alive       every second
     joined      own, seen: its own random number, and those of all ranks as a collective delivered them;
@@ -8,7 +8,7 @@ The rank answers with JSON lines, each with its kind, rank and time:
     result      operation, size, seconds, iterations, repeat; from rank 0, for the slowest rank
     skipped     operation, sentence: the engine does not have it
     rank_done   everything was measured
-    intrusion   address, sentence: somebody without the secret of the job connected to this rank
+    intrusion   address, sentence: a stranger without the secret of the job connected to this rank
     error       as `launch.rank` describes it
 """
 

@@ -3,5 +3,5 @@
 experiment  the experiment file
 run         measure the arms in turns, or one arm per visit
 arms        the numbers of each arm, and their difference
-visits      what the first of two visits saves for the second
+visits      saves the first of two visits for the second
 """

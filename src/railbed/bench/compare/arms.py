@@ -46,12 +46,12 @@ class Side:
 
     @property
     def omitted(self) -> Sequence[Omitted]:
-        """The parts of it that cannot be measured here."""
+        """The parts that cannot be measured here."""
         return self.schedule.omitted if self.schedule else ()
 
     @property
     def paths(self) -> list[str]:
-        """Who sends to whom, on which rail."""
+        """The measured paths: sender, receiver and rail."""
         flows = [flow for trial in self.trials for flow in trial.flows]
         return sorted({f"{flow.source.node} > {flow.target.node} on {flow.source.rail}" for flow in flows})
 
@@ -129,7 +129,9 @@ def answer(contest: Contest) -> Iterator[Record]:
         yield Measurement(name="difference", value=value, unit=contest.unit, labels={**labels, "bound": bound})
     sentence = describe(difference, a, b, measure, contest.unit.replace("us", "µs"))
     if contest.apart:
-        sentence += f"; measured in two visits {contest.apart} apart, so it includes whatever else changed in between"
+        sentence += (
+            f"; measured in two visits {contest.apart} apart, so it includes anything else that changed in between"
+        )
     yield _finding(contest, Verdict.OK, sentence)
 
 

@@ -69,7 +69,7 @@ class Experiment(Part):
     between: Text | None = None
     """What to do between the two visits, as an instruction: `move the cable …`."""
     first_port: TcpPort = 20500
-    """Servers listen on free ports from this one up."""
+    """Servers listen on free ports from this port up."""
     a: Arm
     """One arm."""
     b: Arm

@@ -87,7 +87,7 @@ async def compare_arms(
 def _contest(
     number: int, comparison: Comparison, experiment: Experiment, site: BenchSite, first: FirstVisit | None
 ) -> Contest:
-    """Schedule the arms to be measured in this visit; take the numbers of the other one from the first visit."""
+    """Schedule the arms to be measured in this visit; take the numbers of the other arm from the first visit."""
 
     def side(arm: Arm, step: Step, *, now: bool) -> Side:
         schedule = make_schedule(Suite(steps=(step.model_copy(update={"repeats": 1}),)), site) if now else None

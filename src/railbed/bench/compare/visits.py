@@ -1,4 +1,4 @@
-"""Two visits: what the first saves for the second, and what must not change in between."""
+"""Two visits: the first is saved for the second, and the cluster must not change in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from railbed.model.record import Measurement
 from railbed.store import read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER
 
-"""The last event of a first visit: the experiment, and who sent to whom."""
+"""The last event of a first visit: the experiment, and the measured paths."""
 RUNS = "`railbed bench --experiment NAME` makes a first visit"
 
 
@@ -33,7 +33,7 @@ class FirstVisit:
     cluster: Cluster
     ended: float
     paths: Sequence[Sequence[str]]
-    """Who sent to whom, for each comparison."""
+    """The measured paths of each comparison."""
     values: Sequence[Measurement] = field(default=())
 
     def values_of(self, number: int) -> dict[int, Measurement]:
@@ -51,7 +51,7 @@ class FirstVisit:
 
 
 def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Contest]) -> FirstVisitDone:
-    """Return what the second visit needs."""
+    """Return the event that the second visit needs."""
     message = f"measured {experiment.a.name}; now {experiment.between}, then measure {experiment.b.name}"
     return FirstVisitDone(
         subject=name,
@@ -62,7 +62,7 @@ def first_visit_event(name: str, experiment: Experiment, contests: Sequence[Cont
 
 
 def read_first_visit(folder: Path, cluster: Cluster) -> FirstVisit:
-    """Return the first visit stored in a run; raise UsageError if it is not one, or of another cluster."""
+    """Return the first visit stored in a run; raise UsageError if there is none, or if its cluster differs."""
     summary = read_run_in(folder)
     event, values = _records(folder)
     if summary is None or event is None:

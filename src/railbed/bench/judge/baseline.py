@@ -96,7 +96,7 @@ def compare(group: list[Measurement], saved: BaselineEntry) -> tuple[Verdict, fl
 
 
 def path_beside(cluster_file: Path) -> Path:
-    """Return where the baseline of a cluster file belongs."""
+    """Return the path of the baseline of a cluster file."""
     return cluster_file.with_name(f"{cluster_file.stem}.baseline.json")
 
 

@@ -13,7 +13,7 @@ from railbed.model.record import Verdict
 
 FAIL_BELOW, WARN_BELOW = 0.90, 0.96
 DIRECT_US, SWITCHED_US, READ_FACTOR = 2.5, 5.0, 1.8
-"""A read is a full round trip: 4.5 µs are published for it where 2.5 µs are for a write."""
+"""A read is a full round trip: the published limit is 4.5 µs, compared with 2.5 µs for a write."""
 PUBLISHED_DRIVER = "mlx5_core"
 """The driver of the cards for which latencies are published."""
 

@@ -1,8 +1,8 @@
 """Outliers: which measurements lag behind comparable ones, and what they have in common.
 
 The search starts at the best value rather than the median: one slow port out of four nodes, or one slow rail out of
-two, affects half of all measurements. Outliers are put down to a common cause: a rail, a node, a port, one direction of
-a port. Pairs without a common cause are listed one by one.
+two, affects half of all measurements. Outliers are attributed to a common cause: a rail, a node, a port, one direction
+of a port. Pairs without a common cause are listed one by one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
-    """Something slow, the measurements that show it, and what is usual."""
+    """Something slow, the measurements that show it, and the usual value."""
 
     kind: str
     """rail, port, node, sends, receives, or pair."""
@@ -47,7 +47,7 @@ class Outlier:
 
 
 def find_outliers(samples: Sequence[Sample], *, higher_is_better: bool) -> list[Outlier]:
-    """Return what lags behind, under as few causes as explain it."""
+    """Return what lags behind, attributed to as few causes as possible."""
     # Logarithms, so that distances are ratios: half the usual bandwidth is as far off as twice the usual latency.
     sign = 1 if higher_is_better else -1
     ranks = {sample: sign * math.log(sample.value) for sample in samples if sample.value > 0}
@@ -75,7 +75,7 @@ def worst_good_value(ordered: Sequence[float]) -> float:
 
 
 def _is_always_slow(sample: Sample, usual: float, good: Sequence[float]) -> bool:
-    """Whether even the best sample lags at least half as much as the median: a path that is fast at times was busy."""
+    """Whether even the best sample lags at least half as much as the median: a path fast at times was busy."""
     if not sample.best or not good:
         return True
     return math.log(sample.best / median(good)) > math.log(sample.value / usual) / 2

@@ -7,5 +7,5 @@ exchange   one trial: servers started and awaited, clients run together, everyth
 script     the shell around a tool: CPU pinning and CPU time
 results    numbers and missing numbers as records
 pace       how long trials take compared with the schedule, and so the time left
-remeasure  repeats a suspiciously slow path before anyone is blamed for it
+remeasure  repeats a suspiciously slow path before it is reported
 """

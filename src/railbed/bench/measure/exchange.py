@@ -21,14 +21,14 @@ SLACK_SECONDS = 20.0
 SAMPLE_SECONDS = 0.01
 """The longest that one small latency sample may take: a real fabric is far faster, an emulated one is not."""
 SLOWEST_BYTES = 12.5e6
-"""Bytes per second that a large sample moves at least, there and back: 100 Mb/s."""
+"""Bytes per second that a large sample moves at least, in a round trip: 100 Mb/s."""
 GOODBYE_SECONDS = 3.0
 LISTENING = {"tcp": "0A", "udp": "07"}
 """The state of a listening socket in /proc/net."""
 NOT_FOUND = 127
 IN_USE = ("in use", "couldn't listen", "unable to start listener", "can`t bind")
 CLOCK = "correlation coefficient"
-"""What perftest prints when it cannot measure the CPU clock, as on a machine that is interrupted often."""
+"""What perftest prints if it cannot measure the CPU clock, for example on a machine that is interrupted often."""
 TRIES, CLOCK_TRIES = 3, 12
 """Measuring the clock takes a second, and fails two times out of five on emulated CPUs that are all busy."""
 NOTHING = "measured nothing"
@@ -78,7 +78,7 @@ class NotMeasured:
     lost: bool = False
     """The node no longer answers."""
     tries: int = 1
-    """How many attempts are worthwhile in all: more than one for a port in use, or a clock that was not measured."""
+    """How many attempts are worthwhile: more than one if a port was in use or the clock could not be measured."""
     missing: bool = False
     """The program is not installed."""
     evidence: str = ""
@@ -102,8 +102,8 @@ async def run_together(fleet: Fleet, assignments: Sequence[Assignment]) -> list[
             *(exchange.run_client(failure) for exchange, failure in zip(exchanges, failures, strict=True)),
         )
     finally:
-        # Also reached when this task is cancelled (Ctrl-C): the servers run in tasks of their own, and would go on
-        # listening on the nodes.
+        # Also reached when this task is cancelled (Ctrl-C): the servers run in separate tasks, and would otherwise go
+        # on listening on the nodes.
         await asyncio.gather(*(exchange.stop_server() for exchange in exchanges))
 
 
@@ -173,7 +173,7 @@ class _Exchange:
         return Measured(reading=outcome[0], client=outcome[1], server=await self._server_output())
 
     async def stop_server(self) -> None:
-        """End the server, whatever state it is in."""
+        """End the server, in any state."""
         if self._server:
             await _cancel(self._server)
 
@@ -215,7 +215,7 @@ class _Exchange:
 
 
 async def _read_with_timeout(assignment: Assignment, output: Output) -> tuple[ToolResult, WrappedOutput] | NotMeasured:
-    """Parse a client's output in a process of its own, for no longer than the measurement itself may take.
+    """Parse a client's output in a separate process, for no longer than the measurement itself may take.
 
     A parser that hangs on unforeseen output would otherwise block the event loop, and with it every other node.
     """

@@ -1,4 +1,4 @@
-"""How long trials take compared with what was scheduled, and so how much time is left."""
+"""How long trials take compared with the schedule, and the time left."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Repeat what looks slow: the median of three measurements tells a slow cable from a busy moment.
+"""Repeat measurements of slow paths: the median of three distinguishes a slow cable from a busy moment.
 
-When many measurements agree that a node or rail is slow, that is no coincidence; a single path, or the rail between
-two nodes, may just have met a busy moment.
+If many measurements agree that a node or rail is slow, that is no coincidence; a single path, or the rail between
+two nodes, may just have been busy for a moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from railbed.model.record import Event, Measurement
 ENOUGH = 3
 """Measurements of a path whose median survives one bad moment."""
 MANY = 4
-"""Trials that are not all slow by coincidence."""
+"""If this many trials are slow, it is not a coincidence."""
 MAX_PATHS = 6
 """With more doubtful paths than this nothing is repeated: a busy moment does not slow a whole fabric."""
 

@@ -124,7 +124,7 @@ def not_undone_finding(node: str, arm: str, reason: str, remedy: str) -> Finding
         verdict=Verdict.FAIL,
         expected=f"as it was before {arm}",
         observed=f"the change may still be in effect: {reason}",
-        why="A leftover change distorts whatever runs next, and the next arm would take it for the original state.",
+        why="A leftover change distorts later measurements, and the next arm would take it for the original state.",
         remedy=remedy,
     )
 

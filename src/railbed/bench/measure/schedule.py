@@ -1,4 +1,4 @@
-"""From a suite and a site to trials: what runs at the same time, in which order, and what cannot be measured."""
+"""From a suite and a site to trials: which calls run at the same time, in which order, and what cannot be measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from railbed.bench.toolset import test_of, tool_of
 from railbed.model.record import Verdict
 
 COLLECTIVE_SECONDS = 20.0
-"""Roughly what a collective job needs to start: every node loads torch."""
+"""Approximate start time of a collective job: every node loads torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def _between_nodes(step: Step, site: BenchSite, omitted: list[Omitted]) -> Itera
 
 
 def _inapplicable(step: Step, reason: str) -> Omitted:
-    """Return a step that makes no sense on this cluster."""
+    """Return a step that does not apply to this cluster."""
     return Omitted(test=step.test, subject="cluster", verdict=Verdict.SKIPPED, reason=reason)
 
 

@@ -44,7 +44,7 @@ class WrappedOutput:
 
 
 def unwrap(text: str) -> WrappedOutput:
-    """Split the output of a wrapped tool; text without our sections is all the tool's own."""
+    """Split the output of a wrapped tool; text without our sections is the output of the tool."""
     sections = _sections(text)
     if "output" not in sections:
         return WrappedOutput(output=text)

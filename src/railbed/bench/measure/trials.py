@@ -28,7 +28,7 @@ class BenchProgress:
     first_port: int
     ports_used: int = 0
     trials: int = 0
-    """Trial numbers handed out so far, for trials without a schedule of their own."""
+    """Trial numbers used so far, for trials outside the schedule."""
     strikes: dict[str, int] = field(default_factory=dict)
     left_changed: NotUndone | None = None
     """Why measuring stopped: an arm's change may still be in effect."""

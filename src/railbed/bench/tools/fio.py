@@ -1,6 +1,6 @@
 """fio: disk reads and writes, through a file in a folder; never on a device.
 
-The file is unlinked before fio starts, so nothing is left however the test ends, even by a power cut. It is first
+The file is unlinked before fio starts, so nothing is left behind, even after a power cut. It is first
 filled with data that does not compress, since reading holes and zeros says nothing about a disk.
 """
 

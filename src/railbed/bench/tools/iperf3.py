@@ -1,6 +1,6 @@
 """iperf3: TCP bandwidth with one or many streams, from its JSON or its text.
 
-The receiver's count is the bandwidth: the sender also counts what is still in its own buffers.
+The receiver's count is the bandwidth: the sender also counts data that is still in its buffers.
 """
 
 from __future__ import annotations

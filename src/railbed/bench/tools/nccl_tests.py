@@ -1,7 +1,7 @@
 """nccl-tests: NCCL's collectives between the GPUs of one node, from its JSON or its table.
 
-Across nodes it needs MPI, and ranks that never found each other still print plausible numbers; railbed's own collective
-benchmark covers that.
+Across nodes it needs MPI, and ranks that never connected to each other still print plausible numbers; railbed's own
+collective benchmark covers that.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from railbed.parsing.shell import quote_path
 from railbed.transport.base import Program
 
 SILENCE_SECONDS = 60.0
-"""How long the server may be silent: at first for login and the start of Python, later it reports that it works."""
+"""How long the server may be silent: at first for login and the start of Python; later it reports regularly."""
 START = """\
 import json, sys, types
 for name, text in json.loads({modules!r}).items():
@@ -28,7 +28,11 @@ module.main()
 
 
 class NodeRefuses(DeviceError):
-    """A node's folder cannot be used: it is another user's, others can write to it, or its disk is full."""
+    """A node's folder cannot be used: it belongs to another user, others can write to it, or its disk is full."""
+
+
+class NodeDiskFull(NodeRefuses):
+    """The disk of a node has no space for the files."""
 
 
 @cache
@@ -45,7 +49,7 @@ def _program() -> bytes:
 async def file_client(fleet: Fleet, node: str, python: str, request: Mapping[str, object]) -> AsyncIterator[FileClient]:
     """Start the file server on a node with a request.
 
-    Python uses its own installation alone: modules of the user's or in the current folder are ignored.
+    Python uses only its own installation: modules of the user or in the current folder are ignored.
     """
     program = _program()
     start = f"import sys; exec(sys.stdin.buffer.read({len(program)}))"
@@ -56,7 +60,7 @@ async def file_client(fleet: Fleet, node: str, python: str, request: Mapping[str
 
 
 class FileClient:
-    """A conversation with a file server. Every wait is bounded."""
+    """The connection to a file server. Every wait is bounded."""
 
     def __init__(self, program: Program, python: str) -> None:
         self._program = program
@@ -69,11 +73,12 @@ class FileClient:
             await self._program.write(data)
 
     async def answer(self, *kinds: str) -> Message:
-        """Return the next answer of one of these kinds; raise NodeRefuses where it refuses or ends."""
+        """Return the next answer of one of these kinds; raise NodeRefuses if it refuses or ends."""
         while True:
             message = decode(await self._line()) or {}
             if message.get("kind") == "refused":
-                raise NodeRefuses(str(message.get("message")), hint=str(message.get("hint") or ""))
+                error = NodeDiskFull if message.get("disk_full") else NodeRefuses
+                raise error(str(message.get("message")), hint=str(message.get("hint") or ""))
             if message.get("kind") in kinds:
                 return message
 
@@ -90,7 +95,7 @@ class FileClient:
     async def _line(self) -> bytes:
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > LINE_LIMIT:
-                raise NodeRefuses("its answer is not one of railbed's", hint="does its login shell print much?")
+                raise NodeRefuses("it sent something other than an answer", hint="does its login shell print much?")
             await self._read()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -115,4 +120,4 @@ async def _bounded() -> AsyncIterator[None]:
         async with asyncio.timeout(SILENCE_SECONDS):
             yield
     except TimeoutError:
-        raise NodeRefuses(f"no message for {SILENCE_SECONDS:g} s while files were put there") from None
+        raise NodeRefuses(f"no message for {SILENCE_SECONDS:g} s while files were copied there") from None

@@ -1,6 +1,6 @@
 """Decides which files in railbed's folder on a node can be trusted: those that nobody else can have written.
 
-Whoever can write to a folder can replace its content. So railbed's folder, everything used below it and every folder
+A user who can write to a folder can replace its content. So railbed's folder, everything used below it and every folder
 above it must belong to the login user (those above: or to root) and be writable by nobody else. A folder such as /tmp,
 where others can write but only remove their own files, may be above it. A file that passes cannot change hands before
 it is used, so one check is enough. Standard library only: see server.
@@ -27,15 +27,16 @@ PIECE = 1 << 20
 
 
 class Refusal(Exception):
-    """Something is not used or not done; the message is the reason, and `hint` the way out."""
+    """A file is not used, or a request not served; the message is the reason, and `hint` the solution."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, disk_full: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
+        self.disk_full = disk_full
 
 
 def open_base(workdir: str, *, create: bool) -> Path | None:
-    """Return railbed's folder below `workdir`, with links resolved; None if there is none and none is to be created."""
+    """Return railbed's folder below `workdir`, with links resolved; None if it does not exist and `create` is false."""
     work = Path(os.path.realpath(Path(workdir).expanduser()))
     base = work / BASE
     if create:
@@ -55,11 +56,11 @@ def open_base(workdir: str, *, create: bool) -> Path | None:
 
 
 def open_below(base: Path, path: str, *, create: bool) -> Path:
-    """Return a folder below railbed's, after checking each folder on the way."""
+    """Return a folder below railbed's, after checking each folder on its path."""
     inside = base
     for part in path.split("/"):
         if part in {"", ".", ".."}:
-            raise Refusal(f"{path!r} is not a folder of railbed's")
+            raise Refusal(f"{path!r} is not a folder below railbed's")
         inside /= part
         if create:
             make(inside)
@@ -68,7 +69,7 @@ def open_below(base: Path, path: str, *, create: bool) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Create a folder and those above it, for the login user alone; existing ones stay as they are."""
+    """Create a folder and its parents, accessible only to the login user; existing ones stay as they are."""
     with contextlib.suppress(FileExistsError):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
@@ -155,7 +156,7 @@ def is_held(folder: Path) -> bool | None:
 
 def _refuse_open_ancestor(path: Path) -> None:
     about = path.lstat()
-    advice = f"set `training.workdir` to a folder of your own that is not below {path}"
+    advice = f"set `training.workdir` to one of your own folders that is not below {path}"
     if about.st_uid not in {0, os.geteuid()}:
         raise Refusal(f"{path} belongs to {_user(about.st_uid)}, who could replace what is in it", advice)
     who = _other_writers(about)
@@ -171,11 +172,11 @@ def _refuse_unsafe_folder(path: Path) -> None:
 
 
 def refuse_unsafe(path: Path, about: os.stat_result) -> None:
-    """Raise Refusal for anything but a file or folder of the login user's that nobody else can write."""
+    """Raise Refusal unless it is a file or folder of the login user that nobody else can write to."""
     _refuse_foreign(path, about)
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         kind = "a link" if stat.S_ISLNK(about.st_mode) else "not a file"
-        raise Refusal(f"{path} is {kind}, which railbed never makes there", f"look at it, then `rm {path}`")
+        raise Refusal(f"{path} is {kind}, which railbed never creates there", f"look at it, then `rm {path}`")
     if who := _other_writers(about):
         mode = stat.S_IMODE(about.st_mode)
         raise Refusal(
@@ -188,12 +189,12 @@ def _refuse_foreign(path: Path, about: os.stat_result) -> None:
     if about.st_uid != os.geteuid():
         raise Refusal(
             f"{path} belongs to {_user(about.st_uid)}, and the login user is {_user(os.geteuid())}: it is not used",
-            "remove it, or set `training.workdir` to a folder of your own",
+            "remove it, or set `training.workdir` to one of your own folders",
         )
 
 
 def _other_writers(about: os.stat_result) -> str:
-    """Return who besides its owner can write to a file; a group of the login user alone does not count."""
+    """Return who besides its owner can write to a file; the login user's private group does not count."""
     if about.st_mode & stat.S_IWOTH:
         return "everybody"
     if about.st_mode & stat.S_IWGRP and not _is_private(about.st_gid):

@@ -1,4 +1,4 @@
-"""Lists what runs have left on nodes, and removes it on request."""
+"""Lists files that runs left on nodes, and removes them on request."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[
 async def remove_entries(
     fleet: Fleet, folders: Mapping[str, NodeFolder], paths: Mapping[str, Sequence[str]]
 ) -> dict[str, list[FolderEntry] | DeviceError]:
-    """Remove entries, and return those that were removed; one that is in use by now stays."""
+    """Remove entries, and return those that were removed; entries that are now in use stay."""
 
     async def ask(node: str) -> list[FolderEntry]:
         request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}

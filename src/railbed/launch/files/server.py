@@ -1,10 +1,10 @@
-"""Serves railbed's folder on a node: checks it, stores files there, lists and removes them, sends them back.
+"""Serves railbed's folder on a node: verifies it, stores files there, lists and removes them, sends them back.
 
-It is sent to the node and run there before any file on the node can be trusted, by a Python that looks for modules only
-in its own installation. So it uses the standard library and the guard, which is sent with it.
+It is sent to the node and run there before any file on the node can be trusted, by a Python that loads modules only
+from its own installation. So it uses the standard library and the guard, which is sent with it.
 
 A request is one JSON line, and so is every answer: `base`, `stored`, `entries`, `removed`, `texts`, `file`, `done`;
-`working` about once a second while it takes long; `refused` with a sentence and a hint.
+`working` about once a second during long operations; `refused` with a sentence and a hint.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from railbed.launch.files.guard import (
 
 LOCK = "lock"
 COMPILED = "compiled"
-"""What torch compiles. Its default is /tmp, where others could have put theirs."""
+"""Folder of compiled code of torch. Its default is /tmp, where other users could have put files."""
 DEPTHS = {"code": 1, "tokens": 1, COMPILED: 0, "runs": 2, "bench": 2}
 """The folders below railbed's, and the depth of the folders that are removed as a unit."""
 WORKED_IN = ("runs", "bench")
@@ -46,7 +46,7 @@ NEW, OLD = "new.", "old."
 BLOCK = 4096
 TEXT_BYTES = 1 << 20
 SPARE_BYTES, SPARE_FILES = 4 << 20, 100
-"""What must be free beyond what is sent: ranks write their job files and logs."""
+"""Free space needed in addition to the files sent: ranks write their job files and logs."""
 RECENT_SECONDS = 60.0
 """Files that were used this recently may be needed by a run that is just starting."""
 FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is full for this account (its quota is used up)"}
@@ -93,7 +93,7 @@ def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
             if entry["path"] in request["paths"] and not entry["busy"]:
                 remove_tree(path)
                 if path.parent.parent != base:
-                    with contextlib.suppress(OSError):  # nodes that share the disk may have their folders in it
+                    with contextlib.suppress(OSError):  # nodes that share the disk may have folders in it
                         path.parent.rmdir()
                 answer(kind="removed", **entry)
 
@@ -139,7 +139,7 @@ def _base(request: Mapping[str, Any], *, create: bool) -> Path:
 
 
 def _is_stored(base: Path, parcel: Mapping[str, Any]) -> bool:
-    """Return whether a parcel is stored and intact; one that is not intact is removed."""
+    """Return whether a parcel is stored and intact; a damaged one is removed."""
     kind, _, own = parcel["name"].partition("/")
     place = open_below(base, kind, create=True) / own
     if not os.path.lexists(place):
@@ -166,7 +166,7 @@ def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
             _receive_file(beside, source)
         if content_of(beside, _report_working) != parcel["digest"]:
             raise Refusal(
-                f"{parcel['name']} was damaged on the way: its content differs from what was sent", "try again"
+                f"{parcel['name']} was damaged in transit: its content differs from what was sent", "try again"
             )
         with _locked(base):
             if not _is_stored(base, parcel):
@@ -194,7 +194,7 @@ def _receive_file(folder: Path, source: BinaryIO) -> None:
 
 
 def _remove_unfinished(base: Path) -> None:
-    """Remove what an interrupted transfer has left; a transfer that is still running holds its folder."""
+    """Remove files of interrupted transfers; a transfer that is still running locks its folder."""
     for path in base.iterdir():
         if path.name.startswith(OLD):
             remove_tree(path)
@@ -209,7 +209,7 @@ def _remove_unfinished(base: Path) -> None:
 
 
 def _listed(base: Path) -> list[dict[str, object]]:
-    """Return what can be removed as a unit, and nothing that railbed did not create."""
+    """Return the entries that can be removed as a unit, and nothing that railbed did not create."""
     listed = [_entry(base, path) for part, depth in DEPTHS.items() for path in _at_depth(base, part, depth)]
     any_busy = any(entry["busy"] for entry in listed)
     return [
@@ -246,7 +246,7 @@ def _entry(base: Path, path: str) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _locked(base: Path) -> Iterator[None]:
-    """Exclude all others from railbed's folder meanwhile: two nodes may share a disk."""
+    """Lock railbed's folder: two nodes may share a disk."""
     descriptor = os.open(base / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with contextlib.suppress(OSError):  # not every network file system has locks
@@ -263,19 +263,19 @@ def _free(base: Path) -> tuple[int, int | None]:
 
 
 def _need_room(base: Path, parcels: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse to store what the disk has no room for."""
+    """Refuse to store files if the disk does not have enough space."""
     wanted = list(parcels)
     files = 2 * sum(parcel["files"] for parcel in wanted) + SPARE_FILES  # with their folders, and some to spare
     size = sum(parcel["bytes"] for parcel in wanted) + files * BLOCK + SPARE_BYTES
     free, free_files = _free(base)
     shortage = ""
     if free < size:
-        shortage = f"{_mb(free)} are free and {_mb(size)} are needed"
+        shortage = f"{_mb(free)} are free, {_mb(size)} are needed"
     elif free_files is not None and free_files < files:
-        shortage = f"there is room for {free_files} more files (inodes) and {files} are needed"
+        shortage = f"{free_files} files (inodes) are free, {files} are needed"
     if shortage:
-        hint = f"make room (`railbed runs --clean` removes what earlier runs left), or {ELSEWHERE}"
-        raise Refusal(f"the disk under {base} {FULL[errno.ENOSPC]}: {shortage}", hint)
+        message = f"the disk under {base} {FULL[errno.ENOSPC]}: {shortage}"
+        raise Refusal(message, f"free some space, or {ELSEWHERE}", disk_full=True)
 
 
 @contextlib.contextmanager
@@ -287,7 +287,7 @@ def _explained(base: Path) -> Iterator[None]:
         if error.errno not in FULL:
             raise
         message = f"the disk under {base} {FULL[error.errno]}: {_mb(_free(base)[0])} are free"
-        raise Refusal(message, f"make room, or {ELSEWHERE}") from error
+        raise Refusal(message, f"free some space, or {ELSEWHERE}", disk_full=True) from error
 
 
 def _mb(size: int) -> str:
@@ -312,7 +312,7 @@ def main() -> None:
     try:
         requests[request["do"]](request, source)
     except Refusal as refusal:
-        answer(kind="refused", message=str(refusal), hint=refusal.hint)
+        answer(kind="refused", message=str(refusal), hint=refusal.hint, disk_full=refusal.disk_full)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         answer(kind="refused", message=f"{error.strerror or error}{where}", hint="")

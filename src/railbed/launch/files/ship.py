@@ -1,6 +1,6 @@
-"""Puts files on nodes, under names derived from their content, and runs this railbed there from them.
+"""Copies files to nodes, under names derived from their content, and runs this version of railbed from them there.
 
-Files that are there already are not sent again, but read and compared every time. See guard for what is trusted, server
+Files that exist there already are not sent again, but verified every time. See `guard` for what is trusted, `server`
 for what happens on the node.
 """
 
@@ -23,7 +23,7 @@ from railbed.model.cluster import Node
 from railbed.parsing.shell import quote_path
 
 AT_ONCE = 16
-"""Nodes that files are put on at the same time."""
+"""Nodes that receive files at the same time."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Parcel:
     """Files for a node."""
 
     name: str
-    """Where they go, below railbed's folder: derived from their content."""
+    """Path below railbed's folder, derived from their content."""
     digest: str
     files: Mapping[str, Path]
     sizes: Mapping[str, int]
 
     def as_message(self) -> dict[str, object]:
-        """Return it as the file server receives it."""
+        """Return the message for the file server."""
         size, count = sum(self.sizes.values()), len(self.files)
         return {"name": self.name, "digest": self.digest, "bytes": size, "files": count}
 
 
 def own_code() -> Parcel:
-    """Return this railbed: nodes run the same code as this machine, whatever they have installed."""
+    """Return railbed's own code: nodes run the same version as this machine, regardless of what they have installed."""
     root = Path(railbed.__file__).parent
     return parcel("code", {f"railbed/{path.relative_to(root)}": path for path in root.rglob("*") if _is_source(path)})
 
@@ -61,7 +61,7 @@ def parcel(kind: str, files: Mapping[str, Path]) -> Parcel:
 
 @dataclass(frozen=True)
 class Shipped:
-    """How a shipment ended."""
+    """The result of a shipment."""
 
     bases: dict[str, str] = field(default_factory=dict)
     """railbed's folder on each node that has everything, as a path without `~` and links."""
@@ -74,7 +74,7 @@ class Shipped:
 async def ship(
     fleet: Fleet, nodes: Mapping[str, Node], workdir: str, parcels: Sequence[Parcel], *, folder: str
 ) -> Shipped:
-    """Put parcels on nodes, into railbed's folder in `workdir`, and create `folder/NODE` there for each node."""
+    """Copy parcels to railbed's folder in `workdir` on nodes, and create `folder/NODE` there for each node."""
     shipped = Shipped()
     slots = asyncio.Semaphore(AT_ONCE)
 
@@ -120,10 +120,10 @@ async def _send(remote: FileClient, parcel: Parcel) -> None:
 
 
 def module_command(python: str, code: str, module: str, arguments: Iterable[str]) -> str:
-    """Return the command that runs a module of the railbed in the folder `code` of a node.
+    """Return the command that runs a module of railbed from the folder `code` of a node.
 
     Modules come from that folder and from Python's own, never from the current folder. No byte code is written, since
-    a full disk would truncate it. What torch compiles stays out of /tmp, where others could put theirs.
+    a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put files.
     """
     compiled = str(PurePosixPath(code).parent.parent / COMPILED)
     settings = {

@@ -26,10 +26,10 @@ from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, M
 TERM_SECONDS = 1.0
 REACH_SECONDS = 2.0
 HALTED_SECONDS = 2.0
-"""A rank that is stopped for so long holds up the others; a shorter stop is as harmless as a slow step."""
+"""A rank that is stopped for this long holds up the others; a shorter stop is as harmless as a slow step."""
 BACKLOG_BYTES = 16 * 2**20
 NOT_STARTED = 127
-"""Exit code of a rank that could not be started, as a shell has it."""
+"""Exit code of a rank that could not be started, as in a shell."""
 
 
 class RankProcess:
@@ -73,7 +73,7 @@ class Agent:
                 self._listener.close()
 
     def send(self, message: Message) -> None:
-        """Send a message; logs are dropped where control does not keep up, everything else is small."""
+        """Send a message; logs are dropped if control does not keep up, everything else is small."""
         backlog = self._out.transport.get_write_buffer_size()
         if message["kind"] != "log" or backlog < BACKLOG_BYTES:
             self._out.write(encode(message))
@@ -85,7 +85,7 @@ class Agent:
             await asyncio.sleep(BEAT_SECONDS)
 
     def _report_halted(self) -> None:
-        """Report ranks that are stopped: they cannot, and the silence of one that is still starting means nothing."""
+        """Report stopped ranks: they cannot report it themselves, and ranks that are starting may be silent anyway."""
         now = time.monotonic()
         for rank in self._ranks:
             halted = rank.child.is_halted()
@@ -103,8 +103,8 @@ class Agent:
     async def _work(self) -> None:
         """Handle one request after the other.
 
-        This is a task of its own, so that control's heartbeats are read meanwhile: a stop that takes its time must not
-        look like a control that fell silent.
+        This is a separate task, so that control's heartbeats are read meanwhile: a slow stop must not
+        look like silence of control.
         """
         while True:
             await self._handle(await self._requests.get())
@@ -186,7 +186,7 @@ class Agent:
         code = await rank.child.code
         await asyncio.wait(rank.tasks[:2], timeout=TERM_SECONDS)  # its last message comes before its end
         self._ranks.discard(rank)
-        rank.child.signal(signal.SIGKILL)  # the processes that it started itself
+        rank.child.signal(signal.SIGKILL)  # the processes that it started
         self.send({"kind": "exit", "generation": rank.generation, "rank": rank.number, "code": code})
 
     async def _stop(self, grace: float) -> None:

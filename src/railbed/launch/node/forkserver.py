@@ -111,7 +111,7 @@ class ForkServer:
 
 
 def main() -> None:
-    """Load, and serve."""
+    """Load the modules and serve."""
     agent = socket.socket(fileno=int(sys.argv[1]))
     for module in sys.argv[2:]:
         importlib.import_module(module)

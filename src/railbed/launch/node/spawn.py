@@ -25,7 +25,7 @@ END_SECONDS = 5.0
 HALTED = ("T", "t")
 """States of a process that was stopped by a signal or by a debugger."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""Otherwise numpy, which torch loads, starts threads, which no rank needs and no fork survives."""
+"""Otherwise numpy, which torch loads, starts threads: ranks do not need them, and they do not survive a fork."""
 
 
 class Child:
@@ -98,7 +98,7 @@ class Spawner:
         await self._ready.wait()
 
     async def close(self) -> None:
-        """End the fork server, and with it what is left of its ranks."""
+        """End the fork server, and with it any remaining ranks."""
         if self._forkserver:
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 self._forkserver.kill()
@@ -150,7 +150,7 @@ class Spawner:
         self._run_task(_await_end(process, child))
 
     async def _read(self, server: socket.socket) -> None:
-        """Read the fork server's answers. Once it has ended, so have its ranks, and later ones do without it."""
+        """Read the fork server's answers. When it ends, so do its ranks; later ranks start without it."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while answer := await loop.sock_recv(server, REQUEST_BYTES):

@@ -1,6 +1,6 @@
 """Whether a model fits before anything is started.
 
 estimate   the memory one rank needs
-memory     the memory each node has, and what helps where it is too little
+memory     the memory each node has, and what helps if it is too little
 disk       the space that checkpoints need
 """

@@ -17,7 +17,7 @@ from railbed.train.state.checkpoints import KEPT
 def disk_notices(
     recipe: Mapping[str, Any], tokens: Path | None, free: Mapping[str, int], world: int
 ) -> Iterator[Event]:
-    """Yield a notice for each node that has too little disk space: `free` are the bytes that each has."""
+    """Yield a notice for each node that has too little disk space; `free` has the free bytes of each."""
     settings = Recipe.read(recipe)
     if settings.traffic or tokens is None:
         return
@@ -28,7 +28,7 @@ def disk_notices(
     for node, size in free.items():
         if size < needed:
             message = (
-                f"its disk has {size / 1e9:,.2f} GB free and checkpoints take up to {needed / 1e9:,.2f} GB: "
+                f"its disk has {size / 1e9:,.2f} GB free, and checkpoints take up to {needed / 1e9:,.2f} GB: "
                 "those that do not fit will not be saved"
             )
             yield events.Notice(subject=node, message=message)

@@ -9,7 +9,7 @@ from railbed.train.parallelism import parallelism_of
 from railbed.train.recipe import Recipe
 
 CPU_RUNTIME, GPU_RUNTIME = 400 << 20, 800 << 20
-"""torch itself, its threads and caches; on a GPU what the driver takes per process."""
+"""Memory of torch itself, its threads and caches; on a GPU, of the driver per process."""
 CPU_MICRO_TOKENS = 4096
 GPU_MICRO_SEQUENCES = 64
 GPU_MEMORY_USED = 0.85

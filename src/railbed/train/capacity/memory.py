@@ -21,7 +21,7 @@ from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
 
 BF16 = 8.0
-"""The first compute capability with bf16; assumed where the driver does not report one."""
+"""The first compute capability with bf16; assumed if the driver does not report one."""
 
 
 class TooBig(UserError):
@@ -37,13 +37,13 @@ class Room:
     device: str
     """`cpu`, or the name of the GPU."""
     memory: int
-    """Bytes: of one GPU, or what all ranks of the node share."""
+    """Bytes of one GPU, or bytes that all ranks of the node share."""
     value_bytes: int = 4
     """Bytes of a value in the forward pass."""
 
     @property
     def gpu(self) -> bool:
-        """Whether each rank has a GPU of its own."""
+        """Whether each rank has its own GPU."""
         return self.device != "cpu"
 
     @property
@@ -72,17 +72,17 @@ class Fit:
         return self.needed <= self.room.usable
 
 
-async def check_memory(cluster: Cluster, fleet: Fleet, order: TrainRequest) -> AsyncGenerator[Record, None]:
-    """Yield the estimate; raise TooBig where a node has too little memory. Nodes that do not answer are skipped."""
-    recipe = Recipe.read(order.recipe)
-    if order.tokens is not None:
-        recipe = with_vocabulary(recipe, order.tokens)
-    world = sum(order.ranks_on(node) for node in cluster.nodes.values())
+async def check_memory(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:
+    """Yield the estimate; raise TooBig if a node has too little memory. Nodes that do not answer are skipped."""
+    recipe = Recipe.read(request.recipe)
+    if request.tokens is not None:
+        recipe = with_vocabulary(recipe, request.tokens)
+    world = sum(request.ranks_on(node) for node in cluster.nodes.values())
     fits: list[Fit] = []
     async with aclosing(survey(fleet, cluster, (memory.PROBE, gpu.PROBE))) as answers:
         async for facts in answers:
             node = cluster.nodes[facts.device]
-            room = room_of(facts, node, order.ranks_on(node), recipe.precision)
+            room = room_of(facts, node, request.ranks_on(node), recipe.precision)
             if room:
                 fits.append(fit_of(recipe, world, room))
     for fit in fits:
@@ -129,7 +129,7 @@ def fit_of(recipe: Recipe, world: int, room: Room) -> Fit:
 
 
 def refusal(fit: Fit) -> str:
-    """Return one sentence, with numbers, that the model is too big."""
+    """Return a sentence, with numbers, about a model that is too big."""
     need, room = fit.need, fit.room
     who = "a rank needs" if room.gpu or room.ranks == 1 else f"its {room.ranks} ranks need"
     has = f"{_gb(room.usable)} of its {room.device} are usable" if room.gpu else f"{_gb(room.usable)} are free"
@@ -161,7 +161,7 @@ def advice(recipe: Recipe, world: int, fit: Fit) -> str:
 
 
 def _estimate(fits: Sequence[Fit]) -> Event:
-    """Return the estimate as one record; its message is about the node with the least to spare."""
+    """Return the estimate as one record; its message is about the node with the least spare memory."""
     tightest = max(fits, key=lambda fit: fit.needed / max(1, fit.room.usable))
     room, need = tightest.room, tightest.need
     others = f", the tightest of {len(fits)} nodes" if len(fits) > 1 else ""

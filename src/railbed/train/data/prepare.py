@@ -1,8 +1,8 @@
-"""From text files to memory-mapped tokens, kept by content: the same text is tokenised once.
+"""From text files to memory-mapped tokens, cached by content: the same text is tokenised once.
 
     CACHE/tokens-<hash>/{tokens.bin, tokens.json, tokenizer.json, tokenizer_config.json, manifest.json}
 
-The texts stand in the order of their hashes, which is as good as random and the same everywhere; the last part of them
+The texts are in the order of their hashes, which is as good as random and the same everywhere; the last part of them
 is for validation.
 """
 
@@ -50,15 +50,15 @@ class PreparedData:
     dtype: str
     texts: int
     skipped: int
-    """Files in the folders that are no text."""
+    """Files in the folders that are not text."""
 
 
 Report = Callable[[str, int, int], None]
-"""Is told what is being done, how much of it is done, and how much it is in all; 0 of 0 if nobody can say."""
+"""Receives the current activity, how much of it is done, and the total; 0 of 0 if unknown."""
 
 
 def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> PreparedData:
-    """Tokenise a recipe's text, or find it tokenised; raise DataError if it is no use."""
+    """Tokenise a recipe's text, or use the cached tokens; raise DataError if the text cannot be used."""
     texts, skipped = _texts(recipe.data, report)
     wanted = recipe.model.vocabulary
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
@@ -77,7 +77,7 @@ def standard_library() -> list[Path]:
     root = Path(sysconfig.get_paths()["stdlib"])
     sources = [path for path in sorted(root.rglob("*.py")) if not NOT_SOURCE.intersection(path.relative_to(root).parts)]
     if not sources:
-        hint = "give files of your own: --set data.files=[PATH]"
+        hint = "use your own files: --set data.files=[PATH]"
         raise DataError(f"the source of Python's standard library is not at {root}", hint=hint)
     return sources
 
@@ -86,16 +86,16 @@ def _check(prepared: PreparedData, recipe: Recipe) -> None:
     context, wanted = recipe.model.context, recipe.model.vocabulary
     if window_count(prepared.train, context) < 1:
         raise DataError(
-            f"the text is too short: {prepared.train} tokens to train on, and one sequence needs {context + 1}"
+            f"the text is too short: it has {prepared.train} tokens to train on, and a sequence needs {context + 1}"
         )
     if wanted != "auto" and prepared.vocabulary > wanted:
-        hint = "--set model.vocabulary=auto takes the tokenizer's"
+        hint = "--set model.vocabulary=auto uses the size of the tokenizer's"
         raise DataError(f"the tokenizer has {prepared.vocabulary} tokens, the model only {wanted}", hint=hint)
 
 
 def _texts(data: Data, report: Report) -> tuple[dict[str, Path], int]:
-    """Return the text files by their hashes, in the order of these, and how many files were passed over."""
-    report("looking for text", 0, 0)
+    """Return the text files by hash, in the order of the hashes, and how many files were skipped."""
+    report("searching for text files", 0, 0)
     files, skipped = _files(data.files)
     sources: dict[str, Path] = {}
     for number, path in enumerate(files):
@@ -172,7 +172,7 @@ def _key(texts: Iterable[str], data: Data, vocabulary: int) -> str:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Say whether all that was written is still there, byte by byte."""
+    """Whether the folder still has exactly the files that were written."""
     try:
         return sealed(folder).size > 0
     except CheckpointDamaged:
@@ -180,7 +180,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int, *, report: Report) -> None:
-    """Write the folder beside, and rename it into place."""
+    """Write the folder under a temporary name, and rename it."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -240,7 +240,7 @@ def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) 
 
 
 def _counted(texts: Collection[Path], report: Report) -> Iterator[Path]:
-    """Yield the texts, telling how many are done; of a single large one nobody can say."""
+    """Yield the texts, and report how many are done; progress within a single text is unknown."""
     for number, text in enumerate(texts):
         report("turning the text into tokens", number, len(texts))
         yield text
@@ -268,5 +268,5 @@ def _groups(pieces: Iterable[str]) -> Iterator[list[str]]:
 
 
 def described(prepared: PreparedData) -> dict[str, object]:
-    """Return it as plain values, for a record."""
+    """Return the prepared data as plain values, for a record."""
     return {**asdict(prepared), "folder": str(prepared.folder)}

@@ -1,8 +1,8 @@
-"""Which tokens are learned when: a pure function of seed, step and index, the same on any number of ranks.
+"""Which tokens a step trains on: a pure function of seed, step and index, the same on any number of ranks.
 
 The training tokens are cut into windows. An epoch is a permutation of all windows, computed one by one and never
-stored: a Feistel network over the smallest power of two that holds them, walked until it lands inside. So the state of
-the data is the step alone, and a step's global batch does not depend on who works on it.
+stored: a Feistel network over the next power of two, applied repeatedly until the result is a window. So the state of
+the data is just the step, and a step's global batch does not depend on the ranks that compute it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def window_count(tokens: int, context: int) -> int:
 
 
 def key_of(seed: int, *parts: int) -> int:
-    """Return a 64-bit number that stands for the seed and the parts; other parts give an unrelated one."""
+    """Return a 64-bit key for the seed and the parts; other parts give an unrelated key."""
     key = mixed(seed)
     for part in parts:
         key = mixed(key ^ part)
@@ -37,7 +37,7 @@ def key_of(seed: int, *parts: int) -> int:
 
 
 def permuted(position: int, size: int, key: int) -> int:
-    """Return where a position of 0 … size - 1 goes in the permutation that the key stands for."""
+    """Return the image of a position, from 0 to size - 1, in the permutation of a key."""
     if size <= 1:
         return 0
     bits = max(2, (size - 1).bit_length())
@@ -59,7 +59,7 @@ def _feistel(value: int, bits: int, key: int) -> int:
 
 
 def mixed(value: int) -> int:
-    """Return splitmix64's finaliser of a number: every bit of the result hangs on every bit of the input."""
+    """Return splitmix64's finaliser of a number: every bit of the result depends on every bit of the input."""
     value = (value + GOLDEN) & MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
@@ -67,12 +67,12 @@ def mixed(value: int) -> int:
 
 
 def deal(global_batch: int, shares: Sequence[float], *, least: int = 0) -> tuple[range, ...]:
-    """Return each rank's sequences of the global batch, so that the last to be done is done as early as it can be.
+    """Return each rank's sequences of the global batch, so that the slowest rank finishes as early as possible.
 
-    Every rank gets its share rounded down; what is left over goes, one by one, to whoever would be done first with it,
-    the lower rank first. A share of zero gets nothing, every other at least `least` where there are so many.
+    Every rank gets its share rounded down; the remaining sequences go, one by one, to the rank that would finish first,
+    the lower rank first. A share of zero gets nothing, any other at least `least` if there are enough sequences.
     """
-    total = fsum(shares)  # to the last bit the same in every version of Python
+    total = fsum(shares)  # the same to the last bit in every version of Python
     if not shares or total <= 0 or min(shares) < 0:
         raise ValueError("shares must be zero or more, and at least one above zero")
     workers = [rank for rank, share in enumerate(shares) if share > 0]
@@ -89,7 +89,7 @@ def deal(global_batch: int, shares: Sequence[float], *, least: int = 0) -> tuple
 def pieces(part: range, limit: int) -> list[range]:
     """Return a rank's sequences cut into micro-batches of at most `limit`.
 
-    All are of one size where that costs at most twice as many (a compiled model has one shape then); otherwise sizes
+    All have the same size if that takes at most twice as many (a compiled model then has one shape); otherwise sizes
     differ by one.
     """
     if not part:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "[SEP]")
-"""How tokenizers call the token between two texts."""
+"""Names that tokenizers use for the token between two texts."""
 DEFAULT_VOCABULARY = 8192
 TRAINED_ON = 24 << 20
-"""Characters that a tokenizer is trained on, at most; more make no better one."""
+"""Characters that a tokenizer is trained on, at most; more do not improve it."""
 
 
 def library() -> Any:  # noqa: ANN401 -- a module, and one that may not be there
@@ -59,7 +59,7 @@ def opened(folder: Path) -> Tokenizer:
     """Return the tokenizer of a folder, or of a tokenizer.json; raise DataError if there is none."""
     file = folder / "tokenizer.json" if folder.is_dir() else folder
     if not file.is_file():
-        raise DataError(f"there is no tokenizer at {folder}", hint="a folder with a tokenizer.json is meant")
+        raise DataError(f"there is no tokenizer at {folder}", hint="name a folder with a tokenizer.json")
     try:
         tokenizer: Tokenizer = library().Tokenizer.from_file(str(file))
     except ToolMissing:
@@ -87,5 +87,5 @@ def encoded(folder: Path, text: str) -> list[int]:
 
 
 def decoded(folder: Path, tokens: Sequence[int]) -> str:
-    """Return tokens as text, by the tokenizer in a folder of prepared data; those without a meaning are left out."""
+    """Return tokens as text, by the tokenizer in a folder of prepared data; unknown tokens are left out."""
     return str(opened(folder).decode(list(tokens), skip_special_tokens=True))

@@ -1,4 +1,4 @@
-"""What a model family is: the part without torch. `worker/models/base.py` is the other part."""
+"""The interface of a model family without torch. `worker/models/base.py` has the torch side."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Family(ABC):
     settings: ClassVar[type[ModelSettings]]
     """Its section of the recipe."""
     size_keys: ClassVar[tuple[str, ...]]
-    """Keys of that section to reduce where a model is too big."""
+    """Keys of that section to reduce if a model is too big."""
 
     @abstractmethod
     def parameter_count(self, model: Any) -> int:  # noqa: ANN401 -- the family's own settings, here and below

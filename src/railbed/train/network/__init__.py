@@ -1,5 +1,5 @@
-"""What really carried the gradients, from the cards' own counters.
+"""What carried the gradients, according to the counters of cards and interfaces.
 
-moved       bytes between two readings of counters                 proof       which share crossed RDMA, between bounds
-ledger      the books of a run, over all generations               verdict     the proof in words
+sent_bytes  bytes between two readings of counters                 proof       bounds of the share that crossed RDMA
+ledger      the totals of a run, over all generations             verdict     the proof as a finding
 """

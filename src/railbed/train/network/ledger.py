@@ -1,8 +1,8 @@
-"""Keeps the books of a run: what the hooks sent and what the counters of the nodes moved, over all generations.
+"""Totals of a run over all generations: bytes that the hooks sent, and bytes that the counters of the nodes show.
 
-The first rank of a node tells its counters when the steps begin, every few seconds, and when they end. What moved in
-each stretch between two readings is added up together with the gradients of its steps; a rank that is killed costs the
-stretch it was in, on both sides of the account, and a node that rebooted begins with new counters.
+The first rank of a node reports its counters when the steps begin, every few seconds, and when they end. The bytes of
+each interval between two readings are added up together with the gradients of its steps. If a rank is killed, its
+current interval is dropped from both totals; a node that rebooted begins with new counters.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from railbed.train.network.sent_bytes import CounterReading, SentBytes, sent_bet
 from railbed.train.network.verdict import finding, in_short
 
 RDMA_ENGINES = ("nccl", "mpi")
-"""Who asks for one of these by name, on a cluster with RDMA, does not want TCP."""
+"""Requesting one of these by name, on a cluster with RDMA, means that TCP is a failure."""
 
 
 @dataclass(slots=True)
 class _NodeLedger:
-    """One node's."""
+    """The totals of one node."""
 
-    teller: int = -1
-    """The rank that tells the counters; all ranks reduce the same gradients, and its count."""
+    reporter: int = -1
+    """The rank that reports the counters; all ranks reduce the same gradients, so only its bytes count."""
     since: CounterReading | None = None
-    """The counters when the open stretch began."""
+    """The counters at the beginning of the current interval."""
     steps_bytes: int = 0
-    """Gradients of the open stretch."""
+    """Gradients of the current interval."""
     gradients: int = 0
     hook: int = 0
     sent_bytes: SentBytes | None = None
     fresh: bool = False
-    """Told something since the last words."""
+    """Reported since the last progress event."""
 
 
 class Ledger:
-    """The account of one run."""
+    """The totals of one run."""
 
     def __init__(self, cluster: Cluster, fabric: Mapping[str, NodeFabric], *, demanded: bool) -> None:
         self._cluster = cluster
@@ -54,31 +54,31 @@ class Ledger:
         self._transport = ""
 
     def generation(self, nodes: Sequence[str]) -> None:
-        """Begin a generation: stretches that are still open are lost."""
+        """Begin a generation: current intervals are dropped."""
         self._members = nodes
         for account in self._accounts.values():
             account.since = None
 
-    def hear(self, node: str, rank: int, message: Message) -> list[Record]:
-        """Take what a rank said; return what is to be kept of it."""
+    def receive(self, node: str, rank: int, message: Message) -> list[Record]:
+        """Add a message of a rank; return the records that follow from it."""
         if len(self._members) < 2:
             return []
         account = self._accounts.setdefault(node, _NodeLedger())
         match message:
             case {"kind": "progress", "bytes_sent": int(sent), "bytes_reduced": int(reduced)}:
                 account.hook += sent
-                account.steps_bytes += reduced if rank == account.teller else 0
+                account.steps_bytes += reduced if rank == account.reporter else 0
             case {"kind": "counters", "rdma": dict(), "net": dict()}:
                 self._transport = str(message.get("transport", self._transport))
-                account.teller = rank
+                account.reporter = rank
                 self._close(node, account, CounterReading.of(message), begin=bool(message.get("begin")))
                 counters = {key: value for key, value in message.items() if key not in ("kind", "time")}
                 record = events.parse("counters", subject=node, message="", data=counters, time=time.time())
-                return [record, *self._words()]
+                return [record, *self._progress_event()]
         return []
 
     def _close(self, node: str, account: _NodeLedger, reading: CounterReading, *, begin: bool) -> None:
-        """End a stretch and begin the next; a beginning has none before it."""
+        """End an interval and begin the next; `begin` starts the first."""
         if account.since is not None and not begin:
             stretch = sent_between(account.since, reading, self._netdevs(node))
             account.sent_bytes = account.sent_bytes + stretch if account.sent_bytes else stretch
@@ -89,8 +89,8 @@ class Ledger:
     def _netdevs(self, node: str) -> dict[str, str]:
         return {f"{port.rdma}/{port.rdma_port}": port.netdev for port in self._cluster.nodes[node].ports if port.rdma}
 
-    def _words(self) -> list[Record]:
-        """Say how it goes, once every node has told something new."""
+    def _progress_event(self) -> list[Record]:
+        """Return the verdict so far as an event, once every node has reported new counters."""
         accounts = [self._accounts.get(node) for node in self._members]
         judged = self.finding()
         if judged is None or not all(account and account.fresh for account in accounts):
@@ -134,7 +134,7 @@ class Ledger:
 
 
 def must_be_rdma(cluster: Cluster, transport: str, *, proves: bool) -> bool:
-    """Say whether anything but RDMA is a failure: it is to be proven or asked for, and the file has it everywhere."""
+    """Whether anything but RDMA is a failure: RDMA was requested or is to be proven, and every node has it."""
     everywhere = all(any(port.rdma for port in node.ports) for node in cluster.nodes.values())
     return everywhere and (proves or transport in RDMA_ENGINES)
 

@@ -1,7 +1,7 @@
-"""The TCP connections and the addresses of this network namespace, asked of the kernel through netlink.
+"""The TCP connections and the addresses of this network namespace, from the kernel through netlink.
 
-This is what `ss -tin` and `ip address` show, without either: a process that uses MPI must not fork. Ordinary users may
-ask. Every connection has a cookie that no other gets until the next boot.
+The same as `ss -tin` and `ip address`, but without a process: a program that uses MPI must not fork. Ordinary users
+may query it. Every connection has a cookie that is unique until the next boot.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 INET_DIAG_INFO = 2
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
-"""All in which a connection can still send: not time-wait (6), closed (7) and listening (10)."""
+"""The states in which a connection can still send: all but time-wait (6), closed (7) and listening (10)."""
 HEADER = struct.Struct("=IHHII")
-"""Of every netlink message: length, type, flags, sequence, port."""
+"""Header of every netlink message: length, type, flags, sequence, port."""
 REQUEST = struct.Struct("=BBBxI48x")
-"""Family, protocol, extensions, states; all of the 48 bytes that would name a single socket stay zero."""
+"""Family, protocol, extensions, states; the 48 bytes that would select a single socket are zero."""
 SOCKET = struct.Struct("=BBxxHH16s16sIQIIIII")
 """Family, state, ports, addresses, interface, cookie, expiry, queues, user, inode."""
 INTERFACE_ADDRESS = struct.Struct("=BxxxI")
@@ -36,15 +36,15 @@ AGAIN_AT, SEGMENTS_AT, SENT_AT, SENT_END = 100, 156, 200, 216
 tcpi_bytes_retrans behind it."""
 BYTES_SENT, SEGMENTS_SENT = struct.Struct("=QQ"), struct.Struct("=I")
 MAPPED = bytes(10) + b"\xff\xff"
-"""How an IPv4 address begins in a socket of IPv6."""
+"""Prefix of an IPv4 address in an IPv6 socket."""
 RECEIVE_BYTES = 1 << 18
 ANSWER_SECONDS = 2.0
 MOST_ANSWERS = 100_000
-"""A dump that does not end by then is none."""
+"""A dump with more answers than this is invalid."""
 
 
 class Unreadable(Exception):
-    """The kernel does not tell its connections, or tells too little; the message says why."""
+    """The kernel does not list its connections, or not enough about them; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +53,19 @@ class Connection:
 
     cookie: int
     inode: int
-    """Of the socket, as in /proc/PID/fd; 0 if no process holds it any more."""
+    """Inode of the socket, as in /proc/PID/fd; 0 if no process has it open any more."""
     local: str
     remote: str
     sent: int
-    """Bytes of data that left, each counted once however often it was sent again."""
+    """Bytes of data sent, without retransmissions."""
     segments: int
-    """Those with data, each time that it was sent, modulo 2**32."""
+    """Data segments sent, including retransmissions, modulo 2**32."""
     again: int
-    """Those that were sent again, with data or not, modulo 2**32."""
+    """Segments retransmitted, with or without data, modulo 2**32."""
 
 
 def connections() -> list[Connection]:
-    """Return all TCP connections of this network namespace; raise Unreadable if the kernel does not tell."""
+    """Return all TCP connections of this network namespace; raise Unreadable if the kernel does not list them."""
     requests = [
         REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), STATES)
         for family in (socket.AF_INET, socket.AF_INET6)
@@ -75,7 +75,7 @@ def connections() -> list[Connection]:
 
 
 def addresses() -> dict[str, str]:
-    """Return the interface of every address of this network namespace; raise Unreadable if the kernel does not."""
+    """Return the interface of every address here; raise Unreadable if the kernel does not list them."""
     names = dict(socket.if_nameindex())
     attributes = [
         interface_address(body)
@@ -112,12 +112,12 @@ def dumped(answers: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
     if not answer:
-        raise Unreadable("the kernel's list of TCP connections breaks off")
+        raise Unreadable("the kernel's list of TCP connections is truncated")
     offset = 0
     while offset < len(answer):
         length, kind, *_ = HEADER.unpack_from(answer, offset) if len(answer) - offset >= HEADER.size else (0, 0)
         if not HEADER.size <= length <= len(answer) - offset:
-            raise Unreadable("the kernel's list of TCP connections breaks off in a message")
+            raise Unreadable("the kernel's list of TCP connections is truncated in a message")
         yield kind, answer[offset + HEADER.size : offset + length]
         offset += _aligned(length)
 
@@ -130,7 +130,7 @@ def _error(body: bytes) -> str:
 
 
 def connection(body: bytes) -> Connection | None:
-    """Return the connection of a message; None for what is left of one that is over, which counts nothing."""
+    """Return the connection of a message; None for a closed one, which has no counters."""
     if len(body) < SOCKET.size:
         raise Unreadable("the kernel's list of TCP connections has a message that is too short")
     family, _, _, _, local, remote, _, cookie, _, _, _, _, inode = SOCKET.unpack_from(body)
@@ -152,12 +152,12 @@ def connection(body: bytes) -> Connection | None:
 
 
 def interface_address(body: bytes) -> tuple[str, int]:
-    """Return the address of a message and the number of its interface; no address where it has none of IP."""
+    """Return the address of a message and the number of its interface; no address if it is not an IP address."""
     if len(body) < INTERFACE_ADDRESS.size:
         raise Unreadable("the kernel's list of addresses has a message that is too short")
     family, number = INTERFACE_ADDRESS.unpack_from(body)
     attributes = _attributes(body[INTERFACE_ADDRESS.size :])
-    # On a point-to-point link the first of the two is that of the other end.
+    # On a point-to-point link the first of the two belongs to the other end.
     packed = attributes.get(IFA_LOCAL, attributes.get(IFA_ADDRESS, b""))
     known = len(packed) == {socket.AF_INET: 4, socket.AF_INET6: 16}.get(family)
     return (_address(family, packed) if known else ""), number
@@ -169,14 +169,14 @@ def _attributes(rest: bytes) -> dict[int, bytes]:
     while len(rest) - offset >= ATTRIBUTE.size:
         length, kind = ATTRIBUTE.unpack_from(rest, offset)
         if not ATTRIBUTE.size <= length <= len(rest) - offset:
-            raise Unreadable("the kernel's answer has an attribute that breaks off")
+            raise Unreadable("the kernel's answer has a truncated attribute")
         attributes[kind] = rest[offset + ATTRIBUTE.size : offset + length]
         offset += _aligned(length)
     return attributes
 
 
 def _address(family: int, packed: bytes) -> str:
-    """Return an address as text; an IPv4 address in a socket of IPv6 is that IPv4 address."""
+    """Return an address as text; mapped IPv4 addresses are returned as IPv4."""
     if family == socket.AF_INET:
         return socket.inet_ntop(family, packed[:4])
     if packed.startswith(MAPPED):

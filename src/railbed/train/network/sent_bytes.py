@@ -1,7 +1,7 @@
-"""What left a node over RDMA and over its interfaces between two readings of its counters, in bytes.
+"""Bytes that a node sent over RDMA and over its interfaces between two readings of its counters.
 
-Cards count differently: bytes, words of 4 bytes, or only packets (Soft-RoCE), whose bytes are known between bounds. The
-packets of Soft-RoCE pass through the interface below it and are counted there, too; those of hardware do not.
+Cards count differently: bytes, words of 4 bytes, or only packets (Soft-RoCE), whose size is only known within bounds.
+The packets of Soft-RoCE pass through the interface below it and are counted there as well; those of hardware are not.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from railbed.model.span import Span, grown
 from railbed.train.network.tcp import TcpReading, TcpSentBytes, tcp_sent_between
 
 BYTES = ("hw_counters/rdma_tx_bytes", "hw_counters/tx_rdma_ucast_bytes", "hw_counters/tx_bytes")
-"""mlx5 where it is switched on, AMD Pensando, and Broadcom and EFA."""
+"""mlx5 if enabled, AMD Pensando, and Broadcom and EFA."""
 WORDS = "counters/port_xmit_data"
 PACKETS = "hw_counters/sent_pkts"
-"""All that Soft-RoCE counts."""
+"""The only counter of Soft-RoCE."""
 RDMA_COUNTERS = (*BYTES, WORDS, PACKETS)
 WORD_BYTES = 4
 LARGEST_PATH_MTU = 4096
 SOFT_ROCE_HEADERS = 80
-"""What Soft-RoCE keeps free of the interface's MTU for headers."""
+"""Bytes of the interface's MTU that Soft-RoCE reserves for headers."""
 LEAST_FRAME, MOST_HEADERS = 58, 128
 """On the interface: an empty packet (Ethernet, IP, UDP, BTH, ICRC), and the longest headers around a payload."""
 ETHERNET_BYTES = 18
@@ -38,15 +38,15 @@ class InterfaceReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterReading:
-    """A node's counters at one moment. A counter that is not here is one that the card does not have."""
+    """A node's counters at one moment. A counter that the card does not have is absent."""
 
     rdma: Mapping[str, Mapping[str, int]]
     """By `device/port` and name."""
     net: Mapping[str, InterfaceReading]
     tcp_segments: int | None = None
-    """All that the node has sent, to whomever."""
+    """All segments that the node has sent."""
     tcp: TcpReading | None = None
-    """What its connections have sent; None if that is not known."""
+    """Bytes of its connections; None if unknown."""
     tcp_unread: str = ""
     """Why it is not."""
 
@@ -65,11 +65,11 @@ class CounterReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSentBytes:
-    """What an RDMA port sent."""
+    """Bytes that an RDMA port sent."""
 
     payload: Span
     frames: Span = field(default_factory=lambda: Span.exactly(0))
-    """Its part of what the interface below counted; nothing for hardware."""
+    """Its part of the bytes of the interface below; 0 for hardware."""
 
     def __add__(self, other: PortSentBytes) -> PortSentBytes:
         return PortSentBytes(payload=self.payload + other.payload, frames=self.frames + other.frames)
@@ -77,16 +77,16 @@ class PortSentBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentBytes:
-    """What left a node: in one stretch between two readings, or in several together."""
+    """Bytes that a node sent, in one or several intervals between two readings."""
 
     rdma: Mapping[str, PortSentBytes | None]
-    """By `device/port`; None for a card that does not count what it sends."""
+    """By `device/port`; None for a card that does not count the bytes it sends."""
     net: Mapping[str, Span]
-    """All that each interface sent."""
+    """All bytes by interface."""
     tcp: Span
-    """TCP of the whole node, were all of its segments as long as the longest frame of its interfaces."""
+    """TCP of the whole node, if all segments were as long as the longest frame of its interfaces."""
     connections: TcpSentBytes | None = None
-    """TCP of the whole node by connection, in bytes; None if that is not known for all of the time."""
+    """TCP of the whole node by connection; None if it is unknown for some of the time."""
     unread: str = ""
     """Why it is not."""
 
@@ -108,7 +108,7 @@ class SentBytes:
 
 
 def sent_between(before: CounterReading, after: CounterReading, netdevs: Mapping[str, str]) -> SentBytes:
-    """Return what left between two readings; `netdevs` are the interfaces of RDMA ports, by `device/port`."""
+    """Return the bytes sent between two readings; `netdevs` are the interfaces of RDMA ports, by `device/port`."""
     rdma = {
         port: _port_sent_between(before.rdma.get(port, {}), counters, after.net.get(netdevs.get(port, "")))
         for port, counters in after.rdma.items()
@@ -130,7 +130,7 @@ def sent_between(before: CounterReading, after: CounterReading, netdevs: Mapping
 def _port_sent_between(
     before: Mapping[str, int], after: Mapping[str, int], below: InterfaceReading | None
 ) -> PortSentBytes | None:
-    """Return what a port sent, by the best counter it has."""
+    """Return the bytes that a port sent, from its most exact counter."""
     for name in RDMA_COUNTERS:
         if name not in before or name not in after:
             continue
@@ -146,6 +146,6 @@ def _port_sent_between(
 
 
 def path_mtu(mtu: int) -> int:
-    """Return the most that a RoCE packet of Soft-RoCE carries over an interface of this MTU: a power of two."""
+    """Return the largest payload of a Soft-RoCE packet over an interface of this MTU: a power of two."""
     room = min(max(mtu - SOFT_ROCE_HEADERS, 256), LARGEST_PATH_MTU)
     return 1 << (room.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""What TCP carried between two looks at the connections of a node: for the ranks, for other programs, and unseen."""
+"""TCP bytes of a node between two readings of its connections: of the ranks, of other programs, and unclear."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from railbed.model.span import Span, grown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpReading:
-    """What the connections of a node have sent since its ranks began to look, in bytes."""
+    """Bytes that the connections of a node have sent since its ranks began to sample."""
 
     node_segments: tuple[int, int]
-    """Those with data that the node has sent, right before and right after the look."""
+    """Data segments that the node has sent, just before and just after the sample."""
     segments: int
-    """Those of them that the connections account for; fewer where some were sent again."""
+    """Data segments that the connections account for, without retransmissions."""
     ranks: Mapping[str, int]
-    """By the ranks, to other machines, by interface."""
+    """Bytes of the ranks to other machines, by interface."""
     others: Mapping[str, int]
-    """By other programs, likewise."""
+    """Bytes of other programs to other machines, by interface."""
     unclear: int
-    """By connections whose owner is not known."""
+    """Bytes of connections whose owner is unknown."""
 
     @classmethod
     def of(cls, counted: Mapping[str, Any]) -> TcpReading | None:
@@ -41,12 +41,12 @@ class TcpReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSentBytes:
-    """What left a node over TCP, in bytes."""
+    """Bytes that a node sent over TCP."""
 
     ranks: Mapping[str, int]
     others: Mapping[str, int]
     unclear: Span
-    """What nobody can say whose it was: owners that hid, and connections that came and went between two looks."""
+    """Bytes without a known owner: hidden processes, and connections that came and went between two samples."""
 
     def __add__(self, other: TcpSentBytes) -> TcpSentBytes:
         return TcpSentBytes(
@@ -57,7 +57,7 @@ class TcpSentBytes:
 
 
 def tcp_sent_between(before: TcpReading, after: TcpReading, longest: int) -> TcpSentBytes:
-    """Return what was sent between two readings of the same rank; no segment carries more than `longest`."""
+    """Return the bytes sent between two readings of the same rank; no segment carries more than `longest`."""
     sent = grown(before.node_segments[0], after.node_segments[1])
     unseen = None if sent.most is None else max(0, sent.most - (after.segments - before.segments)) * longest
     unclear = Span(0, None if unseen is None else unseen + after.unclear - before.unclear)

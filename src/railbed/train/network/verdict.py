@@ -1,4 +1,4 @@
-"""The proof in words: which share of the gradients crossed RDMA, and if they did not, why, and what to do."""
+"""The proof as a finding: which share of the gradients crossed RDMA, and if they did not, why, and what to do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from railbed.train.network.proof import NodeTraffic
 CHECK = "gradients_over_rdma"
 EXPECTED = "gradients over RDMA"
 WHY = (
-    "TCP costs the cores that training needs, and goes past the lossless queue; engines take it without a word where "
+    "TCP uses the cores that training needs and bypasses the lossless queue; engines fall back to it silently if "
     "RDMA does not work."
 )
 
 
 class Cause(NamedTuple):
-    """Why it is so, and what to do about it."""
+    """The reason, and what to do about it."""
 
     because: str
     do: str
@@ -29,7 +29,7 @@ class Cause(NamedTuple):
 def finding(
     traffic: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, NodeFabric], *, demanded: bool
 ) -> Finding:
-    """Judge how the gradients left all nodes; `demanded` says that anything but RDMA is a failure."""
+    """Judge how the gradients left all nodes; `demanded` means that anything but RDMA is a failure."""
     carriers = {entry.carrier for entry in traffic}
     wrong = Verdict.FAIL if demanded else Verdict.WARN
     if carriers == {"rdma"}:
@@ -51,7 +51,7 @@ def finding(
 
 
 def in_short(traffic: Sequence[NodeTraffic]) -> str:
-    """Return the verdict in three words, for a line that has room for no more."""
+    """Return the verdict in three words, for a short line."""
     carriers = {entry.carrier for entry in traffic}
     if carriers == {"rdma"}:
         return f"{_percent(_least(traffic))} RoCE"
@@ -63,7 +63,7 @@ def in_short(traffic: Sequence[NodeTraffic]) -> str:
 def _over_rdma(traffic: Sequence[NodeTraffic]) -> str:
     least, total = _least(traffic), sum(entry.gradients for entry in traffic)
     where = _where([entry.node for entry in traffic])
-    rest = f"{_percent(1 - least)} over TCP at the most, control included"
+    rest = f"{_percent(1 - least)} over TCP at most, including control"
     return f"{_percent(least)} of {size(total)} of gradients crossed RoCE on {where}; {rest}"
 
 
@@ -83,12 +83,14 @@ def _cause(bad: Sequence[NodeTraffic], transport: str, fabric: Mapping[str, Node
         if node and node.obstacle:
             return Cause(f"{entry.node} has no RDMA: {node.obstacle}", node.remedy or "`railbed check` has the details")
     if transport == "gloo":
-        return Cause("gloo speaks TCP only", "`railbed train --transport mpi`, or nccl for GPUs")
+        return Cause("gloo supports only TCP", "`railbed train --transport mpi`, or nccl for GPUs")
     away = next((entry for entry in bad if entry.carrier == "elsewhere"), None)
     if away:
         because = f"{transport} used {away.other_interface} of {away.node}, which is on no rail"
         return Cause(because, "`railbed train --show-env` shows which interfaces it may use")
-    do = "NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info in the environment of the nodes: the ranks' logs then say why"
+    do = (
+        "NCCL_DEBUG=INFO or UCX_LOG_LEVEL=info in the environment of the nodes: then the ranks' logs contain the reason"
+    )
     return Cause(f"{transport} used sockets although RDMA is available", do)
 
 
@@ -97,16 +99,19 @@ def _not_known(traffic: Sequence[NodeTraffic]) -> tuple[str, str]:
     blind = next((rail for rail in entry.rails if rail.rdma is None), None)
     if blind:
         why = f"{blind.rdma_port} of {entry.node} does not count the bytes it sends"
-        return f"it is unknown how the gradients went: {why}", "`railbed capture` shows the packets themselves"
+        return f"it is unknown what carried the gradients: {why}", "`railbed capture` shows the packets themselves"
     least, most = entry.share
     if least > most:
         why = f"neither RDMA nor TCP on the rails of {entry.node} moved by {size(entry.gradients)}"
-        return f"it is unknown how the gradients went: {why}", "`railbed check rdma_device` looks for another device"
+        return (
+            f"it is unknown what carried the gradients: {why}",
+            "`railbed check rdma_device` looks for another device",
+        )
     why = f"RDMA moved {bounds(entry.rdma)} and TCP {bounds(entry.tcp)} on {entry.node} at the same time"
     if entry.unread:
         why += f", and {entry.unread}"
     return (
-        f"it is unknown how {size(entry.gradients)} of gradients went: {why}",
+        f"it is unknown what carried {size(entry.gradients)} of gradients: {why}",
         "prove it while nothing else uses the rails",
     )
 
@@ -127,7 +132,7 @@ def _evidence(entry: NodeTraffic) -> list[str]:
 
 
 def bounds(span: Span | None) -> str:
-    """Return a span of bytes in words."""
+    """Return a span of bytes as text."""
     if span is None:
         return "not counted"
     if span.most is None:

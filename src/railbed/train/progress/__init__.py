@@ -1,8 +1,8 @@
-"""What the messages of the ranks amount to, as records.
+"""The messages of the ranks as records.
 
 records    one message of a rank as measurements and events
-phases     what the ranks are busy with between steps
+phases     what the ranks do between steps
 idle       how long each rank waited for slower ones
 downtime   what each restart cost
-outcome    what a finished run lost on the way
+outcome    what a finished run lost meanwhile
 """

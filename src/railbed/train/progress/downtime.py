@@ -1,8 +1,8 @@
-"""What restarts cost, by one definition: the time in which training did not get any further.
+"""The cost of restarts: the time in which training made no new progress.
 
-It begins with the last step that was new when something failed, and ends when that step is reached again. So it holds
-the time until the failure was noticed, the time until steps were made again, and the steps that were made once more.
-Where a restart is followed by another before that, both are one account.
+It begins with the last new step before the failure, and ends when that step is reached again. So it includes the time
+until the failure was noticed, the time until steps were taken again, and the repeated steps. If another restart follows
+before that, both are counted together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from railbed.model.record import Measurement, Record
 
 @dataclass(slots=True)
 class _Restart:
-    """What is known of a restart that was not made good yet."""
+    """A restart from which training has not caught up yet."""
 
     noticed: float
     restarts: int = 1
@@ -28,7 +28,7 @@ class _Restart:
 
 
 class Downtime:
-    """Watches the records of a run go by, in real time, and tells what each restart cost once it was made good."""
+    """Watches the records of a run in real time, and reports the cost of each restart once training has caught up."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,8 +38,8 @@ class Downtime:
         self._started = 0.0
         self._open: _Restart | None = None
 
-    def see(self, record: Record) -> list[Record]:
-        """Take a record; return what follows from it."""
+    def add_record(self, record: Record) -> list[Record]:
+        """Add a record; return the records that follow from it."""
         now = self._clock()
         match record:
             case events.GenerationStarted():
@@ -72,7 +72,7 @@ class Downtime:
         if self._step:
             unnoticed, again = account.noticed - self._reached, max(0.0, caught_up - began)
             stopped = began - account.noticed
-        else:  # nothing had been reached: only that the ranks were started once more is lost
+        else:  # no step had been reached: only the time of another start is lost
             unnoticed, again, stopped = account.noticed - self._reached, 0.0, self._started - account.noticed
         steps = max(0, self._step - account.first + 1)
         lost = unnoticed + stopped + again
@@ -80,7 +80,7 @@ class Downtime:
         several = f"{account.restarts} restarts" if account.restarts > 1 else "the restart"
         return events.CaughtUp(
             message=f"{several} cost {lost:.1f} s: {unnoticed:.1f} s until it was noticed, {stopped:.1f} s until "
-            f"steps were made again{repeated}",
+            f"steps were taken again{repeated}",
             lost_seconds=lost,
             unnoticed_seconds=unnoticed,
             stopped_seconds=stopped,

@@ -3,7 +3,7 @@
 The last sum of a step finishes on all ranks at the same moment, give or take the network's latency: no rank has it
 before every rank has contributed. Ranks report the time from their own last bucket to that moment as exposed
 all-reduce. The shortest of these in a step belongs to the slowest rank, which waited for no other: that much is the
-network. What another rank took beyond it, it was idle. Only durations are compared, never the clocks of two machines,
+network. Any longer wait of another rank is idle time. Only durations are compared, never the clocks of two machines,
 and ranks send nothing extra for this.
 """
 
@@ -26,8 +26,8 @@ class IdleTimes:
     _waits: dict[int, dict[int, tuple[str, float]]] = field(default_factory=dict)
     """By step and rank: the node, and the seconds from the rank's last bucket to the end of the sum."""
 
-    def hear(self, node: str, rank: int, message: Mapping[str, Any]) -> list[Measurement]:
-        """Take a message of a rank; return the idle times of a step once all ranks have reported it."""
+    def receive(self, node: str, rank: int, message: Mapping[str, Any]) -> list[Measurement]:
+        """Add a message of a rank; return the idle times of a step once all ranks have reported it."""
         match message:
             case {"kind": "progress", "step": int(step), "allreduce_exposed_seconds": int() | float() as seconds}:
                 waits = self._waits.setdefault(step, {})

@@ -1,4 +1,4 @@
-"""How a training that came to its end fell short, in one sentence: nodes that were lost, intruders, failed findings."""
+"""Why a training that ended normally still fell short, in one sentence: lost nodes, intruders, failed findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from railbed.model.record import Finding, Measurement, Record, Verdict
 
 
 class Ending:
-    """Watches the records of a run go by."""
+    """Watches the records of a run."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._nodes = list(nodes)
@@ -21,7 +21,7 @@ class Ending:
         self._failed: list[Finding] = []
         self._intruders: list[str] = []
 
-    def see(self, record: Record) -> None:
+    def add_record(self, record: Record) -> None:
         """Take a record."""
         match record:
             case Measurement(name="step_seconds", labels={"step": int(step)}):
@@ -47,7 +47,7 @@ class Ending:
         reasons += [f"{finding.check} failed for {finding.subject}: {finding.observed}" for finding in others[:3]]
         if self._intruders:
             where = ", ".join(dict.fromkeys(self._intruders))
-            reasons.append(f"somebody at {where} tried to get at its ranks")
+            reasons.append(f"a stranger at {where} tried to connect to its ranks")
         if not reasons:
             return None
         return events.FellShort(

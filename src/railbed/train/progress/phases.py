@@ -1,4 +1,4 @@
-"""What the ranks are busy with when they are not taking steps, as progress messages."""
+"""What the ranks do while they are not taking steps, as progress messages."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Phases:
         self._phases: dict[int, str] = {}
         self._reported = ""
 
-    def hear(self, rank: int, message: Mapping[str, Any]) -> list[Event]:
-        """Take a message of a rank; return a progress event if the phase of the slowest rank changed."""
+    def receive(self, rank: int, message: Mapping[str, Any]) -> list[Event]:
+        """Add a message of a rank; return a progress event if the phase of the slowest rank changed."""
         match message:
             case {"kind": "alive", "phase": str(phase)}:
                 self._phases[rank] = phase
@@ -42,7 +42,7 @@ class Phases:
         return [progress(WORDS[now])] if now in WORDS else []
 
     def _slowest(self) -> str:
-        """Return the phase of the rank that the others wait for; after the start, that of rank 0."""
+        """Return the phase of the rank that the others wait for; after the start, the phase of rank 0."""
         there = set(self._phases.values())
         missing = len(self._phases) < self._world
         first = next((phase for phase in STARTING if phase in there), "")

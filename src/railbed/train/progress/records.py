@@ -11,17 +11,17 @@ from railbed.model.measures import MEASURES
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
 OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
-"""Equal on all ranks, or of all together: kept once, from rank 0."""
+"""Equal on all ranks, or totals over all ranks: recorded once, from rank 0."""
 TOGETHER = "global_tokens_per_second"
-"""The tokens of all ranks, which is what a user means by tokens per second."""
+"""The tokens of all ranks together, as users expect from tokens per second."""
 
 
 def records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Record]:
-    """Yield the records of a rank's message; a notice for one that is not understood."""
+    """Yield the records of a rank's message; a notice for an invalid one."""
     try:
         records = list(_records_of(node, rank, fields))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
-        records = [events.Notice(message=f"{node}/rank{rank} sent a message that is not understood")]
+        records = [events.Notice(message=f"{node}/rank{rank} sent an invalid message")]
     yield from records
 
 
@@ -62,8 +62,8 @@ def _weights_missing(node: str, sentence: str) -> Finding:
         verdict=Verdict.FAIL,
         expected="the weights in the layout of Hugging Face",
         observed=sentence,
-        why="Without them, or a checkpoint of the last step, what was trained is lost.",
-        remedy="make room there; `railbed export RUN DIR` then makes them from the newest checkpoint",
+        why="Without them, or a checkpoint of the last step, the trained model is lost.",
+        remedy="free some disk space there; `railbed export RUN DIR` then creates them from the newest checkpoint",
     )
 
 
@@ -80,7 +80,7 @@ def _measurements(node: str, rank: int, step: int, fields: Mapping[str, Any]) ->
             )
     match fields:
         case {"samples": [int(first), int(end)]}:
-            # Which of the run's sequences this rank learned from: of a step's, each belongs to exactly one rank.
+            # Which sequences this rank trained on: each sequence of a step belongs to exactly one rank.
             labels = {"step": step, "rank": rank, "node": node, "first": first}
             yield Measurement(
                 name="sequences", value=end - first, unit="sequence", labels=labels, time=float(fields.get("time", 0))
@@ -88,7 +88,7 @@ def _measurements(node: str, rank: int, step: int, fields: Mapping[str, Any]) ->
 
 
 def _trials(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Measurement]:
-    """Yield what the trial of each engine measured: seconds, and bytes of gradient per second."""
+    """Yield the measurements of the test of each engine: seconds, and bytes of gradient per second."""
     for engine, timings in fields.get("timings", {}).items():
         for timing in timings:
             size, seconds = int(timing["size"]), float(timing["seconds"])

@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 
 def descriptions() -> dict[str, str]:
-    """Return a line about each of them."""
+    """Return the description of each of them."""
     return {name: load(name).description for name in names()}
 
 
@@ -109,7 +109,7 @@ def _extended(wanted: object, path: Path, document: YamlDocument, below: tuple[P
     except RecipeError as error:
         raise refused(error.message) from None
     if parent.resolve() in (path.resolve(), *below):
-        raise refused(f"{wanted} extends this recipe itself")
+        raise refused(f"{wanted} extends this recipe in turn")
     return _load(parent, (*below, path.resolve()))[0]
 
 

@@ -55,7 +55,7 @@ def _default(key: DataclassField[Any], hint: Any) -> Any:  # noqa: ANN401 -- any
 
 
 def _converted(hint: Any, replaced: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- types in, types out
-    """Return a type that pydantic validates: numbers without conversion, our markers as its own."""
+    """Return a type that pydantic validates: numbers without conversion, our markers as pydantic's."""
     if get_origin(hint) is Annotated:
         inner, *markers = get_args(hint)
         described = getattr(markers[0], "form", "")

@@ -1,4 +1,4 @@
-"""Splits the global batch by measured speed. Every rank computes the split itself, from the same numbers.
+"""Splits the global batch by measured speed. Every rank computes the same split, from the same numbers.
 
 Each rank adds two numbers to the sum that ends a step: how long a sequence took, and how long it then waited for the
 sum. The sum is the same on all ranks, to the last bit, and so is everything computed from it: all ranks change to the
@@ -25,7 +25,7 @@ COST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How many sequences of every global batch each rank takes, and the speeds that this follows from."""
+    """How many sequences of every global batch each rank takes, and the speeds it is based on."""
 
     counts: tuple[int, ...]
     paces: tuple[float, ...]

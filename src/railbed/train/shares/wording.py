@@ -13,7 +13,7 @@ ABOUT_EQUAL = 1.25
 
 
 def split_words(names: Sequence[str], counts: Sequence[int], paces: Sequence[float]) -> str:
-    """Return who computes how much, and why: `node1 takes 12 of 16 sequences, node2 4: node1 was measured …`"""
+    """Describe the split and its reason: `node1 takes 12 of 16 sequences, node2 4: node1 was measured …`"""
     parts = [f"{name} {count}" for name, count in zip(names[1:MOST_NAMED], counts[1:], strict=False)]
     more = len(names) - MOST_NAMED
     rest = [f"{more} more {sum(counts[MOST_NAMED:])} together"] if more > 0 else []

@@ -22,7 +22,7 @@ from railbed.errors import CheckpointDamaged
 
 KEPT = 2
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Name of a file in a sealed folder: it must not lead out of the folder."""
+"""Name of a file in a sealed folder: it must not refer to another folder."""
 MANIFEST = "manifest.json"
 LATEST = "latest"
 FORMAT = 1
@@ -108,11 +108,11 @@ def verified(path: Path) -> Checkpoint:
 
 
 def sealed(path: Path) -> Checkpoint:
-    """Read the files of a folder that was sealed back; raise CheckpointDamaged if one is not what it was."""
+    """Read back the files of a sealed folder; raise CheckpointDamaged if one has changed."""
     try:
         text = (path / MANIFEST).read_bytes()
     except OSError:
-        raise CheckpointDamaged(f"checkpoint {path} has no {MANIFEST}: it is half-written or half-deleted") from None
+        raise CheckpointDamaged(f"checkpoint {path} has no {MANIFEST}: it is incomplete") from None
     try:
         content = json.loads(text)
         step, files = int(content["step"]), {name: Written(*file) for name, file in content["files"].items()}
@@ -137,7 +137,7 @@ def seal(folder: Path, step: int, files: Mapping[str, Written]) -> None:
 
 
 def write_synced(path: Path, data: bytes) -> Written:
-    """Write a small file to the disk itself."""
+    """Write a small file and flush it to the disk."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -169,7 +169,7 @@ def _compare(path: Path, expected: Written) -> None:
     except OSError as error:
         raise CheckpointDamaged(f"{where} cannot be read: {error.strerror}") from None
     if digest.hexdigest() != expected.sha256:
-        raise CheckpointDamaged(f"{where} is not what was written: its SHA-256 differs")
+        raise CheckpointDamaged(f"{where} has changed since it was written: its SHA-256 differs")
 
 
 def _into_place(beside: Path, final: Path) -> None:

@@ -20,7 +20,7 @@ async def resume_point(
 ) -> AsyncGenerator[Event, None]:
     """Add the intact checkpoints to `saved`; yield an event for each damaged one, and the step to continue from.
 
-    `looks` has, for each node, the command that lists its checkpoints. Raises where no node has an intact one.
+    `looks` has, for each node, the command that lists its checkpoints. Raises if no node has an intact one.
     """
     damaged: list[str] = []
     silent: list[str] = []

@@ -1,1 +1,1 @@
-"""What runs on a node, one process for each rank. torch is imported here (and in `collective`) and nowhere else."""
+"""The code of a rank, which runs on a node. torch is imported only here, in `collective` and in bench's workers."""

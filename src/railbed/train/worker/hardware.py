@@ -1,4 +1,4 @@
-"""Chooses device, precision, threads and micro-batch for this machine, where the recipe does not."""
+"""Chooses device, precision, threads and micro-batch for this machine, unless the recipe does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PEAKS = (
     ("V100", 125e12),
     ("T4", 65e12),
 )
-"""Dense bf16 (before Ampere: fp16) operations per second with fp32 sums, from the makers' data sheets."""
+"""Dense bf16 (before Ampere: fp16) operations per second with fp32 sums, from the vendors' data sheets."""
 
 PROBE_SIZE = 768
 PROBE_SECONDS = 0.15
@@ -49,7 +49,7 @@ PROBE_SECONDS = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What a rank computes with."""
+    """The device, precision, threads and batch that a rank computes with."""
 
     device: str
     device_name: str
@@ -83,7 +83,7 @@ def device_of(job: TrainSpec) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda":
         if (device.index or 0) >= torch.cuda.device_count():
-            raise RankFailed(f"there is no GPU {name}: torch {torch.__version__} sees {torch.cuda.device_count()}")
+            raise RankFailed(f"there is no GPU {name}: torch {torch.__version__} has {torch.cuda.device_count()}")
         torch.cuda.set_device(device)
     return device
 

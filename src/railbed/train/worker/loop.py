@@ -27,7 +27,7 @@ from railbed.train.worker.io.saver import Saver
 from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.models.sample import generate
-from railbed.train.worker.observe.counters import Counting
+from railbed.train.worker.observe.counters import CounterReporter
 from railbed.train.worker.observe.progress import ProgressReporter
 from railbed.train.worker.parallel.choose import strategy_of
 from railbed.train.worker.rebalance import Rebalancer
@@ -41,7 +41,7 @@ COLLECT_EVERY = 500
 
 
 def run(job: TrainSpec, messages: Messages) -> None:
-    """Run the job; raise RankFailed, with `peer` where another rank is the cause."""
+    """Run the job; raise RankFailed, with `peer` if another rank is the cause."""
     tokens = None if job.settings.traffic else Tokens.open(Path(job.tokens))
     settings = job.settings.for_vocabulary(tokens.vocabulary) if tokens else job.settings
     device = device_of(job)
@@ -52,7 +52,7 @@ def run(job: TrainSpec, messages: Messages) -> None:
         _send_choice(choice, messages)
     try:
         if tokens is None:
-            run_traffic(settings, collective, device, messages, Counting.of(job, collective, messages))
+            run_traffic(settings, collective, device, messages, CounterReporter.of(job, collective, messages))
         else:
             TrainingLoop(job, settings, tokens, messages, collective=collective, device=device).run()
         collective.close()
@@ -116,7 +116,7 @@ class TrainingLoop:
             micro_limit=chosen.micro_limit,
         )
         self.progress = ProgressReporter(self.stepper, chosen, messages)
-        self.counting = Counting.of(job, collective, messages)
+        self.counting = CounterReporter.of(job, collective, messages)
         self.rebalancer = Rebalancer(job, self.stepper, self.state, messages)
 
     def _check_data(self) -> None:
@@ -168,7 +168,7 @@ class TrainingLoop:
                 schedule.read(oldest.step, requested=self.progress.read(oldest))
                 self.rebalancer.read(oldest)
             self.rebalancer.apply(taken.step)
-            self.counting.go_on(self.messages.step)
+            self.counting.report_when_due(self.messages.step)
             if self.saver and schedule.checkpoint_due(taken.step) and (settle or not self.saver.busy):
                 schedule.saved()
                 self.saver.save(taken.step)

@@ -18,7 +18,7 @@ OWN_WORK = ("data", "forward", "backward")
 
 
 class Rebalancer:
-    """Adapts the split to measured speeds if the recipe says so; otherwise the job's shares stay as they are."""
+    """Adapts the split to measured speeds if the recipe requests it; otherwise the job's shares stay as they are."""
 
     def __init__(self, job: TrainSpec, stepper: Stepper, state: State, messages: Messages) -> None:
         self._names, self._rank = job.called, job.rank
@@ -42,7 +42,7 @@ class Rebalancer:
         self.apply(step)
 
     def contribution(self) -> list[float]:
-        """Return what this rank adds to the step's sum: its own numbers in its own places, zeros elsewhere."""
+        """Return this rank's contribution to the step's sum: its numbers at its positions, zeros elsewhere."""
         if self._balance is None:
             return []
         numbers = [0.0] * (2 * len(self._names))
@@ -62,7 +62,7 @@ class Rebalancer:
             self._send(taken.step, review.split, review.paces, review.cost)
 
     def apply(self, step: int) -> None:
-        """Use the split of the next step, counted from 0, and keep its speeds in the state."""
+        """Use the split of the next step, counted from 0, and store its speeds in the state."""
         if self._balance is None:
             return
         split = self._balance.at(step)

@@ -1,4 +1,4 @@
-"""When to save and when to evaluate. All ranks come to the same answers at the same step."""
+"""When to save and when to evaluate. All ranks make the same decisions at the same step."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from railbed.train.recipe import Recipe
 
 REQUESTED_AHEAD = 2
-"""Steps until all ranks know that rank 0 requested a checkpoint: on a GPU the numbers of a step are read one later."""
+"""Steps until rank 0's request for a checkpoint reaches all ranks: on a GPU the numbers are read a step later."""
 
 
 @dataclass(slots=True)
 class Schedule:
     """The schedule of one rank.
 
-    Where the wire holds something back (`bf16-feedback`), only a step that settles has a state that can be saved, and
-    which steps settle must be agreed by all ranks before they are taken.
+    With error feedback (`bf16-feedback`), only a step that sends all residuals has a state that can be saved, and
+    all ranks must agree on these steps in advance.
     """
 
     settings: Recipe
@@ -29,7 +29,7 @@ class Schedule:
         return self.settings.wire == "bf16-feedback"
 
     def time_is_up(self) -> bool:
-        """Say whether rank 0 asks for a checkpoint with this step; the time begins anew then."""
+        """Whether rank 0 requests a checkpoint with this step; if so, restart the timer."""
         seconds = self.settings.checkpoint.seconds
         if seconds is None or time.monotonic() - self._since < seconds:
             return False
@@ -43,22 +43,22 @@ class Schedule:
             self._requested.add(step + REQUESTED_AHEAD)
 
     def settles(self, step: int) -> bool:
-        """Say whether a step sends all that the wire held back, because its state will be saved."""
+        """Whether a step sends all residuals, because its state will be saved."""
         return self._holds_back and (step == self.settings.steps or step in self._requested or self._in_turn(step))
 
     def checkpoint_due(self, step: int) -> bool:
-        """Say whether the state after this step is to be saved."""
+        """Whether to save the state after this step."""
         if self._holds_back:
             return self.settles(step)
         self._due = self._due or self._in_turn(step)
         return self._due
 
     def saved(self) -> None:
-        """Note that a state was handed over."""
+        """Note that a state is being saved."""
         self._due = False
 
     def evaluation_due(self, step: int) -> bool:
-        """Say whether the validation loss is measured after this step."""
+        """Whether to measure the validation loss after this step."""
         every = self.settings.evaluation.every
         return every > 0 and (step % every == 0 or step == self.settings.steps)
 

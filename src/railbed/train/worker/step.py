@@ -1,4 +1,4 @@
-"""One training step: a fixed global batch, whichever rank computes which part of it.
+"""One training step: a fixed global batch, independent of which rank computes which part.
 
 Every rank adds up the losses of its tokens and divides by the tokens of the whole global batch; gradients are summed.
 So a step is the same, up to rounding, on any number of ranks with any shares.
@@ -27,7 +27,7 @@ class StepResult:
     """The number of steps taken, this one included; 1 is the first."""
     rate: float
     numbers: torch.Tensor
-    """The norm of the gradients, and what was summed over all ranks, in main memory once the clock has ended."""
+    """The norm of the gradients, and the sums over all ranks; in main memory once the timer has ended."""
     clock: StepTimer
     mine: range
     """This rank's sequences of the global batch."""
@@ -35,7 +35,7 @@ class StepResult:
     reduced_bytes: int
 
     def sums(self) -> list[float]:
-        """Return what was summed over all ranks: the loss, the requests for a checkpoint, and the extra values."""
+        """Return the sums over all ranks: the loss, the requests for a checkpoint, and the extra values."""
         self.clock.wait()
         return [float(number) for number in self.numbers[1:]]
 
@@ -72,7 +72,7 @@ class Stepper:
     ) -> StepResult:
         """Take step number `step`, counted from 0.
 
-        `extra` values are summed over all ranks with the loss; `start` is the clock of the step before.
+        `extra` values are summed over all ranks with the loss; `start` is the timer of the previous step.
         """
         clock = StepTimer(self.device, after=start)
         strategy, gradients = self.strategy, self.strategy.gradients
@@ -91,7 +91,7 @@ class Stepper:
             clock.mark("allreduce_exposed")
         rate = adamw.learning_rate(self.settings.optimiser, step, self.settings.steps)
         norm = self._update(rate)
-        # Copied now, behind this step: a later copy on a GPU would wait for the next step too.
+        # Copied now, after this step: a later copy on a GPU would also wait for the next step.
         numbers = torch.cat([norm.to(summed.dtype).reshape(1), summed]).to("cpu", non_blocking=True)
         clock.mark("optimiser")
         return StepResult(
@@ -108,7 +108,7 @@ class Stepper:
         """Add the gradient of some sequences; return their part of the loss."""
         inputs, targets = self._batch(step, part)
         if self.settings.model.is_random:
-            # Random numbers too are a function of seed, step and index: they have no state to save.
+            # Random numbers are also a function of seed, step and index: they have no state to save.
             torch.manual_seed(key_of(self.settings.seed, step, part.start))
         clock.mark("data")
         total = self.settings.batch.sequences * self.settings.model.context
@@ -118,7 +118,7 @@ class Stepper:
         return loss.detach()
 
     def _batch(self, step: int, part: range) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a micro-batch; a rank without work gets one token, so that it still takes part in the sum."""
+        """Return a micro-batch; a rank without work gets one token, so that it still participates in the sum."""
         if not part:
             token = torch.zeros(1, 1, dtype=torch.int64, device=self.device)
             return token, token

@@ -1,6 +1,6 @@
 """A network load: gradients of a given size at a given rate, without training.
 
-The gradients take the path of a real model's: DDP, its buckets and the communication gradients.
+The gradients take the same path as a real model's: DDP, its buckets and the communication hook.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.recipe import Recipe
 from railbed.train.worker.observe.clock import StepTimer
-from railbed.train.worker.observe.counters import Counting
+from railbed.train.worker.observe.counters import CounterReporter
 from railbed.train.worker.parallel.gradients import GradientSum
 from railbed.train.worker.parallel.replicate import replica_of
 
@@ -35,9 +35,9 @@ class TrafficModel(nn.Module):
 
 
 def run_traffic(
-    settings: Recipe, collective: Collective, device: torch.device, messages: Messages, counting: Counting
+    settings: Recipe, collective: Collective, device: torch.device, messages: Messages, counting: CounterReporter
 ) -> None:
-    """Sum gradients for the given number of steps; a step starts on schedule, but never before the last one ended."""
+    """Sum gradients for the number of steps; a step starts on schedule, but never before the previous one ended."""
     traffic = settings.traffic
     assert traffic is not None
     load = TrafficModel(traffic.gradient_bytes).to(device)
@@ -50,7 +50,7 @@ def run_traffic(
         if traffic.steps_per_second > 0:
             time.sleep(max(0.0, begin + (step - 1) / traffic.steps_per_second - time.monotonic()))
         _step(step, replica, gradients, device, messages)
-        counting.go_on(step)
+        counting.report_when_due(step)
     counting.end(settings.steps)
     messages.send("rank_done", step=settings.steps, loss=None, seconds=time.monotonic() - begin)
 

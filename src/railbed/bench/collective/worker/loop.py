@@ -16,9 +16,9 @@ from railbed.errors import RankFailed
 from railbed.launch.messages import Messages
 
 LARGEST_NUMBER = 2**20
-"""Integers up to here are exact in float32, whatever an engine sums with."""
+"""Integers up to here are exact in float32, the least precise type that an engine sums with."""
 TEST_BYTES = 1 << 20
-"""What an engine is tested with before it is chosen."""
+"""Size of the test of an engine before it is chosen."""
 WARM_UPS = 2
 MOST_ITERATIONS = 20_000
 

@@ -13,7 +13,7 @@ from railbed.model.record import Finding, Measurement, Verdict
 
 CHECK = "bench_line_rate"
 RDMA_BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
-WHY = "A training step ends when the slowest link has sent its share: everyone waits for it."
+WHY = "A training step ends when the slowest link has sent its share: all ranks wait for it."
 
 
 def against_hardware(site: BenchSite, measurements: Iterable[Measurement]) -> Iterator[Finding]:

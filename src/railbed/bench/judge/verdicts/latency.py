@@ -1,4 +1,4 @@
-"""Judge latencies by what is published for cards of the same kind."""
+"""Judge latencies by published values for cards of the same kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def against_latency(site: BenchSite, measurements: Iterable[Measurement]) -> Ite
         subject = f"{ports[0].end.name} > {ports[1].end.node}"
         value = median([repeat.value for repeat in group])
         if any(port.driver != PUBLISHED_DRIVER for port in ports):
-            reason = "no latency is published for this card: compare with its own by --save-baseline"
+            reason = "no latency is published for this card: compare with its own history (--save-baseline)"
             yield finding(CHECK, subject, Verdict.SKIPPED, "", reason, WHY)
             continue
         direct = site.cluster.rails[str(labels["rail"])].point_to_point

@@ -157,7 +157,7 @@ async def _work(site: Cluster, fleet: Fleet, *, order: TrainRequest, unchecked: 
     ending = Ending(site.nodes)
     async with aclosing(_stages(site, fleet, order, unchecked=unchecked)) as records:
         async for record in records:
-            ending.see(record)
+            ending.add_record(record)
             yield record
     if fell_short := ending.event():
         yield fell_short

@@ -3,7 +3,7 @@
     python -m railbed.train.worker.io.convert FOLDER
 
 FOLDER is the run's folder on this node. The weights appear in FOLDER/saved, complete or not at all. Prints {"step"}, or
-{"sentence"} with the reason why there are none.
+{"sentence"} with the reason if there are none.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
             export(model, folder / SAVED, tokens=tokens, end_of_text=end_of_text, step=good[0].step)
             outcome = {"step": good[0].step}
         else:
-            outcome = {"sentence": "there is no good checkpoint"}
+            outcome = {"sentence": "there is no intact checkpoint"}
     except CheckpointDamaged as error:
         outcome = {"sentence": error.message}
     except OSError as error:

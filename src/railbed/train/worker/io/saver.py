@@ -99,5 +99,5 @@ class Saver:
             free = shutil.disk_usage(self._folder).free if self._folder.exists() else 0
             reason += f" ({needed / 1e9:.2f} GB are needed, {free / 1e9:.2f} GB are free)"
         good = survey(self._folder).good
-        rest = f"the last good checkpoint is step {good[0].step}" if good else "there is no checkpoint yet"
+        rest = f"the last intact checkpoint is step {good[0].step}" if good else "there is no checkpoint yet"
         return f"the checkpoint of step {step} was not saved in {self._folder}: {reason}; training continues, {rest}"

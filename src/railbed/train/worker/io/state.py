@@ -1,6 +1,6 @@
 """A rank's part of the training state, as named tensors.
 
-An exact continuation needs the parameters, AdamW's moments, the step, and the speeds that the batch is split by. The
+An exact continuation needs the parameters, AdamW's moments, the step, and the speeds that determine the split. The
 order of the data, the learning rate and random numbers are functions of seed and step.
 """
 
@@ -35,7 +35,7 @@ class State:
         """The tensors of each file of a checkpoint."""
         self.names = names
         self.paces = torch.zeros(len(names), dtype=torch.float64, device=device)
-        """Seconds per sequence of each rank, which the global batch is split by (`Split.paces`); 0: not measured."""
+        """Seconds per sequence of each rank, which determine the split (`Split.paces`); 0: not measured."""
         self._optimiser = optimiser
         set_step(optimiser, 0)
 

@@ -1,7 +1,7 @@
 """Tensors in a file, in the format of safetensors: a length, a JSON header, and the bytes.
 
-Written here and not by the library, because the bytes are hashed and synced as they are written, and because a node
-has to have nothing but torch. A test reads what is written here with the library, and the other way round.
+Not written by the library, because the bytes are hashed and synced as they are written, and because a node
+needs nothing but torch. A test reads these files with the library, and vice versa.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
 def _tensor(mapped: mmap.mmap, base: int, entry: dict[str, Any]) -> torch.Tensor:
     start, end = entry["data_offsets"]
     dtype, shape = TYPES[entry["dtype"]], entry["shape"]
-    # Before anything is allocated: a few bytes may ask for a terabyte.
+    # Checked before anything is allocated: a few bytes may request a terabyte.
     if not all(type(number) is int and number >= 0 for number in (start, end, *shape)):
-        raise ValueError("a tensor's place is not given in whole numbers")
+        raise ValueError("the offsets of a tensor are not whole numbers")
     if start > end or base + end > len(mapped) or math.prod(shape) * dtype.itemsize != end - start:
-        raise ValueError("a tensor does not fit its place")
+        raise ValueError("the offsets of a tensor do not match its size")
     if start == end:
         return torch.empty(shape, dtype=dtype)
     count = (end - start) // dtype.itemsize

@@ -27,7 +27,7 @@ class Tokens:
 
     @classmethod
     def open(cls, folder: Path) -> Tokens:
-        """Map the tokens of a folder; raise DataError if they are not whole."""
+        """Map the tokens of a folder; raise DataError if they are incomplete."""
         try:
             about = json.loads((folder / "tokens.json").read_text())
             with (folder / "tokens.bin").open("rb") as file:
@@ -38,7 +38,7 @@ class Tokens:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f"the tokens in {folder} cannot be read: {error}") from None
         if len(tokens) != expected:
-            raise DataError(f"the tokens in {folder} are not whole: {len(tokens)} of {expected}")
+            raise DataError(f"the tokens in {folder} are incomplete: {len(tokens)} of {expected}")
         return read
 
     def windows(self, context: int) -> int:

@@ -1,4 +1,4 @@
-"""What a model family is: the torch module. `models/family.py` is the part without torch."""
+"""The interface of a model family's torch module. `models/family.py` is the part without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from railbed.train.recipe import Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """How a rank wants its model."""
+    """A rank's options for its model."""
 
     device: torch.device
     compute: torch.dtype = torch.float32
@@ -75,7 +75,7 @@ class LanguageModel(nn.Module, ABC):
         return tensor
 
     def saved_tensors(self) -> dict[str, torch.Tensor]:
-        """Return the parameters as views, by name, as a checkpoint holds them."""
+        """Return the parameters as views, by name, as in a checkpoint."""
         return {name: self.without_padding(name, p.detach()) for name, p in self.named_parameters()}
 
     @torch.no_grad()

@@ -1,8 +1,8 @@
-"""The head and the loss in one, without keeping a table of all scores.
+"""The head and the loss in one, without a table of all scores.
 
-With 50,257 tokens the scores of a batch are the largest tensor by far. On a CPU they are made for some positions at a
-time, and turned into gradients at once: nothing is computed twice, and nothing is kept but
-the gradients themselves. On a GPU the compiler fuses the plain form.
+With 50,257 tokens the scores of a batch are the largest tensor by far. On a CPU they are computed for some positions at
+a time, and turned into gradients at once: nothing is computed twice, and only the gradients are stored. On a GPU the
+compiler fuses the plain form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 -- as everybody calls it
 
 CHUNK_BYTES = 128 << 20
-"""How much of the scores exists at once. Less costs time: every chunk reads and writes the whole embedding again."""
+"""Size of the scores that exist at once. Less takes more time: every chunk reads and writes the whole embedding."""
 
 
 def next_token_loss(
@@ -32,7 +32,7 @@ def next_token_loss(
 def _plain(hidden: torch.Tensor, embedding: torch.Tensor, targets: torch.Tensor, vocabulary: int) -> torch.Tensor:
     scores = F.linear(hidden, embedding.to(hidden.dtype)).float()
     if len(embedding) > vocabulary:
-        # Rows that stand for no token get no share. Cutting them off would copy all scores in the backward pass.
+        # Padding rows get no share. Slicing them off would copy all scores in the backward pass.
         columns = torch.arange(len(embedding), device=hidden.device)
         scores = scores.masked_fill(columns >= vocabulary, float("-inf"))
     return F.cross_entropy(scores, targets, reduction="sum")
@@ -51,7 +51,7 @@ class _ChunkedLoss(torch.autograd.Function):
         targets: torch.Tensor,
         vocabulary: int,
     ) -> torch.Tensor:
-        """Return the loss, and keep the gradients of its sum."""
+        """Return the loss, and store the gradients of its sum."""
         weight = embedding[:vocabulary].to(hidden.dtype)
         chunk = _chunk(vocabulary)
         total = torch.zeros((), dtype=torch.float32, device=hidden.device)
@@ -74,7 +74,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outputs: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # noqa: ANN401 -- see forward
-        """Return the kept gradients, scaled in place: they are used once."""
+        """Return the stored gradients, scaled in place: they are used once."""
         hidden_gradient, weight_gradient = ctx.saved_tensors
         (scale,) = outputs
         return hidden_gradient.mul_(scale), weight_gradient.mul_(scale), None, None

@@ -1,6 +1,6 @@
 """What a rank measures and reports.
 
-clock         where the time of a step goes
+clock         the time of each part of a step
 progress      steps, choices and memory as messages
 counters      network counters of the node
 connections   TCP traffic of the node by connection

@@ -1,4 +1,4 @@
-"""Where a step's time goes. On a GPU the marks are events on its stream, read when the step is long over."""
+"""The time of each part of a step. On a GPU the marks are events on its stream, read long after the step."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 
 
 class StepTimer:
-    """The parts of one step, in seconds: from mark to mark, each with the name of what ended there."""
+    """The parts of one step, in seconds: from mark to mark, each named after the part that ended there."""
 
     def __init__(self, device: torch.device, *, after: StepTimer | None = None) -> None:
-        """Begin now, or where another clock ended: what lay between is the part `other`."""
+        """Begin now, or where another timer ended: the time in between is the part `other`."""
         self._on_gpu = device.type == "cuda"
         self._marks: list[tuple[str, float | torch.cuda.Event]] = []
         if after is not None:
@@ -31,7 +31,7 @@ class StepTimer:
         self._marks.append((name, self.now() if moment is None else moment))
 
     def wait(self) -> None:
-        """Wait for the last mark; only a GPU may not have come to it yet."""
+        """Wait for the last mark, which a GPU may not have reached yet."""
         last = self._marks[-1][1]
         if isinstance(last, torch.cuda.Event):
             last.synchronize()

@@ -1,7 +1,7 @@
-"""What TCP carried for the ranks of this node and for other programs, counted by the kernel for each connection.
+"""TCP bytes of the ranks of this node and of other programs, from the kernel's counters of each connection.
 
-A connection may come and go between two looks. So the node's segments with data are read around every look: those that
-no connection accounts for bound what was missed. Looks come often, from a thread, to keep that small.
+A connection may come and go between two samples. So the node's data segments are read around every sample: those that
+no connection accounts for bound the missed bytes. A thread takes samples often, to keep that small.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from pathlib import Path
 from railbed.train.network.netlink import Connection, Unreadable, addresses, connections
 
 PROC = Path("/proc")
-LOOK_SECONDS = 1.0
+SAMPLE_SECONDS = 1.0
 SHARE_OF_TIME = 0.01
-"""The most of a core that looking may take."""
+"""The largest share of a core that sampling may take."""
 SEGMENTS_WRAP = 2**32
-FORGET_LOOKS = 5
-"""How many looks in a row must lack a connection before it is over."""
+FORGET_AFTER = 5
+"""A connection that is missing from this many samples in a row is closed."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a connection."""
+    """The last state of a connection."""
 
     sent: int = 0
     segments: int = 0
     again: int = 0
     of_ranks: bool | None = None
     """None if no process holds its socket."""
-    look: int = 0
-    """The last in which it was listed."""
+    seen_in: int = 0
+    """Number of the last sample that listed it."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """What connections sent to other machines since the first look, in bytes."""
+    """Bytes that connections sent to other machines since the first sample."""
 
     ranks: Counter[str] = field(default_factory=Counter)
-    """Those of the ranks, by interface."""
+    """Bytes of the ranks, by interface."""
     others: Counter[str] = field(default_factory=Counter)
-    """Those of other programs, by interface."""
+    """Bytes of other programs, by interface."""
     unclear: int = 0
-    """Those that nobody can be found to own."""
+    """Bytes of connections whose owner is unknown."""
     segments: int = 0
-    """With data, each counted once, of all connections: those that stay on this machine included."""
+    """Data segments of all connections, each counted once, including connections within this machine."""
 
     def add(self, interface: str, of_ranks: bool | None, sent: int) -> None:
-        """Add what one connection sent."""
+        """Add the bytes that a connection sent."""
         if of_ranks is None:
             self.unclear += sent
         else:
@@ -61,8 +61,8 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What there is at one moment."""
+class Snapshot:
+    """The connections, addresses and sockets at one moment."""
 
     connections: Sequence[Connection]
     addresses: Mapping[str, str]
@@ -71,30 +71,30 @@ class Look:
     """The inodes that the ranks hold; None if that cannot be seen."""
 
 
-def look(ranks: Iterable[int]) -> Look:
-    """Look at this machine; raise Unreadable if the kernel does not tell."""
-    # The sockets come last: one that is in the list of connections is then still there, or was closed meanwhile.
-    return Look(connections=connections(), addresses=addresses(), sockets=sockets_of(ranks))
+def take_snapshot(ranks: Iterable[int]) -> Snapshot:
+    """Read the state of this machine; raise Unreadable if the kernel does not list it."""
+    # Sockets are read last: the socket of a listed connection then still exists, or was closed meanwhile.
+    return Snapshot(connections=connections(), addresses=addresses(), sockets=sockets_of(ranks))
 
 
-class Books:
-    """Adds up what all connections sent from one look to the next."""
+class ConnectionTotals:
+    """Adds up the bytes that all connections sent from one sample to the next."""
 
     def __init__(self) -> None:
         self.sums = Sums()
-        self._look = 0
+        self._number = 0
         self._known: dict[int, _Known] = {}
         self._sockets: frozenset[int] = frozenset()
 
-    def enter(self, snapshot: Look, *, begin: bool = False) -> None:
-        """Take a look; what new connections have sent counts from their first byte, except at the beginning."""
-        self._look += 1
+    def add(self, snapshot: Snapshot, *, begin: bool = False) -> None:
+        """Add a sample; new connections count from their first byte, except in the first sample."""
+        self._number += 1
         for link in snapshot.connections:
             known = self._known.get(link.cookie)
             if known is None:
                 known = _Known(link.sent, link.segments, link.again) if begin else _Known()
                 self._known[link.cookie] = known
-            known.of_ranks, known.look = self._owner(link, known, snapshot.sockets), self._look
+            known.of_ranks, known.seen_in = self._owner(link, known, snapshot.sockets), self._number
             interface = snapshot.addresses.get(link.local, "")
             if interface != "lo" and link.remote not in snapshot.addresses:
                 self.sums.add(interface, known.of_ranks, max(0, link.sent - known.sent))
@@ -102,47 +102,49 @@ class Books:
             self.sums.segments -= (link.again - known.again) % SEGMENTS_WRAP
             known.sent, known.segments, known.again = max(link.sent, known.sent), link.segments, link.again
         self._sockets = snapshot.sockets or frozenset()
-        # A list may lack a connection by chance: the kernel does not stand still while it answers.
-        self._known = {cookie: link for cookie, link in self._known.items() if self._look - link.look < FORGET_LOOKS}
+        # A list may lack a connection by chance: connections change while the kernel lists them.
+        self._known = {
+            cookie: link for cookie, link in self._known.items() if self._number - link.seen_in < FORGET_AFTER
+        }
 
     def _owner(self, link: Connection, known: _Known, sockets: frozenset[int] | None) -> bool | None:
-        """Say whether ranks own a connection; one that was closed and still sends belongs to whom it belonged to."""
+        """Whether ranks own a connection; a closed one that still sends belongs to its last owner."""
         if known.of_ranks or link.inode in self._sockets or link.inode in (sockets or ()):
             return True
         return known.of_ranks if not link.inode or sockets is None else False
 
 
 class Watch:
-    """Looks at the connections of this node until it is closed."""
+    """Samples the connections of this node until it is closed."""
 
-    def __init__(self, look: Callable[[], Look], segments: Callable[[], int | None]) -> None:
-        self._look = look
+    def __init__(self, take_snapshot: Callable[[], Snapshot], segments: Callable[[], int | None]) -> None:
+        self._take_snapshot = take_snapshot
         self._segments = segments
-        self._books = Books()
+        self._totals = ConnectionTotals()
         self._reason = ""
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
     def open(self) -> None:
-        """Begin: what was sent before does not count."""
+        """Begin: bytes sent before do not count."""
         # Twice, because a list may lack a connection by chance, which would count as new later.
-        self._enter(begin=True)
-        self._enter(begin=True)
-        threading.Thread(target=self._go_on, name="connections", daemon=True).start()
+        self._sample(begin=True)
+        self._sample(begin=True)
+        threading.Thread(target=self._sample_regularly, name="connections", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._closed.set()
 
     def read(self) -> dict[str, object]:
-        """Look, and return what was sent since the beginning; `reason` says why that is not known."""
+        """Take a sample, and return the bytes sent since the beginning, or a `reason` if they are unknown."""
         with self._lock:
             early = self._segments()
-            self._enter()
+            self._sample()
             late = self._segments()
             if self._reason or early is None or late is None:
                 return {"reason": self._reason or "the kernel does not count TCP's segments with data"}
-            sums = self._books.sums
+            sums = self._totals.sums
             return {
                 "node_segments": [early, late],
                 "segments": sums.segments,
@@ -151,21 +153,21 @@ class Watch:
                 "unclear": sums.unclear,
             }
 
-    def _enter(self, *, begin: bool = False) -> None:
+    def _sample(self, *, begin: bool = False) -> None:
         if self._reason:
             return
         try:
-            self._books.enter(self._look(), begin=begin)
+            self._totals.add(self._take_snapshot(), begin=begin)
         except Unreadable as error:
             self._reason = str(error)
 
-    def _go_on(self) -> None:
-        wait = LOOK_SECONDS
+    def _sample_regularly(self) -> None:
+        wait = SAMPLE_SECONDS
         while not self._closed.wait(wait) and not self._reason:
             begin = time.thread_time()
             with self._lock:
-                self._enter()
-            wait = max(LOOK_SECONDS, (time.thread_time() - begin) / SHARE_OF_TIME)
+                self._sample()
+            wait = max(SAMPLE_SECONDS, (time.thread_time() - begin) / SHARE_OF_TIME)
 
 
 def sockets_of(processes: Iterable[int], proc: Path = PROC) -> frozenset[int] | None:
@@ -195,7 +197,7 @@ def siblings(proc: Path = PROC) -> list[int]:
 
 def _parent(process: Path) -> int | None:
     try:
-        # The name of a program, in brackets, may contain blanks and brackets.
+        # The name of a program, in brackets, may contain spaces and brackets.
         return int((process / "stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return None

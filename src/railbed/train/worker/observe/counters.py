@@ -1,7 +1,7 @@
-"""What the counters of this node say, told by its first rank: when the steps begin, every few seconds, when they end.
+"""The counters of this node, reported by its first rank: when the steps begin, every few seconds, when they end.
 
-Read here and not from outside, because here is known which steps they stand for. Only files are read: a process that
-uses MPI must not fork. What TCP carried is counted by connection where the kernel does that.
+They are read by the rank, because it knows which steps they cover. Only files are read: a process that
+uses MPI must not fork. TCP is counted by connection if the kernel supports it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from railbed.collective.base import Collective
 from railbed.launch.messages import Messages
 from railbed.train.network.sent_bytes import RDMA_COUNTERS
 from railbed.train.spec import TrainSpec
-from railbed.train.worker.observe.connections import Watch, look, siblings
+from railbed.train.worker.observe.connections import Watch, siblings, take_snapshot
 
 FIRST_SECONDS, EVERY_SECONDS = 2.0, 10.0
-"""How long until the counters are told for the first time again, and from then on."""
+"""Seconds until the first report after the beginning, and between later ones."""
 SYS, PROC = Path("/sys/class"), Path("/proc/net")
 
 
-class Counting:
-    """Tells the counters of a node."""
+class CounterReporter:
+    """Reports the counters of a node."""
 
     def __init__(self, messages: Messages, transport: str, watch: Watch | None) -> None:
         self._messages = messages
@@ -33,28 +33,28 @@ class Counting:
         self._due = 0.0
 
     @classmethod
-    def of(cls, job: TrainSpec, collective: Collective, messages: Messages) -> Counting:
-        """Return that of a rank: the first of a node tells, where there are others to talk to."""
+    def of(cls, job: TrainSpec, collective: Collective, messages: Messages) -> CounterReporter:
+        """Return the reporter of a rank: only the first rank of a node reports, and only if there are several ranks."""
         if job.local_rank or job.world < 2:
             return cls(messages, collective.name, None)
         ranks = siblings() if job.local_world > 1 else [os.getpid()]
-        return cls(messages, collective.name, Watch(lambda: look(ranks), data_segments))
+        return cls(messages, collective.name, Watch(lambda: take_snapshot(ranks), data_segments))
 
     def begin(self, step: int) -> None:
-        """Tell where the counters stand before the first step."""
+        """Report the counters before the first step."""
         if self._watch:
             self._watch.open()
         self._send(step, begin=True)
         self._due = time.monotonic() + FIRST_SECONDS
 
-    def go_on(self, step: int) -> None:
-        """Tell them again when it is time."""
+    def report_when_due(self, step: int) -> None:
+        """Report the counters if the interval has passed."""
         if time.monotonic() >= self._due:
             self._send(step)
             self._due = time.monotonic() + EVERY_SECONDS
 
     def end(self, step: int) -> None:
-        """Tell them after the last step."""
+        """Report the counters after the last step."""
         self._send(step)
         if self._watch:
             self._watch.close()
@@ -66,7 +66,7 @@ class Counting:
 
 
 def read_counters(sys: Path = SYS, proc: Path = PROC) -> dict[str, object]:
-    """Return the counters of all RDMA ports and network interfaces; what a device does not have is not there."""
+    """Return the counters of all RDMA ports and network interfaces; counters that a device does not have are absent."""
     return {
         "rdma": {
             f"{port.parent.parent.name}/{port.name}": dict(_numbers(port, RDMA_COUNTERS))
@@ -83,19 +83,19 @@ def read_counters(sys: Path = SYS, proc: Path = PROC) -> dict[str, object]:
 
 def _numbers(folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     for name in names:
-        # Some drivers answer `N/A (no PMA)`, others with an error, for what they cannot count.
+        # Some drivers return `N/A (no PMA)`, others an error, for counters they do not support.
         with contextlib.suppress(OSError, ValueError):
             yield name, int((folder / name).read_text())
 
 
 def _tcp_segments(path: Path) -> int | None:
-    """Return how many segments TCP has sent, those that it sent again included."""
+    """Return how many segments TCP has sent, including retransmissions."""
     counted = _named_numbers(path, "Tcp:")
     return counted["OutSegs"] + counted["RetransSegs"] if {"OutSegs", "RetransSegs"} <= counted.keys() else None
 
 
 def data_segments(path: Path = PROC / "netstat") -> int | None:
-    """Return how many segments with data TCP has sent, each counted once; no acknowledgement is among them."""
+    """Return how many segments with data TCP has sent, each counted once, without pure acknowledgements."""
     return _named_numbers(path, "TcpExt:").get("TCPOrigDataSent")
 
 

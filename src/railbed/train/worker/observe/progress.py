@@ -28,7 +28,7 @@ class ProgressReporter:
         self._peak = 0
 
     def send_choices(self, transport: str) -> None:
-        """Report what this rank computes with."""
+        """Report this rank's device, precision and batch."""
         stepper, settings = self._stepper, self._stepper.settings
         micro_batches = pieces(stepper.mine(), stepper.micro_limit)
         self._messages.send(
@@ -81,7 +81,7 @@ class ProgressReporter:
             self._messages.send("memory", step=self._messages.step, **grown)
 
     def _grown_memory(self) -> dict[str, int]:
-        """Return the peak of memory where it clearly exceeds the one last reported."""
+        """Return the peak of memory if it clearly exceeds the one last reported."""
         on_gpu = self._stepper.device.type == "cuda"
         peak = (
             torch.cuda.max_memory_allocated() if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

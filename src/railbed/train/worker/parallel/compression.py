@@ -21,7 +21,7 @@ class Compressor:
         self._residuals: dict[int, torch.Tensor] = {}
 
     def pack(self, index: int, buffer: torch.Tensor, *, settle: bool) -> torch.Tensor:
-        """Return what is sent of a bucket: itself, or a smaller copy. `settle` sends the residual too."""
+        """Return the tensor that is sent for a bucket: itself, or a smaller copy. `settle` also sends the residual."""
         if self.form == "bf16":
             return buffer.to(torch.bfloat16)
         if self.form == "bf16-feedback":

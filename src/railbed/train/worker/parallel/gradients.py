@@ -1,7 +1,7 @@
 """DDP's communication hook: sums gradients over all ranks, bucket by bucket.
 
-It takes the sum and not the mean, because every rank divides its loss by the tokens of the whole global batch. So the
-sum is the gradient of the mean, however the batch was split.
+It computes the sum rather than the mean, because every rank divides its loss by the tokens of the whole global batch.
+So the sum is the gradient of the mean for any split of the batch.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Replicate(Strategy):
             return
         for part in self._model.compiled_parts():
             part.compile(dynamic=False)
-        # Shares that follow the speed bring new sizes of micro-batches; torch's limit of 8 would end compilation.
+        # Shares by speed lead to new sizes of micro-batches; torch's limit of 8 would end compilation.
         torch._dynamo.config.recompile_limit = MAX_COMPILED_SIZES  # noqa: SLF001
 
     def warm_up(self) -> None:
@@ -94,7 +94,7 @@ class Replicate(Strategy):
         return job.local_rank == 0 and bool(job.checkpoints)
 
     def restore(self, state: State, job: TrainSpec, checkpoint: Path) -> None:
-        """Load the state on the rank that has it, or take that of rank 0, and broadcast it."""
+        """Load the state on the rank that has it, or use rank 0's, and broadcast it."""
         source, step = (job.resume.rank, job.resume.step) if job.resume else (0, 0)
         if job.resume and job.rank == source:
             state.load(checkpoint)

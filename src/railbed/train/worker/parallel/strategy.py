@@ -1,4 +1,4 @@
-"""How the ranks of a job train one model together: everything in a step that depends on who holds which part of it.
+"""How the ranks of a job train one model together: everything in a step that depends on which rank has which part.
 
 A strategy decides how the model is wrapped, when ranks communicate, how gradients are clipped, which tensors a rank
 saves, and how the saved state reaches ranks whose number may have changed. The step, checkpoints and export only use
@@ -43,7 +43,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def warm_up(self) -> None:
-        """Run whatever must happen once before the first step."""
+        """Do the work that is needed once before the first step."""
 
     @abstractmethod
     def accumulate(self) -> AbstractContextManager[None]:
