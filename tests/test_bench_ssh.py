@@ -377,7 +377,7 @@ def test_two_visits_that_hear_the_same_see_no_difference(two: Servers, tmp_path:
     second = next(path.name for path in (tmp_path / "runs").iterdir() if path != run)
     for wrong, words in (
         (["--second-visit", second], "is not the first visit"),
-        (["--second-visit", run.name, "--experiment", "e.yaml"], "do not go together"),
+        (["--second-visit", run.name, "--experiment", "e.yaml"], "cannot be combined"),
         (["--second-visit", run.name, "--save-baseline"], "makes no baseline"),
     ):
         refused = railbed(tmp_path, "bench", *wrong)

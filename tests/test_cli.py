@@ -51,7 +51,7 @@ def test_version(tmp_path: Path) -> None:
         (["check", "-c", "."], ["."]),
         (["check", "--replay", "missing"], ["missing", "is not a folder"]),
         (["check", "--replay", "."], ["does not hold a recording"]),
-        (["parse", "ip_link"], ["give a probe and a file"]),
+        (["parse", "ip_link"], ["a probe and a file are needed"]),
         (["parse", "ip_lnik", "x"], ["did you mean ip_link?"]),
         (["parse", "ip_link", "missing.txt"], ["missing.txt cannot be read"]),
         (["discover", "a b"], ["'a b' is not a machine"]),
@@ -184,7 +184,7 @@ def test_parse_reads_a_saved_sysfs_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x01" * 100, b"{" * 100_000, b"[[[[", b"nonsense\n" * 1000])
 def test_parse_refuses_what_it_does_not_know(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd.txt").write_bytes(content)
-    said_once(railbed(tmp_path, "parse", "ip_link", "odd.txt"), 2, "odd.txt: not understood as ip_link")
+    said_once(railbed(tmp_path, "parse", "ip_link", "odd.txt"), 2, "odd.txt cannot be parsed as ip_link")
 
 
 def test_parse_list_names_every_probe(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_discover_here(tmp_path: Path) -> None:
     text = (tmp_path / "here.yaml").read_text()
     assert "host: local" in text
     again = railbed(tmp_path, "discover", "-c", "here.yaml")
-    assert (again.code, "as found" in again.err) == (0, True)
+    assert (again.code, "unchanged" in again.err) == (0, True)
     assert (tmp_path / "here.yaml").read_text() == text
 
 

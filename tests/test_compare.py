@@ -43,9 +43,9 @@ def test_a_change_beyond_noise_is_reported_and_noise_is_not(tmp_path: Path) -> N
     (changed,) = [record for record in records if record["name"] == "finding"]
     assert (changed["before"][:2], changed["after"][:4]) == ("ok", "fail")
     shown = railbed(tmp_path, "compare", before.name, after.name)
-    assert "1 number changed, 0 did not, 1 has samples too far apart to tell before is" in shown.out.replace("\n", " ")
+    assert "1 number changed, 0 did not, 1 has samples that vary too much before is" in shown.out.replace("\n", " ")
     assert shown.out.startswith("changed:\n")
-    assert "may have changed, but the samples are too few or too far apart:\n" in shown.out
+    assert "may have changed, but there are too few samples or they vary too much:\n" in shown.out
     assert shown.out.count("−20 %") == 2
     assert f"only in {after.name}: measure bandwidth (test new)" in shown.out
     assert "the cluster files are equal" in shown.out
@@ -81,10 +81,10 @@ def test_many_changes_are_not_all_listed_and_each_is_reported_in_short(tmp_path:
 
     before, after = (plain_run(counts(value), verb="bench").name for value in (10.0, 1234.0))
     shown = railbed(tmp_path, "compare", before, after).out.splitlines()
-    assert shown[0].startswith("may have changed, but the samples are too few")
+    assert shown[0].startswith("may have changed, but there are too few samples")
     assert shown[2].split() == ["retransmits", "n0", ">", "b", "10", "1,234", "+12,240", "%", "(×", "123)"]
     assert len([line for line in shown if line.startswith("retransmits")]) == 40
-    assert "10 more that changed less: --all shows them" in shown
+    assert "10 more with smaller changes: --all shows them" in shown
     everything = railbed(tmp_path, "compare", before, after, "--all").out.splitlines()
     assert len([line for line in everything if line.startswith("retransmits")]) == 50
 
@@ -99,7 +99,7 @@ def test_a_large_change_is_never_called_unchanged(tmp_path: Path) -> None:
         " test fast": "changed",
         " test noisy": "unclear",
     }
-    assert numbers[" test noisy"]["why"] == "its samples lie too far apart to tell"
+    assert numbers[" test noisy"]["why"] == "its samples vary too much"
     assert numbers[" test fast"]["samples"] == [3, 3]
     shown = railbed(tmp_path, "compare", before, after).out
     assert "−83 % (÷ 5.88)" in shown
@@ -119,9 +119,9 @@ def test_once_is_not_enough(tmp_path: Path) -> None:
         for record in records
         if "outcome" in record
     }
-    assert outcomes == {10: ("unclear", "not enough samples to tell", None), 7: ("unchanged", "", 0)}
+    assert outcomes == {10: ("unclear", "too few samples", None), 7: ("unchanged", "", 0)}
     shown = railbed(tmp_path, "compare", before, after).out
-    assert "0 numbers changed, 1 did not, 1 has not enough samples to tell\n" in shown
+    assert "0 numbers changed, 1 did not, 1 has too few samples\n" in shown
 
 
 def test_settings_that_differ_are_listed(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_the_page_says_what_changed_and_by_how_much() -> None:
     document = described(*pair())
     assert document.sections == ["short", "numbers", "unclear", "findings", "cluster", "runs", "method"]
     assert document.sentence.startswith(
-        "3 numbers changed, 0 did not, 1 has samples too far apart to tell; 1 finding differs; 1 key of"
+        "3 numbers changed, 0 did not, 1 has samples that vary too much; 1 finding differs; 1 key of"
     )
     assert (document.verdict.tone, document.tone_word) == ("bad", "Worse")
     (table,) = tables(document, "numbers")
@@ -105,8 +105,8 @@ def test_the_plot_has_the_change_and_the_noise_of_every_number() -> None:
 
 def test_nothing_changed_is_an_answer() -> None:
     document = described(*(bench_run({"fast": [10, 10.1]}) for _ in range(2)))
-    assert (document.verdict.tone, document.tone_word) == ("good", "As it was")
-    assert "There are none of which the samples say so." in [
+    assert (document.verdict.tone, document.tone_word) == ("good", "Unchanged")
+    assert "None, as far as the samples show." in [
         block.text for part in document.parts for block in part.blocks if isinstance(block, Text)
     ]
 
@@ -121,10 +121,8 @@ def test_zero_that_stays_zero_is_not_a_change() -> None:
 def test_noise_that_nobody_knows_is_called_unknown() -> None:
     document = described(bench_run({"fast": [10]}), bench_run({"fast": [20]}))
     (table,) = tables(document, "unclear")
-    assert table.rows[0][5:] == ("not known", "1 and 1")
-    assert "1\N{NO-BREAK SPACE}number has fewer than 3 in one of the runs: not enough samples to tell" in as_html(
-        document
-    )
+    assert table.rows[0][5:] == ("unknown", "1 and 1")
+    assert "1\N{NO-BREAK SPACE}number has fewer than 3 samples in one of the runs: too few samples" in as_html(document)
     assert (document.verdict.tone, document.tone_word) == ("quiet", "Not clear")
 
 

@@ -219,4 +219,4 @@ def test_a_run_without_its_cluster_is_reported(trained: Path, tmp_path: Path) ->
     shutil.copytree(run, tmp_path / "copy")
     (tmp_path / "copy" / "cluster.yaml").unlink()
     done = call(trained, "export", tmp_path / "copy", tmp_path / "weights")
-    assert (done.code, "no cluster file is kept with copy" in done.err) == (2, True), done
+    assert (done.code, "copy has no cluster file" in done.err) == (2, True), done

@@ -66,7 +66,7 @@ def test_what_training_depends_on_must_be_known(
     result = railbed(tmp_path, "check", "--replay", recording, rule)
     assert result.code == code, result
     assert "unknown" in result.out
-    reason = f"exit code 3: training depends on what is unknown: {rule}" if code else "1 unknown"
+    reason = f"exit code 3: training depends on rules with unknown results: {rule}" if code else "1 unknown"
     assert result.out.splitlines()[-1].startswith(reason)
     findings = railbed(tmp_path, "check", "--replay", recording, rule, "--json").findings
     assert {finding["essential"] for finding in findings} == {code == 3}

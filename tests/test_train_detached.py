@@ -154,7 +154,7 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
 
     result = call(folder, "train", "--stop", run)
     assert (result.code, processes(folder)) == (0, [])
-    assert f"{run} was stopped, and every rank of it has ended" in result.out
+    assert f"{run} was stopped, and all its ranks have ended" in result.out
     seen = viewer.end()
     assert seen.code == 130
     assert f"{run} was stopped" in seen.err
@@ -256,8 +256,8 @@ def test_a_run_without_a_good_checkpoint_is_not_started_anew_unasked(folder: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--resume", "RUN", "--set", "steps=3"), "--resume and --set do not go together"),
-        (("tiny", "--resume", "RUN"), "--resume and RECIPE do not go together"),
+        (("--resume", "RUN", "--set", "steps=3"), "--resume and --set cannot be combined"),
+        (("tiny", "--resume", "RUN"), "--resume and RECIPE cannot be combined"),
         (("tiny", "--from-start"), "--from-start needs --resume RUN"),
         (("--resume", "nowhere"), "there is no run 'nowhere'"),
     ],
@@ -399,11 +399,11 @@ def opened_once_read(fifo: Path) -> int:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--attach", "newest", "--set", "steps=3"), "--attach and --set do not go together"),
-        (("tiny", "--stop", "newest"), "--stop and RECIPE do not go together"),
-        (("--attach", "a", "--stop", "b"), "--attach and --stop do not go together"),
-        (("--list", "--detach"), "--list and --detach do not go together"),
-        (("--attach", "newest"), "there is not a training run in this folder yet"),
+        (("--attach", "newest", "--set", "steps=3"), "--attach and --set cannot be combined"),
+        (("tiny", "--stop", "newest"), "--stop and RECIPE cannot be combined"),
+        (("--attach", "a", "--stop", "b"), "--attach and --stop cannot be combined"),
+        (("--list", "--detach"), "--list and --detach cannot be combined"),
+        (("--attach", "newest"), "there is no training run in this folder yet"),
         (("--stop", "20200101-000000-train"), "there is no run"),
     ],
     ids=str,

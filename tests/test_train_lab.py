@@ -139,7 +139,9 @@ def test_an_intruder_on_the_rail_changes_nothing(pair: RunningLab, netns_lab: Ru
     intruder_address = str(clusterfile.load(netns_lab.cluster).nodes["node4"].ports[0].address)
     assert {event["data"]["address"] for event in events(run.records, "intrusion")} == {intruder_address}
     (ending,) = events(run.records, "ending")
-    assert ending["message"] == f"trained to the end, but a stranger at {intruder_address} tried to connect to its ranks"
+    assert (
+        ending["message"] == f"trained to the end, but a stranger at {intruder_address} tried to connect to its ranks"
+    )
 
 
 SINK = """

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from railbed.cli.screens import progress as line_module
-from railbed.cli.screens.activity import Activity, span
+from railbed.cli.screens.activity import Activity
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import PLAIN_SECONDS, ProgressLine, fitted, working
+from railbed.model import amount
 from railbed.model.progress import progress
 from railbed.model.record import Event, Measurement
 from tests.support.events import event
@@ -115,7 +116,7 @@ def test_what_devices_say_does_not_steer_the_terminal(activity: Activity) -> Non
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "0:00"), (65.4, "1:05"), (3600, "1:00:00")])
 def test_times(seconds: float, shown: str) -> None:
-    assert span(seconds) == shown
+    assert amount.clock(seconds) == shown
 
 
 def test_a_line_is_cut_before_the_last_column() -> None:
@@ -182,7 +183,7 @@ def test_a_sentence_stays_above_the_line(monkeypatch: pytest.MonkeyPatch) -> Non
     with ProgressLine() as line:
         line.activity.begin("measuring")
         fake.wait_for(lambda said: "measuring" in said)
-        line.say("node2 is slow")
+        line.print_line("node2 is slow")
         fake.wait_for(lambda said: "measuring" in said.partition("node2 is slow")[2])
     before, _, after = fake.getvalue().partition("node2 is slow")
     assert before.endswith("\r\x1b[K")
@@ -194,7 +195,7 @@ def test_interrupted_it_says_that_the_end_takes_a_while(monkeypatch: pytest.Monk
     with ProgressLine() as line:
         line.activity.begin("measuring")
         line.end()
-        fake.wait_for(lambda said: "ending what runs, 0:00: Ctrl-C again ends at once" in said)
+        fake.wait_for(lambda said: "ending all processes, 0:00: Ctrl-C again ends at once" in said)
 
 
 def test_a_terminal_that_was_closed_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +212,7 @@ def test_a_terminal_that_was_closed_changes_nothing(monkeypatch: pytest.MonkeyPa
     deadline = time.monotonic() + HANG
     with ProgressLine() as line:
         line.activity.begin("measuring")
-        line.say("a sentence")
+        line.print_line("a sentence")
         while closed.tries < 3:
             assert time.monotonic() < deadline
             time.sleep(0.01)

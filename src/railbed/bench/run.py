@@ -17,6 +17,7 @@ from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Suite
 from railbed.fleet import Fleet
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Finding, Measurement, Record
@@ -93,7 +94,7 @@ async def _measure(fleet: Fleet, schedule: BenchSchedule, progress: BenchProgres
 
 def _announcement(request: BenchRequest, schedule: BenchSchedule) -> Event:
     trials = len(schedule.trials) + len(schedule.collectives)
-    message = f"{request.name}: {trials} {'trial' if trials == 1 else 'trials'}, about {schedule.seconds:.0f} s"
+    message = f"{request.name}: {plural(trials, 'trial')}, about {schedule.seconds:.0f} s"
     return events.BenchPlanned(
         subject=request.name, message=message, suite=request.name, trials=trials, seconds=round(schedule.seconds, 1)
     )

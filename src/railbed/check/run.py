@@ -12,6 +12,7 @@ from railbed.check.rules import reachable
 from railbed.check.site import Site
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.progress import progress
@@ -68,8 +69,8 @@ async def read_devices(
 
 def _count(targets: Sequence[Target]) -> str:
     switches = sum(target.kind == "switch" for target in targets)
-    nodes = f"{len(targets) - switches} nodes"
-    return f"{nodes} and {switches} {'switch' if switches == 1 else 'switches'}" if switches else nodes
+    nodes = plural(len(targets) - switches, "node")
+    return f"{nodes} and {plural(switches, 'switch', 'switches')}" if switches else nodes
 
 
 def device_read(facts: DeviceFacts) -> Event:

@@ -1,4 +1,4 @@
-"""Consoles of rich whose colours are ours and whose text cannot steer the terminal."""
+"""Consoles of rich whose text cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from railbed.model.printable import clean
 
 
 class SafeConsole(Console):
-    """Cleans all text at the last moment, whatever it was part of: a table, a bar, a line."""
+    """Cleans all text just before it is printed: tables, bars and lines."""
 
     @property
     def file(self) -> IO[str]:
-        """The stream itself, past all that stands before it: a bar's own, and the one that cleans."""
+        """The stream itself, behind the wrappers of a bar and of `SafeStream`."""
         stream = super().file
         while inner := getattr(stream, "rich_proxied_file", None):
             stream = inner
@@ -27,6 +27,6 @@ class SafeConsole(Console):
         self._file = new_file
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what is printed."""
+        """Yield cleaned segments."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)

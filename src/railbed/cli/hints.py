@@ -1,7 +1,7 @@
-"""Commands that hints and remedies name, so that they can be pasted as they are: with the cluster file in use.
+"""Adds the cluster file in use to the commands in hints and remedies, so that they can be pasted as they are.
 
-What lies below the command line does not know the file it was given, and ranks on nodes even less. So the file is put
-into the commands where texts reach the user: in records on their way to the run and the screen, and in complaints.
+Code below the command line does not have the path of the file, and neither do ranks on nodes. So it is added where
+texts reach the user: in records before they are stored and shown, and in error messages.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from railbed.model.record import Event, Finding, Record
 COMMAND = re.compile(r"`(railbed (?:discover|check|configure|bench|train)(?: [^`\n]*)?)`")
 """A command of a verb that takes a cluster file."""
 WITHOUT_CLUSTER = re.compile(r" (?:-c|--cluster|--explain|--list|--attach|--stop|--resume|--second-visit|--help)\b")
-"""Options with which a command has its cluster already, or needs none."""
+"""Options with which a command needs no cluster file."""
 
 _in_use: ContextVar[Path | None] = ContextVar("cluster_file_in_use", default=None)
 
 
 def use_cluster_file(file: Path | None) -> None:
-    """Note the cluster file that the user gave, for all commands that are named from now on."""
+    """Set the cluster file for all commands in later messages."""
     _in_use.set(file)
 
 
 def cluster_option(file: Path | str | None) -> str:
-    """Return the option for a cluster file, quoted for a shell; empty for the one that is used without it."""
+    """Return the option for a cluster file, quoted for a shell; empty for the default file."""
     return f" -c {shlex.quote(str(file))}" if file is not None and Path(file) != DEFAULT_CLUSTER else ""
 
 
 def with_cluster(text: str) -> str:
-    """Return a text with the cluster file in use put into the commands that it names."""
+    """Return a text with the cluster file in use added to its commands."""
     option = cluster_option(_in_use.get())
     if not option or "`railbed " not in text:
         return text

@@ -1,4 +1,4 @@
-"""The built-in cluster `local`: this machine, discovered each time it is asked about."""
+"""The built-in cluster `local`: this machine, discovered each time it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry point: the verbs, the one place that catches errors, and the exit codes."""
+"""The entry point: the verbs, the only place that catches errors, and the exit codes."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ VERBS = {
 }
 """Each verb's module in `railbed.cli.verbs`, which has `VERB_command`: a function, or a group of further commands."""
 COMPLETION = "_RAILBED_COMPLETE"
-"""Set by a shell that wants to complete a command line."""
+"""Set by a shell that completes a command line."""
 
 
 def make_app(verbs: Iterable[str] = VERBS, listed: Iterable[str] = ()) -> typer.Typer:
-    """Return the command line with these verbs; others are only listed, which loads nothing of them."""
+    """Return the command line with these verbs; others are only listed, without loading them."""
     app = typer.Typer(
         name="railbed",
         pretty_exceptions_enable=False,
@@ -64,7 +64,7 @@ def make_app(verbs: Iterable[str] = VERBS, listed: Iterable[str] = ()) -> typer.
 
 
 def _app_for(words: Sequence[str]) -> typer.Typer:
-    """Return the command line with the verb that was asked for; without one, with the list of all."""
+    """Return the command line with the requested verb; without one, with the list of all."""
     if COMPLETION in os.environ:
         return make_app()
     verb = next((word for word in words if not word.startswith("-")), "")
@@ -79,13 +79,13 @@ def _show_version(wanted: bool) -> None:
 
 def railbed(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """From one cluster file to a proven RDMA training cluster.
 
-    Exit codes: 0 all well; 1 findings failed, or there are changes to make; 2 the user's file or arguments;
-    3 a device or tool is missing or out of reach, or what training depends on is unknown; 70 our own fault;
+    Exit codes: 0 success; 1 findings failed, or there are changes to make; 2 mistakes in files or arguments;
+    3 a device or tool is missing or unreachable, or something that training depends on is unknown; 70 a bug in railbed;
     130 interrupted.
     """
 
@@ -105,12 +105,12 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending)
-    """Say what went wrong in one sentence, and return the exit code for it."""
+    """Print what went wrong in one sentence, and return the exit code for it."""
     notes = getattr(error, "__notes__", [])
-    if signals.was_heard() and not isinstance(error, SystemExit):
-        return _complain("interrupted", "", INTERRUPTED, notes)  # whatever a library made of it
+    if signals.was_interrupted() and not isinstance(error, SystemExit):
+        return _complain("interrupted", "", INTERRUPTED, notes)  # as some libraries raise it
     match error:
-        case SystemExit(code=1):  # how typer and rich end when nobody reads on (`railbed … | head`)
+        case SystemExit(code=1):  # raised by typer and rich if nobody reads the output any more (`railbed … | head`)
             return PIPE
         case SystemExit(code=code):
             return int(code or 0)
@@ -129,7 +129,7 @@ def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending
 
 
 def _prepare_streams() -> None:
-    """Make closed streams, characters that the terminal does not know, and what would steer it harmless."""
+    """Make closed streams, unsupported characters and control sequences harmless."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -141,13 +141,13 @@ def _prepare_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is still to be written go nowhere: Python tries once more at its end, and complains in its own way."""
+    """Discard pending output: otherwise Python writes it again at exit, and prints its own error."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> int:
-    """Say what went wrong, what to do about it, and what is left of what was begun."""
+    """Print what went wrong, what to do about it, and what was saved."""
     lines = [f"railbed: {message}", *(f"  {line}" for line in (with_cluster(hint), *notes) if line)]
     with contextlib.suppress(OSError):  # the terminal was closed
         sys.stderr.write("\n".join(lines) + "\n")
@@ -156,10 +156,10 @@ def _complain(message: str, hint: str, code: int, notes: Sequence[str] = ()) -> 
 
 
 def _keep_traceback(error: BaseException) -> str:
-    """Write the traceback to a file and return where; where nothing can be written, return its last line."""
+    """Write the traceback to a file and return its path; if that is not possible, return the last line."""
     details = "".join(traceback.format_exception(error))
     try:
-        # Made under a name that was not there, for us alone: in /tmp others may have put a link in its place.
+        # A new file with an unpredictable name, readable only by us: in /tmp others may have placed a link.
         descriptor, path = tempfile.mkstemp(prefix=f"railbed-{time.strftime('%Y%m%d-%H%M%S')}-", suffix=".txt")
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(f"railbed {__version__}, Python {sys.version}\n{sys.argv}\n\n{details}")

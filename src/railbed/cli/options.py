@@ -17,10 +17,10 @@ ClusterOption = Annotated[
     ),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Records as JSON lines on standard output, and nothing else there.")
+    bool, typer.Option("--json", help="Print records as JSON lines on standard output, and nothing else.")
 ]
 RecordOption = Annotated[
-    Path | None, typer.Option("--record", metavar="DIR", help="Also save every answer of every device in this folder.")
+    Path | None, typer.Option("--record", metavar="DIR", help="Also save every output of every device in this folder.")
 ]
 ReplayOption = Annotated[
     Path | None,
@@ -32,7 +32,7 @@ TimeoutOption = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=1.0,
-        help="How long one device may take at most; more than the default also gives each command more.",
+        help="Time limit for each device; raising it also raises the limit of each command.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Writing a page, or another form of a report, where the user wants it."""
+"""Writes a page, or another format of a report, to the requested file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ STANDARD_OUTPUT = Path("-")
 
 
 def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
-    """Write to a file, whole or not at all, or to standard output."""
+    """Write to a file, atomically, or to standard output."""
     if path == STANDARD_OUTPUT:
-        # As it is: what it quotes was cleaned when it was made, and a page's own script may hold any character.
+        # Unchanged: quoted text was cleaned when the page was built, and its script may contain any character.
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -22,7 +22,7 @@ def write_page(path: Path, content: bytes, *, hint: str = "") -> None:
     if path.exists() and not path.is_file():
         raise UsageError(f"cannot write the page to {path}: it is not a file", hint=hint)
     try:
-        # A link stays one: the file it leads to is replaced.
+        # A link stays a link: its target is replaced.
         write_atomically(followed(path), content)
     except OSError as error:
         raise UsageError(f"cannot write the page to {path}: {os_reason(error)}", hint=hint) from error

@@ -1,4 +1,4 @@
-"""The one loop around every verb: open the run, store and show each record, end with the exit code the verb decides."""
+"""The loop around every verb: open the run, store and show each record, return the verb's exit code."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from railbed.transport.replay import replay_connector
 Work = Callable[[Fleet], AsyncGenerator[Record, None]]
 Take = Callable[[Record], None]
 Closing = Callable[[], Iterable[Record]]
-"""Makes the last records of a verb that was cut short, from what it had until then."""
+"""Returns the last records of an interrupted verb, from its results so far."""
 Beside = Callable[[Path], AbstractContextManager[Take]]
-"""Makes more files of a run's records in the run's folder: entered when it begins, left when its end is written."""
+"""Writes further files in the run's folder from its records: entered at the start of the run, left after its end."""
 
 
 def perform(
@@ -47,7 +47,7 @@ def perform(
     beside: Beside | None = None,
     closing: Closing = tuple,
 ) -> int:
-    """Run a verb on a cluster and return the exit code; an error that ends it says what is left of the run."""
+    """Run a verb on a cluster and return the exit code; an error that ends it gets notes about what was saved."""
     text = clusterfile.dumps(cluster)
     if options.record:
         _keep_cluster(options.record, text)
@@ -86,9 +86,9 @@ def perform(
 def _cut_short(
     run: OpenRun, status: Status, code: int, screen: Screen, takers: Sequence[Take], closing: Closing
 ) -> None:
-    """Keep and show what can be said of a run that did not come to its end, and write down how it ended."""
+    """Store and show the results of a run that did not complete, and record how it ended."""
     try:
-        with suppress(OSError):  # a terminal that was closed
+        with suppress(OSError):  # the terminal was closed
             for record in closing():
                 for take in takers:
                     take(record)
@@ -129,7 +129,7 @@ async def _connector(options: Options, run: OpenRun) -> AsyncIterator[Connector]
 
 def _keep_cluster(folder: Path, text: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not empty", hint="give a new folder to record to")
+        raise UsageError(f"{folder} is not empty", hint="choose a new folder to record to")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(folder / "cluster.yaml", "w", encoding="utf-8", opener=for_us_alone) as file:

@@ -1,4 +1,4 @@
-"""Ctrl-C, `kill` and a closed terminal, heard at any moment: they end in order what was begun."""
+"""Ctrl-C, `kill` and a closed terminal, at any moment: they end a verb in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _heard: list[int] = []
 
 
 class Interrupted(Exception):
-    """Ctrl-C, `kill` or a closed terminal ended a verb in order; its notes say what is left of it."""
+    """Ctrl-C, `kill` or a closed terminal ended a verb in order; its notes describe what was saved."""
 
     def __init__(self, *notes: str) -> None:
         super().__init__("interrupted")
@@ -25,28 +25,28 @@ class Interrupted(Exception):
 
 
 def listen() -> None:
-    """Keep in mind that Ctrl-C was pressed.
+    """Remember that Ctrl-C was pressed.
 
-    Its exception alone is lost where Python ignores those, as in the callbacks of its import system: while modules are
-    loaded, that is one of a hundred.
+    Its exception alone can be lost, because Python ignores exceptions in the callbacks of its import system: about one
+    in a hundred while modules are loaded.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _hear)
-        sys.unraisablehook = _tell_ignored
+        signal.signal(signal.SIGINT, _note_interrupt)
+        sys.unraisablehook = _ignore_warning
 
 
-def was_heard() -> bool:
+def was_interrupted() -> bool:
     """Whether Ctrl-C was pressed before there was anything to end in order."""
     return bool(_heard)
 
 
 def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = lambda: None) -> T:
-    """Run something to its end; Ctrl-C, `kill` and a closed terminal cancel it, and are a KeyboardInterrupt then.
+    """Run a coroutine; Ctrl-C, `kill` and a closed terminal cancel it and then raise KeyboardInterrupt.
 
-    `on_end` is called when that begins: what was started on other machines may take a while to end. It runs in a signal
+    `on_end` is called when that begins: processes on other machines may take a while to end. It runs in a signal
     handler, at any moment.
     """
-    import asyncio  # takes longer to load than all of this, and Ctrl-C is to be heard before
+    import asyncio  # slow to load, and Ctrl-C must work before that
 
     async def work_that_is_cancelled() -> T:
         task = asyncio.current_task()
@@ -62,10 +62,12 @@ def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = l
         return await work
 
     before = signal.getsignal(signal.SIGINT)
-    if before is _hear:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on it is the loop's, which loses none
+    if before is _note_interrupt:
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # from here on the event loop handles it, which loses none
     try:
-        if was_heard():
+        if was_interrupted():
             work.close()
             raise KeyboardInterrupt
         return asyncio.run(work_that_is_cancelled())
@@ -77,7 +79,7 @@ def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = l
 
 
 def _call_before(on_end: Callable[[], None]) -> None:
-    """Have something done first when Ctrl-C is pressed; who is deaf to it stays so."""
+    """Call `on_end` first when Ctrl-C is pressed; an ignored signal stays ignored."""
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):
 
@@ -88,12 +90,12 @@ def _call_before(on_end: Callable[[], None]) -> None:
         signal.signal(signal.SIGINT, handle)
 
 
-def _hear(number: int, _frame: object) -> None:
+def _note_interrupt(number: int, _frame: object) -> None:
     _heard.append(number)
     raise KeyboardInterrupt
 
 
-def _tell_ignored(ignored: UnraisableHookArgs) -> None:
-    """Say nothing of a Ctrl-C that was ignored: it is kept in mind."""
+def _ignore_warning(ignored: UnraisableHookArgs) -> None:
+    """Print nothing about an ignored Ctrl-C: it is remembered."""
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)

@@ -1,4 +1,4 @@
-"""Which cluster a verb works on: a file, a recording's own, or this machine."""
+"""Which cluster a verb works on: that of a file, of a recording, or this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCAL_NAME = "local"
 
 
 def built_in_local() -> Cluster:
-    """Return the built-in cluster: this machine, as far as can be said without looking."""
+    """Return the built-in cluster: this machine, before it is discovered."""
     return Cluster(name=LOCAL_NAME, nodes={LOCAL_NAME: Node(host=LOCAL_HOST, python=sys.executable)})
 
 
@@ -32,13 +32,13 @@ def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
 
 
 def recording_folder(replay: Path) -> Path:
-    """Return the folder of a recording; a run's folder stands for the outputs it kept."""
+    """Return the folder of a recording; for a run, the folder of its raw outputs."""
     if not replay.is_dir():
-        raise UsageError(f"{replay} is not a folder", hint="give the folder of a recording or of a run")
+        raise UsageError(f"{replay} is not a folder", hint="name the folder of a recording or of a run")
     return replay / "raw" if (replay / "raw").is_dir() else replay
 
 
 def recorded_cluster_file(replay: Path) -> Path | None:
-    """Return the cluster file kept with a recording or a run."""
+    """Return the cluster file of a recording or a run."""
     folder = recording_folder(replay)
     return next((path for path in (folder / "cluster.yaml", folder.parent / "cluster.yaml") if path.exists()), None)

@@ -1,4 +1,4 @@
-"""The way of all text to the terminal: nothing that a device printed can steer it, by whatever path it came."""
+"""The stream of all text to the terminal, which device output cannot control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SafeStream:
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
-        """What rich's consoles write to: theirs is the colour, and they clean the text themselves (console.py)."""
+        """The stream for rich's consoles: they add colours, and clean the text themselves (console.py)."""
 
     def write(self, text: str) -> int:
         """Write text that may be of foreign origin."""

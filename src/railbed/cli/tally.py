@@ -1,4 +1,4 @@
-"""Counts of a run's records, from which each verb decides its own exit code.
+"""Counts of a run's records, from which each verb decides its exit code.
 
 No record means an exit code by itself: a change that `discover` would make to a file is a reason for exit 1, a change
 that was applied is not. A verb passes its decision to `perform`.
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from railbed.cli.exits import DEVICE, FOUND, OK
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.record import Change, Finding, Measurement, Record, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """How a verb ends: its exit code, and why it is not 0."""
+    """The exit code of a verb, and why it is not 0."""
 
     code: int = OK
     reason: str = ""
@@ -36,7 +37,7 @@ class Tally:
     devices: int = 0
     answered: int = 0
     mishap: str = ""
-    """Why a run that reached its end did not end well: an intrusion, nodes lost on the way."""
+    """Why a completed run was not successful: an intrusion, lost nodes."""
     undetermined: dict[str, None] = field(default_factory=dict)
     """Rules that training depends on and that could not be judged everywhere."""
 
@@ -67,7 +68,7 @@ class Tally:
 
 
 Decide = Callable[[Tally], Conclusion]
-"""A verb's decision. What could not be determined has its own exit code and never counts as success."""
+"""A verb's decision. Unknown results have their own exit code and never count as success."""
 
 
 def conclude(tally: Tally) -> Conclusion:
@@ -77,7 +78,7 @@ def conclude(tally: Tally) -> Conclusion:
     if tally.unknown and not tally.judged:
         return Conclusion(DEVICE, "nothing could be judged")
     if tally.failed:
-        return Conclusion(FOUND, f"{tally.failed} finding{'s' if tally.failed != 1 else ''} failed")
+        return Conclusion(FOUND, f"{plural(tally.failed, 'finding')} failed")
     return Conclusion(FOUND, tally.mishap) if tally.mishap else Conclusion()
 
 
@@ -86,5 +87,5 @@ def conclude_check(tally: Tally) -> Conclusion:
     conclusion = conclude(tally)
     if conclusion.code == OK and tally.undetermined:
         unknown = ", ".join(tally.undetermined)
-        conclusion = Conclusion(DEVICE, f"training depends on what is unknown: {unknown}")
+        conclusion = Conclusion(DEVICE, f"training depends on rules with unknown results: {unknown}")
     return Conclusion(conclusion.code, conclusion.reason, announced=True)

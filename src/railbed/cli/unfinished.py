@@ -1,4 +1,4 @@
-"""What is left of a run that did not come to its end: where it is, what was saved, and the command that continues."""
+"""What remains of an incomplete run: its folder, what was saved, and the command that continues it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from railbed.cli.background.runs import to_report, to_resume
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.record import Measurement, Record
 from railbed.store import OpenRun, RunSummary, record_lines
 
@@ -14,7 +15,7 @@ CHECKPOINTS = (b'"name":"checkpoint"', b'"name":"resumed"')
 
 
 class KeptRun:
-    """Takes note of what a run keeps, while it goes on."""
+    """Notes what a run has saved so far."""
 
     def __init__(self, run: OpenRun) -> None:
         self._run = run
@@ -38,9 +39,9 @@ class KeptRun:
                 self._trials = done, total
 
     def notes(self) -> list[str]:
-        """Return it in two lines."""
+        """Return what was saved and how to continue, in two lines."""
         run = self._run.summary
-        what = [f"{self._records} record{'' if self._records == 1 else 's'}"]
+        what = [plural(self._records, "record")]
         if self._trials:
             what.append(f"{self._trials[0]} of {self._trials[1]} trials measured")
         if self._steps:
@@ -50,7 +51,7 @@ class KeptRun:
 
 
 def next_command(run: RunSummary, folder: Path) -> str:
-    """Return the command that goes on with a run that did not come to its end: from its checkpoint, or anew."""
+    """Return the command that continues an incomplete run from its checkpoint, or starts it again."""
     return to_resume(run) if run.verb == "train" and _has_checkpoint(folder) else command_of(run)
 
 

@@ -1,4 +1,4 @@
-"""Arguments that a command does not take: what is wrong, what was probably meant, and where to read about it."""
+"""Invalid arguments: what is wrong, what was probably meant, and where to read about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def complaint(error: typer.TyperException) -> tuple[str, str]:
-    """Return the sentence and the hint for arguments that cannot be used."""
+    """Return the sentence and the hint for invalid arguments."""
     message = error.format_message().rstrip(".")
     option, possible = getattr(error, "option_name", ""), getattr(error, "possibilities", None)
     if option:
@@ -19,7 +19,7 @@ def complaint(error: typer.TyperException) -> tuple[str, str]:
 
 
 def _command(error: typer.TyperException) -> str:
-    """Return the command that was called, as far as it was understood."""
+    """Return the command that was called, as far as it was parsed."""
     words: list[str] = []
     context = getattr(error, "ctx", None)
     while context is not None and context.parent is not None:

@@ -1,4 +1,4 @@
-"""What a kind of lab must be able to do. Everything here can be called again, and on what is only half there."""
+"""The interface of a kind of lab. Every method can be repeated, and works on an incomplete lab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from railbed.model.record import Event
 
 
 class LabKind(Protocol):
-    """A way to have machines without machines."""
+    """A kind of lab: how its machines are emulated."""
 
     def admit(self, spec: Spec) -> None:
         """Refuse what this machine cannot do."""
@@ -25,15 +25,15 @@ class LabKind(Protocol):
         ...
 
     async def claim(self, lab: Lab) -> None:
-        """Take the lab's number, so that `taken_numbers` tells it to everybody on this machine."""
+        """Reserve the lab's number, so that `taken_numbers` includes it for all users of this machine."""
         ...
 
     def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
-        """Make the machines and start them; yields what is worth telling."""
+        """Create and start the machines; yield events about it."""
         ...
 
     def signs(self, lab: Lab) -> Signs:
-        """Return how to see that the machines are at work, so that slow ones are waited for."""
+        """Return signs that the machines make progress, so that slow ones are waited for."""
         ...
 
     async def destroy(self, lab: Lab) -> None:
@@ -41,7 +41,7 @@ class LabKind(Protocol):
         ...
 
     def describe(self, lab: Lab, node: LabNode) -> Node:
-        """Return a node as it stands in the cluster file."""
+        """Return a node for the cluster file."""
         ...
 
     def switch_door(self, lab: Lab) -> SwitchDoor:
@@ -61,7 +61,7 @@ class LabKind(Protocol):
         ...
 
     async def states(self, lab: Lab) -> Mapping[str, str]:
-        """Return how each node is: `up`, `frozen` or `off`."""
+        """Return the state of each node: `up`, `frozen` or `off`."""
         ...
 
 

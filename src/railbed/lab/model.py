@@ -1,4 +1,4 @@
-"""What a lab is: everything about it follows from these few numbers, so that it can be taken down without a record."""
+"""A lab as data: everything about it follows from a few numbers, so that it can be taken down without a record."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Spec:
     nodes: int
     rails: int = 1
     rate: int | None = None
-    """Speed of every link in bit/s; None is as fast as this machine goes."""
+    """Speed of every link in bit/s; None means as fast as this machine allows."""
     delay: float | None = None
-    """Seconds that every packet takes longer."""
+    """Additional delay of every packet, in seconds."""
     memory: int = 0
     """Megabytes of a virtual machine."""
     arch: ArchitectureName | None = None

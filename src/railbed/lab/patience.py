@@ -40,7 +40,7 @@ def no_signs() -> Hashable:
 
 
 class ProcessSigns:
-    """A process at work: its output grows, it reads or writes, or it wants a processor most of the time.
+    """A working process: its output grows, it reads or writes, or it needs a processor most of the time.
 
     The time that it waits for a processor counts too: on a busy machine that is most of it.
     """

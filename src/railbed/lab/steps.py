@@ -25,7 +25,7 @@ class Steps:
         self._since = time.monotonic()
 
     def begin(self, name: str, message: str, *, usual: float, waiting: Collection[str] = ()) -> Event:
-        """Begin a step; `usual` is how long it takes where this machine has not done it yet."""
+        """Begin a step; `usual` is its duration if this machine has not done it yet."""
         self._name, self._message, self._since = name, message, time.monotonic()
         self._usual = usual_seconds(name, usual)
         return progress(message, subject=self._subject, usual=self._usual, waiting=waiting)

@@ -37,6 +37,7 @@ from railbed.launch.protocol import Message
 from railbed.launch.reachability import Reachability
 from railbed.launch.roster import Roster
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
 
@@ -141,7 +142,7 @@ class Supervisor:
         names, count = [placement.node for placement in placements], len(self._generation.ranks.nodes)
         return events.GenerationStarted(
             subject=f"generation {number}",
-            message=f"{count} {'rank' if count == 1 else 'ranks'} on {', '.join(names)}",
+            message=f"{plural(count, 'rank')} on {', '.join(names)}",
             generation=number,
             nodes=names,
         )

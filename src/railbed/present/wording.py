@@ -13,30 +13,19 @@ from railbed.model.amount import number
 NOT_KNOWN = "unknown"
 JOIN = "\N{NO-BREAK SPACE}"
 """Between a number and its unit, so that no line breaks there."""
-_SHORT = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_NUMBER_SPACE = re.compile(r"(?<=\d) (?=\D)")
 _BACKTICKS = re.compile(r"`([^`\n]+)`")
 _DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 def seconds(value: float) -> str:
     """Return a duration."""
-    if not isfinite(value):
-        return NOT_KNOWN
-    if value < 60:
-        scale, unit = next((scale for scale in _SHORT if value >= scale[0]), _SHORT[0])
-        return f"{number(value / scale, 3)}{JOIN}{unit}"
-    minutes, rest = divmod(round(value), 60)
-    if minutes < 60:
-        return f"{minutes}{JOIN}min {rest}{JOIN}s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours}{JOIN}h {minutes}{JOIN}min"
-    return f"{hours // 24}{JOIN}d {hours % 24}{JOIN}h"
+    return _join_unit(amount.duration(value)) if isfinite(value) else NOT_KNOWN
 
 
 def size(value: float) -> str:
     """Return a number of bytes, in powers of a thousand."""
-    return amount.size(value).replace(" ", JOIN) if isfinite(value) else NOT_KNOWN
+    return _join_unit(amount.size(value)) if isfinite(value) else NOT_KNOWN
 
 
 def percent(share: float) -> str:
@@ -61,7 +50,7 @@ def with_unit(value: float, unit: str) -> str:
 
 def plural(count: int, singular: str, plural_form: str = "") -> str:
     """Return `1 restart`, `2 restarts`."""
-    return f"{count:,}{JOIN}{singular if count == 1 else plural_form or singular + 's'}"
+    return amount.plural(count, singular, plural_form).replace(" ", JOIN, 1)
 
 
 def counted(name: str) -> list[tuple[int, str]]:
@@ -86,3 +75,7 @@ def moment(at: float) -> str:
 def quoted(text: str) -> list[tuple[str, bool]]:
     """Return the parts of a text, each with whether it was in `backticks`: such a part is something to type."""
     return [(part, at % 2 == 1) for at, part in enumerate(_BACKTICKS.split(text))]
+
+
+def _join_unit(text: str) -> str:
+    return _NUMBER_SPACE.sub(JOIN, text)

@@ -1,4 +1,4 @@
-"""What a section is made of. Blocks hold plain text and numbers; whoever writes a format of them escapes it all."""
+"""The parts of a section. Blocks contain plain text and numbers; each format escapes them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Something to type or a name from a machine, in a fixed-width face."""
+    """Something to type or a name from a machine, in a fixed-width font."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number as it was measured, and as people read it: pages show the text, formats for programs the value."""
+    """A number as measured, and as people read it: pages show the text, formats for programs the value."""
 
     value: float
     unit: str
@@ -64,23 +64,23 @@ class Facts:
     template: ClassVar[str] = "facts"
     items: Sequence[tuple[str, Cell]]
     large: bool = False
-    """As a row of numbers that stand out."""
+    """Shown as a row of large numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; on a narrow screen it scrolls inside itself."""
+    """A table; on a narrow screen it scrolls horizontally."""
 
     template: ClassVar[str] = "table"
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     numbers: Sequence[str] = ()
-    """Columns that are set to the right."""
+    """Right-aligned columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing that was found or that happened."""
+    """One finding or event."""
 
     mark: Mark
     title: str
@@ -92,7 +92,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A list of such things."""
+    """A list of findings or events."""
 
     template: ClassVar[str] = "entries"
     items: Sequence[Entry]
@@ -100,12 +100,12 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Text as it is, line by line."""
+    """Preformatted text."""
 
     template: ClassVar[str] = "listing"
     text: str
     wrapped: bool = False
-    """Prose rather than a file: long lines are folded."""
+    """Prose rather than a file: long lines are wrapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A plot: traces and layout as Plotly takes them, with every point and digit; `drawing` thins them.
+    """A plot: traces and layout for Plotly, with every point and digit; `drawing` reduces them.
 
     The value of a key that ends in `color` may be `$name`: a colour of the style sheet, which differs in the dark.
     """
@@ -131,7 +131,7 @@ class Figure:
     note: str = ""
     height: int = 300
     half: bool = False
-    """Two of these stand side by side where there is room."""
+    """Two of these are shown side by side if there is space."""
 
     @property
     def keys(self) -> list[tuple[str, str]]:

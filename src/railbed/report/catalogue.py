@@ -1,4 +1,4 @@
-"""The sections there are."""
+"""All sections."""
 
 from __future__ import annotations
 

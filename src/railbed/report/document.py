@@ -1,4 +1,4 @@
-"""What a report says, before it has a form: a verdict and sections of blocks. Every format is written from this."""
+"""The content of a report: a verdict and sections of blocks. Every format is written from this."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report without a form."""
+    """A report, independent of its format."""
 
     title: str
-    """What it is about, in a few words: the name of a run."""
+    """The subject: the name of a run."""
     over: str
     """The line above the verdict."""
     verdict: Headline
@@ -53,7 +53,7 @@ class Report:
 
 
 def describe(run: RunData) -> Report:
-    """Say what there is to say of a run."""
+    """Return the report about a run."""
     headlines = [headline for section in all_sections() if (headline := section.headline(run))]
     parts = [
         ReportSection(section.name, section.title, blocks)
@@ -71,7 +71,7 @@ def describe(run: RunData) -> Report:
 
 
 def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield every block, those that are folded away, too."""
+    """Yield every block, including folded ones."""
     for block in blocks:
         yield block
         if isinstance(block, Fold):

@@ -18,7 +18,7 @@ MOST_MARK_WORDS = 4
 FEW_POINTS = 60
 MOST_TICKS = 7
 LINEAR_SPAN = 20
-"""A scale from zero shows values that differ by more than this badly."""
+"""If values differ by more than this factor, a linear scale is not readable."""
 SECONDS = ((1.0, " s"), (1e-3, " ms"), (1e-6, " µs"))
 BYTES = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B"))
 """Units from the largest on; a figure uses the first that its values reach."""
@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One bar, with how far above it the whisker reaches."""
+    """One bar, with the length of its whisker."""
 
     name: str
     value: float
@@ -44,17 +44,17 @@ class Bar:
 
 
 def label(text: str) -> str:
-    """Return text that Plotly shows as it is: it reads tags and entities in every text."""
+    """Return text with tags and entities escaped, which Plotly would interpret."""
     return escape(clean(text), quote=False)
 
 
 def plain(value: float) -> float | None:
-    """Return a value as JSON knows it."""
+    """Return a value that JSON can represent."""
     return value if isfinite(value) else None
 
 
 def height_axis(values: Iterable[float | None], unit: str) -> dict[str, Any]:
-    """Return an axis for values: from zero, or by powers of ten where they differ so much that small ones vanish."""
+    """Return an axis for values: linear from zero, or logarithmic if small values would vanish."""
     known = [value for value in values if value is not None]
     if not known or min(known) <= 0 or max(known) <= LINEAR_SPAN * min(known):
         return {"ticksuffix": f" {unit}", "rangemode": "tozero"}
@@ -79,7 +79,7 @@ def over_steps(
     half: bool = False,
     from_zero: bool = False,
 ) -> Figure:
-    """Return lines over steps, with marks (such as restarts) as upright lines."""
+    """Return lines over steps, with marks (such as restarts) as vertical lines."""
     shapes, words = _marks(list(marks))
     axis: dict[str, Any] = {"rangemode": "tozero" if from_zero else "normal"}
     if tick:
@@ -127,7 +127,7 @@ def bars(
     note: str = "",
     colour: str = COLOURS[0],
 ) -> Figure:
-    """Return one bar each; whiskers where there are."""
+    """Return a bar for each value, with whiskers if there are any."""
     most = max((bar.value for bar in values if isfinite(bar.value)), default=0.0)
     unit, suffix = next((scale for scale in scales if most >= scale[0]), scales[-1])
     trace: dict[str, Any] = {

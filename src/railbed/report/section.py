@@ -1,8 +1,8 @@
-"""The form of a section: a pure function from a run's data to blocks, in a file of its own.
+"""The interface of a section: a pure function from a run's data to blocks, in its own file.
 
-A section's file has a `show` function and one `SECTION`. `show` returns None if the run has nothing to say about it.
-`headline` adds a clause to the verdict's sentence. `methods` says, for each measure that the section shows, how it was
-got; they come together in the section `method`.
+A section's file has a `show` function and one `SECTION`. `show` returns None if the section does not apply to the run.
+`headline` adds a clause to the verdict's sentence. `methods` describes, for each measure of the section, how it was
+measured; the section `method` lists them all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Section:
     """One section of the page."""
 
     name: str
-    """As its file, and the anchor on the page."""
+    """The name of its file, and the anchor on the page."""
     title: str
     order: int
     show: Callable[[RunData], Sequence[Block] | None]

@@ -1,4 +1,4 @@
-"""Numbers as cells: the value as it was measured, and beside it how a person reads it."""
+"""Numbers as cells: the measured value, and the text that people read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def measured(value: float, unit: str) -> Value:
 
 
 def bare(value: float, unit: str) -> Value:
-    """Return a value whose unit is told elsewhere, as in a column of its own."""
+    """Return a value whose unit is shown elsewhere, such as in a separate column."""
     return Value(value, unit, number(value))
 
 
@@ -28,10 +28,10 @@ def byte_count(value: float) -> Value:
 
 
 def share(value: float) -> Value:
-    """Return a share of one, shown as percent."""
+    """Return a share (0 to 1), shown as a percentage."""
     return Value(value, "1", percent(value))
 
 
 def count(value: int) -> Value:
-    """Return how many there are."""
+    """Return a number of items."""
     return Value(value, "1", f"{value:,}")

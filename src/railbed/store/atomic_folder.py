@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from railbed.errors import UsageError, os_reason
+from railbed.model import amount
 
 PARTIAL = ".partial"
 HINT = "free some disk space, or choose another folder"
@@ -47,7 +48,7 @@ class AtomicFolder:
             about = os.statvfs(self.partial)
             free = about.f_bavail * about.f_frsize
         if free < size:
-            needed = f"{size / 1e6:,.1f} MB are needed, {free / 1e6:,.1f} MB are free"
+            needed = f"{amount.size(size)} are needed, {amount.size(free)} are free"
             raise UsageError(f"{self.path} cannot be written: the disk is full: {needed}", hint=HINT)
 
     @contextmanager

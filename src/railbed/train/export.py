@@ -16,6 +16,7 @@ from railbed.launch.files.client import file_client
 from railbed.launch.files.ship import module_command, own_code, ship
 from railbed.launch.protocol import decode
 from railbed.model import events
+from railbed.model.amount import size
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 from railbed.parsing.shell import quote_path
@@ -160,7 +161,7 @@ async def _receive(
                         yield events.Progress(
                             subject=source.node,
                             message="fetching the weights",
-                            detail=f"{received / 1e6:,.1f} MB of {message['name']}",
+                            detail=f"{size(received)} of {message['name']}",
                         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import asyncssh
 
 from railbed.errors import LoginRefused
+from railbed.model.amount import plural
 from railbed.model.cluster import Login, Secret
 
 AGENT_SECONDS = 3.0
@@ -35,7 +36,7 @@ class SshAgent:
         """A description for the sentence that lists what was tried."""
         if self.problem:
             return f"not the agent at {self.path}, which {self.problem}"
-        return f"{self.keys} {'key' if self.keys == 1 else 'keys'} of the agent at {self.path}"
+        return f"{plural(self.keys, 'key')} of the agent at {self.path}"
 
 
 async def query_agent(path: str) -> SshAgent:

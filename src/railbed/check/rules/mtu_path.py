@@ -30,8 +30,9 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.wording import counted, grouped, some
+from railbed.check.shared.wording import grouped, some
 from railbed.check.site import PortView
+from railbed.model.amount import plural
 from railbed.model.cluster import Port
 from railbed.model.pairs import pairs_of
 from railbed.probes import ping_mtu
@@ -59,7 +60,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         # The rule `reachable` reports a node that does not even answer SSH once; its peers do not repeat it.
         if name in up or result == FINE:
             results[name if name not in results else f"{name}/{peer.netdev}"] = result
-    yield _summary(results, f"{mtu} bytes to {counted(len(results), 'peer')}", _evidence(own.values()), excess)
+    yield _summary(results, f"{mtu} bytes to {plural(len(results), 'peer')}", _evidence(own.values()), excess)
 
 
 def _pings(port: PortView) -> tuple[Pings, str]:

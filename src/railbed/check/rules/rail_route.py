@@ -26,8 +26,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
-from railbed.check.shared.wording import counted, some
+from railbed.check.shared.wording import some
 from railbed.check.site import PortView
+from railbed.model.amount import plural
 from railbed.model.cluster import Port
 from railbed.probes import ip_route
 
@@ -44,7 +45,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         return
     tables = port.read(ip_route.PROBE).tables
     wrong = [(name, peer) for name, peer in peers if netdev not in _devices(tables, ip_route.MAIN, peer)]
-    expected = f"routes to {counted(len(peers), 'peer')} through {netdev}"
+    expected = f"routes to {plural(len(peers), 'peer')} through {netdev}"
     if not wrong:
         yield ok(expected=expected, observed=f"through {netdev}")
         return

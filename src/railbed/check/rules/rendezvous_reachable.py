@@ -27,8 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
-from railbed.check.shared.wording import counted, grouped, some
+from railbed.check.shared.wording import grouped, some
 from railbed.check.site import NodeView
+from railbed.model.amount import plural
 from railbed.model.pairs import pairs_of
 from railbed.probes import rendezvous
 from railbed.probes.rendezvous import Attempt
@@ -50,7 +51,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     closed = {name: WORDS[attempt.outcome] for name, attempt in tried.items() if attempt.outcome in WORDS}
     failed = [name for name, attempt in tried.items() if attempt.outcome == "failed"]
     failed += [name for name in node.site.cluster.nodes if name in wanted & up and name not in attempts]
-    expected = f"TCP port {port} of {counted(len(tried), 'peer')} reachable"
+    expected = f"TCP port {port} of {plural(len(tried), 'peer')} reachable"
     evidence = "\n".join(f"{name} {attempt.address}: {attempt.message}" for name, attempt in tried.items())
     if closed and excess:
         observed = f"{some(closed)}: no answer in time, but this node is {excess}"

@@ -18,11 +18,6 @@ def some(names: Iterable[str], shown: int = SHOWN) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:shown])} and {more} more"
 
 
-def counted(number: int, word: str) -> str:
-    """Return `1 peer`, `2 peers`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
 def grouped(values: Mapping[str, V]) -> dict[V, list[str]]:
     """Return the names by value, the rarest value first: that is where the outlier is."""
     groups: dict[V, list[str]] = {}

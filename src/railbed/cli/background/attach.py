@@ -1,4 +1,4 @@
-"""`railbed train --attach`: shows a run from its records alone, while it is running or afterwards."""
+"""`railbed train --attach`: shows a run from its records, while it is running or afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from railbed.store import RunSummary, follow, read_record
 MEASUREMENT = b'"kind":"measurement"'
 FIRST_RANK = b'"rank":0,'
 DRAWN = tuple(f'"name":"{name}"'.encode() for name in KEPT)
-"""The measurements that people see; to read all of them takes minutes where a run is days old."""
+"""The measurements that are shown; reading all of them takes minutes for a run of several days."""
 
 
 class Died(DeviceError):
@@ -58,7 +58,7 @@ def _is_drawn(line: bytes) -> bool:
 
 
 def _record(line: bytes) -> Record | None:
-    """Return the record of a line; None if it is damaged, or of a later railbed."""
+    """Return the record of a line; None if it is damaged, or from a later version of railbed."""
     with suppress(ValueError):
         return read_record(line)
     return None
@@ -66,12 +66,10 @@ def _record(line: bytes) -> Record | None:
 
 def _conclude(folder: Path, summary: RunSummary) -> int:
     """Explain how a run ended unless it succeeded, and return its exit code."""
-    resume = f"`{to_resume(summary)}` continues from its last good checkpoint"
+    resume = f"`{to_resume(summary)}` continues from its last intact checkpoint"
     match summary.status:
         case "died":
-            raise Died(
-                f"{summary.id} did not end by itself: its process was killed, or its machine went down", hint=resume
-            )
+            raise Died(f"{summary.id} ended abnormally: its process was killed, or its machine went down", hint=resume)
         case "interrupted":
             sys.stderr.write(f"{summary.id} was stopped\n  {resume}\n")
             raise SystemExit(summary.exit)

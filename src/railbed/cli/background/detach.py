@@ -28,7 +28,7 @@ from railbed.model.record import Record
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 HEARD_SECONDS, TIMES = 2.0, 5
-"""How long Ctrl-C may take to be heard by a run that has not begun, and how often it is sent before it is ended."""
+"""How long a run that has not begun may take to react to Ctrl-C, and how often it is sent before the run is killed."""
 
 
 class EndedBefore(DeviceError):
@@ -45,18 +45,18 @@ class BackgroundScreen(Screen):
         self._run: Path | None = None
 
     def begin(self, run: Path) -> None:
-        """Note where the records are kept."""
+        """Note the run's folder."""
         self._run = run
 
     def show(self, record: Record) -> None:  # noqa: ARG002
-        """Leave the terminal once the first record is kept."""
+        """Leave the terminal once the first record is stored."""
         if self._waiting is None or self._run is None:
             return
         _write_to(self._run / OUTPUT)
         for descriptor in self._inherited:
-            with suppress(OSError):  # a pipe or lock of the caller's, whatever became of it
+            with suppress(OSError):  # a pipe or lock of the caller, perhaps closed already
                 os.close(descriptor)
-        with suppress(BrokenPipeError):  # who waited was killed, or its terminal closed: the run goes on all the same
+        with suppress(BrokenPipeError):  # the waiting process was killed, or its terminal closed: the run continues
             os.write(self._waiting, os.fsencode(self._run))
         os.close(self._waiting)
         self._waiting = None
@@ -68,10 +68,10 @@ class BackgroundScreen(Screen):
 def detach_process(*, as_json: bool) -> Screen:
     """Return in a process without a terminal, with the screen for it.
 
-    The process that was called does not return from here: it waits until the run has begun, tells how to see and how to
-    end it, and ends; where the run does not begin, it ends as that process did.
+    The calling process does not return from here: it waits until the run has begun, prints how to show and stop it, and
+    exits; if the run does not begin, it exits with the same code.
     """
-    # A fork copies one thread only, so there must be no other yet; a test holds that.
+    # A fork copies one thread only, so there must be no other yet; a test verifies that.
     reading, waiting = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -88,21 +88,21 @@ def detach_process(*, as_json: bool) -> Screen:
 
 
 def _inherited() -> list[int]:
-    """Return what the caller left open for us, such as a lock or a pipe: it may be needed to begin, and not after."""
+    """Return inherited descriptors, such as a lock or a pipe: they may be needed until the run has begun."""
     numbers = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
     return [number for number in numbers if number > STDERR and _is_from_caller(number)]
 
 
 def _is_from_caller(descriptor: int) -> bool:
-    """Only what came from the caller is inheritable: what Python opens itself is not."""
+    """Whether a descriptor came from the caller: those that Python opens are not inheritable."""
     try:
         return os.get_inheritable(descriptor)
     except OSError:
-        return False  # that of the listing, closed by now
+        return False  # the descriptor of the listing, closed by now
 
 
 def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
-    """Wait as long as preparing takes: the pipe ends when the run has begun, and when its process is gone."""
+    """Wait without a limit: the pipe closes when the run has begun, or when its process is gone."""
     with open(reading, "rb") as pipe:
         try:
             folder = pipe.read()
@@ -113,7 +113,7 @@ def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
         except KeyboardInterrupt:
             if not hand_on(process, pipe):
                 raise
-            raise SystemExit(INTERRUPTED) from None  # it has said so itself
+            raise SystemExit(INTERRUPTED) from None  # it has printed the reason itself
     if code < 0:
         name = signal.Signals(-code).name
         raise EndedBefore(f"the process in the background was ended by {name} before the run began")
@@ -121,10 +121,10 @@ def _await_begin(process: int, reading: int, *, as_json: bool) -> NoReturn:
 
 
 def hand_on(process: int, pipe: BinaryIO) -> bool:
-    """End the process with Ctrl-C, which does not reach a session of its own, and return whether it was heard.
+    """Forward Ctrl-C to the process, which has its own session, and return whether it reacted.
 
-    One that comes right before a read that blocks is lost in it, so it is sent again, until the pipe ends: then the
-    process is gone, or its run has begun and ends in order. One that never hears is killed.
+    A signal just before a blocking read is lost, so it is sent again until the pipe closes: then the process is gone,
+    or its run has begun and ends normally. A process that never reacts is killed.
     """
 
     def send(*_: object) -> None:

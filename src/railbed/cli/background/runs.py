@@ -1,4 +1,4 @@
-"""Training runs by name: found again, and the commands that go with one."""
+"""Training runs by name, and the commands for a run."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from railbed.store.run import CLUSTER
 
 NEWEST = "newest"
 OUTPUT = "output.txt"
-"""Where a run without a terminal writes what it would have written there."""
+"""The output of a run without a terminal."""
 
 OF_NO_NEW_RUN = ("listing", "attach", "stop")
 FIT_EVERYTHING = ("as_json",)
 
 
 def refuse_mixtures(context: typer.Context) -> None:
-    """Refuse an option that starts nothing beside one that says how to start: it would be passed over."""
+    """Refuse options that start nothing together with options for a start, which would be ignored."""
     options = [option for option in context.command.params if option.name and was_given(context, option.name)]
     names = {str(option.name): option.opts[0] if option.opts[0].startswith("-") else "RECIPE" for option in options}
     alone = next((name for name in names if name in OF_NO_NEW_RUN), None)
     other = next((name for name in names if name not in (alone, *FIT_EVERYTHING)), None)
     if alone and other:
-        raise UsageError(f"{names[alone]} and {names[other]} do not go together", hint="give them one at a time")
+        raise UsageError(f"{names[alone]} and {names[other]} cannot be combined", hint="use one of them")
     own = next((names[name] for name in ("recipe", "settings") if name in names), None)
     if "resume" in names and own:
-        raise UsageError(f"--resume and {own} do not go together", hint="a run continues with its own recipe")
+        raise UsageError(f"--resume and {own} cannot be combined", hint="a run continues with its own recipe")
     if "from_start" in names and "resume" not in names:
         raise UsageError("--from-start needs --resume RUN", hint="without --resume a run starts at step 1 anyway")
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Say whether an option stands on the command line, or only has its default."""
+    """Whether an option is on the command line, rather than only having its default."""
     return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
 def training_run(wanted: str) -> tuple[Path, RunSummary]:
-    """Return the folder of a training run and what it says of itself."""
+    """Return the folder of a training run and its summary."""
     name = next((run.id for run in list_runs() if run.verb == "train"), None) if wanted == NEWEST else wanted
     if name is None:
-        raise UsageError("there is not a training run in this folder yet", hint="`railbed train` makes one")
+        raise UsageError("there is no training run in this folder yet", hint="`railbed train` starts one")
     folder = find_run(name)
     summary = summary_of(folder)
     if summary.verb != "train":
@@ -55,7 +55,7 @@ def training_run(wanted: str) -> tuple[Path, RunSummary]:
 
 
 def begun(folder: Path) -> TrainingStarted:
-    """Return what a training run began with."""
+    """Return the first event of a training run."""
     with suppress(OSError):
         for line in record_lines(folder):
             with suppress(ValueError):
@@ -68,15 +68,15 @@ def begun(folder: Path) -> TrainingStarted:
 def cluster_of(folder: Path) -> Cluster:
     """Return the cluster of a run, as it was then."""
     if not (folder / CLUSTER).exists():
-        raise UsageError(f"no cluster file is kept with {folder.name}", hint="give it: -c FILE")
+        raise UsageError(f"{folder.name} has no cluster file", hint="name it with -c FILE")
     return clusterfile.load(folder / CLUSTER)
 
 
 def summary_of(folder: Path) -> RunSummary:
-    """Return what a run says of itself now."""
+    """Return the current summary of a run."""
     summary = read_run_in(folder)
     if summary is None:
-        raise UsageError(f"the run in {folder} cannot be read any more", hint="`railbed runs` lists those there are")
+        raise UsageError(f"the run in {folder} cannot be read any more", hint="`railbed runs` lists the runs")
     return summary
 
 
@@ -96,5 +96,5 @@ def to_report(run: str) -> str:
 
 
 def to_resume(run: RunSummary) -> str:
-    """Return the command that continues a run that ended; it knows its cluster."""
+    """Return the command that continues a run that ended; the run has its cluster file."""
     return f"railbed train --resume {run.id}"

@@ -1,4 +1,4 @@
-"""`railbed train --stop`: ends a run, whichever terminal it was started in."""
+"""`railbed train --stop`: ends a run from any terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written
 
 END_SECONDS = 60.0
-"""Ranks end within seconds; a node that is cut off is waited for until its connection gives up."""
+"""Ranks end within seconds; for a node that is cut off, the connection has to time out."""
 POLL_SECONDS = 0.1
 
 
@@ -37,7 +37,7 @@ def stop_run(name: str, *, as_json: bool) -> int:
     else:
         sys.stdout.write(f"{_sentence(before, after)}\n")
         if after.status != "done":
-            sys.stdout.write(f"  `{to_resume(after)}` continues from its last good checkpoint\n")
+            sys.stdout.write(f"  `{to_resume(after)}` continues from its last intact checkpoint\n")
     return OK
 
 
@@ -59,13 +59,13 @@ async def _await_end(folder: Path, run: RunSummary) -> None:
         number = run.process.pid if run.process else "PID"
         raise StillGoing(
             f"{run.id} did not end within {END_SECONDS:g} s",
-            hint=f"`kill -9 {number}` ends it at once, and its ranks end by themselves within seconds",
+            hint=f"`kill -9 {number}` ends it at once, and its ranks end within seconds",
         ) from None
 
 
 def _sentence(before: RunSummary, after: RunSummary) -> str:
     if before.status == "running" and after.status == "interrupted":
-        return f"{after.id} was stopped, and every rank of it has ended"
+        return f"{after.id} was stopped, and all its ranks have ended"
     how = {
         "done": "was already done",
         "failed": "had failed",

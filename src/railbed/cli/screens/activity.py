@@ -1,4 +1,4 @@
-"""What a verb is doing, understood from its records: how much is done, what is waited for, how long it will take."""
+"""What a verb is doing, derived from its records: how much is done, what it waits for, how long it will take."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from railbed.model import events
+from railbed.model.amount import clock
 from railbed.model.printable import printable
 from railbed.model.record import Event, Measurement, Record
 
 STEPS_AVERAGED = 100
 MOST_NAMED = 4
-"""More names than these are counted: the line is one line."""
+"""Maximum number of names in the line; the rest is counted."""
 BAR_WIDTHS = range(5, 17)
-"""A bar takes what the words leave of the line, and where that is too little there is none."""
+"""A bar fills the rest of the line; without enough space there is none."""
 
 
 @dataclass
 class Activity:
-    """The present activity; `clock` tells monotonic seconds."""
+    """The current activity; `clock` returns monotonic seconds."""
 
     clock: Callable[[], float] = time.monotonic
     what: str = ""
@@ -30,7 +31,7 @@ class Activity:
     usual: float | None = None
     waiting: list[str] = field(default_factory=list)
     ending: bool = False
-    """It was interrupted, and what it began is being ended."""
+    """It was interrupted, and its processes are being ended."""
     _began: float = 0.0
     _steps: int = 0
     _paces: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_AVERAGED))
@@ -51,22 +52,22 @@ class Activity:
         usual: float | None = None,
         waiting: Collection[str] = (),
     ) -> None:
-        """Begin an activity; one of the same name goes on, and its time with it."""
+        """Begin an activity; if it has the same name as the current one, that one and its time continue."""
         if what != self.what:
             self._began = self.clock()
         self.what, self.detail, self.done, self.total, self.usual = what, detail, done, total, usual
         self.waiting = list(waiting)
 
     def count(self, what: str, done: int, total: int) -> None:
-        """Begin an activity, or note how far it has come; 0 of 0 if nobody can say."""
+        """Begin an activity, or note its progress; 0 of 0 if unknown."""
         self.begin(what, done=done if total else None, total=total or None)
 
     def expect(self, left: float | None, current: float | None = None) -> None:
-        """Note how many seconds are left, of which at most `current` belong to what is done right now."""
+        """Note how many seconds are left, of which at most `current` belong to the current activity."""
         self._left, self._left_at, self._expected = left, self.clock(), current
 
     def take(self, record: Record) -> None:
-        """Learn from a record."""
+        """Update from a record."""
         match record:
             case Measurement(name="step_seconds", value=float(seconds), labels={"rank": 0, "step": int(step)}):
                 self._take_step(step, seconds)
@@ -89,7 +90,7 @@ class Activity:
             case events.GenerationStarted():
                 self.begin("starting the ranks")
             case events.GenerationFailed():
-                self.begin("ending the ranks to start them anew")
+                self.begin("restarting the ranks")
             case events.TrainingStarted():
                 self._steps = event.steps
 
@@ -113,10 +114,10 @@ class Activity:
             self.expect(max(0, self._steps - step) * pace, pace)
 
     def left(self) -> float | None:
-        """Return the seconds that are left, as estimated.
+        """Return the estimated seconds left.
 
-        What takes longer than expected does not use up the time of the rest: it says that the rest will, too, as far as
-        one of so many says something about the others.
+        An item that takes longer than expected does not reduce the time for the rest: the rest is expected to take
+        longer as well, in proportion to the share of items that are done.
         """
         if self._left is None:
             return None
@@ -133,7 +134,7 @@ class Activity:
     def line(self, *, bar: str = "", width: int = 0) -> str:
         """Return the activity as one line; `bar` has the characters for what is done and for what is not."""
         if self.ending:
-            return f"ending what runs, {span(self.elapsed())}: Ctrl-C again ends at once"
+            return f"ending all processes, {clock(self.elapsed())}: Ctrl-C again ends at once"
         words = self._joined("")
         room = min(BAR_WIDTHS[-1], width - len(words) - 2)
         if not bar or self.done is None or not self.total or room not in BAR_WIDTHS:
@@ -148,8 +149,8 @@ class Activity:
     def _times(self) -> str:
         left = self.left()
         if left is not None:
-            return f"{span(self.elapsed())}, about {span(left)} left"
-        return span(self.elapsed()) + (f" (usually {span(self.usual)})" if self.usual else "")
+            return f"{clock(self.elapsed())}, about {clock(left)} left"
+        return clock(self.elapsed()) + (f" (usually {clock(self.usual)})" if self.usual else "")
 
     def _last(self) -> str:
         names = self.waiting
@@ -158,10 +159,3 @@ class Activity:
         more = f" and {len(names) - MOST_NAMED + 1} more" if len(names) > MOST_NAMED else ""
         shown = names if not more else names[: MOST_NAMED - 1]
         return f"waiting for {', '.join(shown)}{more}"
-
-
-def span(seconds: float) -> str:
-    """Return a time as a clock shows it: `1:05`, `2:00:00`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -12,7 +12,7 @@ from railbed.model.record import Record
 
 
 class Screen(ABC):
-    """Shows records as they come, and between them that something goes on."""
+    """Shows records as they arrive, and progress in between."""
 
     def __init__(self, *, progress: bool = True) -> None:
         self.line = ProgressLine(shown=progress)
@@ -27,7 +27,7 @@ class Screen(ABC):
         self.line.stop()
 
     def begin(self, run: Path) -> None:  # noqa: B027  (most have nothing to say here)
-        """Learn where the records are kept, before the first is shown."""
+        """Note the run's folder, before the first record is shown."""
 
     @abstractmethod
     def show(self, record: Record) -> None:
@@ -35,10 +35,10 @@ class Screen(ABC):
 
     @abstractmethod
     def finish(self, run: Path) -> None:
-        """Show what can only be shown at the end."""
+        """Show the final output."""
 
     def cut_short(self, run: Path) -> None:  # noqa: B027  (most have nothing to show before their end)
-        """Show what there is of a run that was interrupted or failed."""
+        """Show the results of a run that was interrupted or failed."""
 
     def conclude(self, reason: str) -> None:  # noqa: B027  (JSON has the exit code)
         """Show, last of all, why the exit code is not 0."""

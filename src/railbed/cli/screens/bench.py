@@ -1,4 +1,4 @@
-"""What users see of a bench: a bar with the time left, a table of the results, then the findings."""
+"""The screen of bench: a bar with the time left, a table of the results, then the findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNITS = {
 }
 """The measures that are shown, and their units; the records have the others."""
 LEAST = 0.001
-"""Less is not shown: 8 bytes in 1200 µs are described by their time, not as 6.7e-06 GB/s."""
+"""Smaller values are not shown: 8 bytes in 1200 µs are described by their time, not as 6.7e-06 GB/s."""
 NAMES = ("arm", "test", "size", "how", "over")
 
 
@@ -45,20 +45,20 @@ class BenchScreen(Screen):
         self._measurements: list[Measurement] = []
         self._answers: list[Text] = []
         self._trials: tuple[int, int] | None = None
-        """Which trial this is, and of how many."""
+        """Number of the current trial, and the total."""
 
     def show(self, record: Record) -> None:
-        """Update the progress line; collect what the table shows."""
+        """Update the progress line; collect the numbers of the table."""
         self.line.take(record)
         match record:
             case events.BenchPlanned():
-                self.line.say(record.message, "dim")
+                self.line.print_line(record.message, "dim")
             case events.TrialStarted(done=int(done), total=int(total)):
                 self._trials = done, total
             case events.Remeasuring():
-                self.line.say(record.message, "yellow")
+                self.line.print_line(record.message, "yellow")
             case events.Notice() | events.NodeLost():
-                self.line.say(f"{record.subject} {record.message}".strip(), "yellow")
+                self.line.print_line(f"{record.subject} {record.message}".strip(), "yellow")
             case Measurement():
                 self._measurements.append(record)
             case Finding(check=check) if check == DIFFERENCE:
@@ -68,7 +68,7 @@ class BenchScreen(Screen):
                 self._findings.show(record)
 
     def finish(self, run: Path) -> None:
-        """Show the numbers, then what they mean."""
+        """Show the numbers, then the findings."""
         self.line.stop()
         if rows := groups(self._measurements, measures=UNITS):
             self._out.print(self._table(rows))
@@ -79,7 +79,7 @@ class BenchScreen(Screen):
         self._findings.finish(run)
 
     def cut_short(self, run: Path) -> None:
-        """Show what was measured so far, and how much of the whole that is."""
+        """Show the results so far, and how much was measured."""
         self.finish(run)
         if self._trials:
             done, total = self._trials

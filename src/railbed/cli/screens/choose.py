@@ -1,4 +1,4 @@
-"""The screen of a verb that has none of its own."""
+"""The screen of verbs without their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from railbed.model.cluster import Cluster
 
 
 def make_screen(*, as_json: bool, verbose: bool, cluster: Cluster) -> Screen:
-    """Return the screen that the user asked for."""
+    """Return the screen for the options."""
     if as_json:
         return JsonScreen()
     # Imported here because rich takes as long to load as a small cluster takes to answer.

@@ -1,4 +1,4 @@
-"""How the gradients travel, on the screen: in short beside the bar, in a line when that changes, in full at the end."""
+"""What carries the gradients, on the screen: in short beside the bar, in a line on changes, in full at the end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from railbed.model.printable import printable
 
 
 class PathLine:
-    """The newest word on it."""
+    """The latest verdict about the path of the gradients."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self._say = write
         self._latest: GradientPath | None = None
 
     def take(self, event: GradientPath) -> None:
-        """Take the newest; one of another verdict is told at once, with what to do."""
+        """Note the latest verdict; print it with its remedy if it changed."""
         before = self._latest.verdict if self._latest else None
         self._latest = event
         if event.verdict != before:
@@ -30,11 +30,11 @@ class PathLine:
 
     @property
     def short(self) -> str:
-        """Return three words to stand beside others."""
+        """Return the verdict in three words, as the end of a sentence."""
         return f", {self._latest.short}" if self._latest else ""
 
     def finish(self, console: Console) -> None:
-        """Say it in full."""
+        """Print the verdict in full."""
         if self._latest:
             console.print(Text(printable(self._latest.message), style=self._style()))
 

@@ -11,7 +11,7 @@ from railbed.store import to_line
 
 
 class JsonScreen(Screen):
-    """Records as JSON lines on standard output; progress only where that is not the same terminal."""
+    """Records as JSON lines on standard output; progress only if that is not the same terminal."""
 
     def __init__(self) -> None:
         super().__init__(progress=sys.stderr.isatty() and not sys.stdout.isatty())
@@ -23,4 +23,4 @@ class JsonScreen(Screen):
         sys.stdout.flush()
 
     def finish(self, run: Path) -> None:
-        """Nothing else belongs on standard output."""
+        """Print nothing else on standard output."""

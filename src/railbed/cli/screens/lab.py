@@ -1,4 +1,4 @@
-"""What the user sees of a lab."""
+"""The screen of lab."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.lab.model import Spec
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.record import Event, Record
 
 SHOWN_ELSEWHERE = (events.LabStatus, events.LabUp, events.Progress)
 
 
 class LabScreen(Screen):
-    """What happens to a lab, on standard error."""
+    """Events of a lab on standard error."""
 
     def show(self, record: Record) -> None:
-        """Update the progress line, or print what happened."""
+        """Update the progress line, or print an event."""
         self.line.take(record)
         if isinstance(record, Event) and not isinstance(record, SHOWN_ELSEWHERE):
-            self.line.say(f"{record.subject}: {record.message}")
+            self.line.print_line(f"{record.subject}: {record.message}")
 
     def finish(self, run: Path) -> None:
         """Show nothing: a lab is not a run."""
@@ -34,7 +35,7 @@ class LabScreen(Screen):
 def run_lab_verb(records: AsyncGenerator[Record, None], *, as_json: bool, interrupted: str = "") -> Sequence[Event]:
     """Run a verb of the lab to its end: as JSON lines on standard output, or its progress on standard error.
 
-    `interrupted` says what is left of it where Ctrl-C ends it.
+    `interrupted` is printed if Ctrl-C ends it.
     """
     screen: Screen = JsonScreen() if as_json else LabScreen()
     with screen:
@@ -45,7 +46,7 @@ def run_lab_verb(records: AsyncGenerator[Record, None], *, as_json: bool, interr
 
 
 def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
-    """Print how to use a lab; `named` is the option that names it in a command, where that is needed."""
+    """Print how to use a lab; `named` is the option that selects it in a command, if needed."""
     ready = next(event for event in records if isinstance(event, events.LabUp))
     seconds = ready.time - records[0].time
     sys.stdout.write(
@@ -92,12 +93,8 @@ def _lab_text(lab: events.LabStatus) -> str:
 
 def _parts(lab: Spec | events.LabStatus) -> str:
     parts = [
-        _counted(lab.nodes, "node"),
-        _counted(lab.rails, "rail"),
+        plural(lab.nodes, "node"),
+        plural(lab.rails, "rail"),
         *([f"switch {lab.switch}"] if lab.switch else []),
     ]
     return ", ".join(parts)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,4 +1,4 @@
-"""Progress on standard error: one line that is drawn anew on a terminal, and a plain line now and then elsewhere."""
+"""Progress on standard error: one line that is redrawn on a terminal, and an occasional plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DRAW_SECONDS = 0.5
-"""Between two drawings; what is done before the first is not drawn at all."""
+"""Interval between two drawings; shorter activities are not drawn at all."""
 PLAIN_SECONDS = ((60.0, 10.0), (600.0, 30.0), (float("inf"), 60.0))
-"""Where there is no terminal: until when, seconds between two lines."""
+"""Without a terminal: end of a phase, and seconds between two lines in it."""
 BARS = "━─", "#-"
 REST_OF_LINE, FAINT = "\x1b[K", ("\x1b[2m", "\x1b[0m")
 WIDTH = 80
 
 
 class ProgressLine:
-    """Shows an activity until it is stopped, whoever keeps the program busy: a thread draws it."""
+    """Shows an activity until it is stopped. A thread draws it, even while the program is busy."""
 
     def __init__(self, *, shown: bool = True) -> None:
         self.activity = Activity()
@@ -59,12 +59,12 @@ class ProgressLine:
         with self._lock:
             self.activity.take(record)
 
-    def say(self, text: str, style: str = "") -> None:
+    def print_line(self, text: str, style: str = "") -> None:
         """Print a line that stays."""
         with self._lock, suppress(OSError, ValueError):  # nobody reads any more
             self._wipe()
             if self._on_terminal:
-                # Imported here because a terminal that is told nothing needs no drawing, which is slow to load.
+                # Imported here because drawing is slow to load and often not needed.
                 from rich.text import Text
 
                 self._terminal().print(Text(printable(text), style=style))
@@ -79,13 +79,13 @@ class ProgressLine:
             self.activity.begin("")
 
     def end(self) -> None:
-        """Say that what was begun is being ended; a signal handler may call this."""
+        """Show that processes are being ended; a signal handler may call this."""
         if not self.activity.ending:
             self.activity.begin("ending")
             self.activity.ending = True
 
     def stop(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -98,7 +98,7 @@ class ProgressLine:
                 if self.activity.what and self._on_terminal:
                     self._draw()
                 elif self.activity.what and self._is_due():
-                    self.say(self.activity.line())
+                    self.print_line(self.activity.line())
 
     def _draw(self) -> None:
         can_draw = "utf" in (getattr(sys.stderr, "encoding", None) or "").lower()
@@ -127,13 +127,13 @@ class ProgressLine:
 
 
 def is_terminal() -> bool:
-    """Whether a line on standard error can be drawn over."""
+    """Whether a line on standard error can be redrawn."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 @contextmanager
 def working(what: str, *, usual: float | None = None, shown: bool = True) -> Iterator[Activity]:
-    """Show that something goes on that is no verb with records; the activity can be told how far it has come."""
+    """Show the progress of work outside a verb's records; the caller updates the activity."""
     line = ProgressLine(shown=shown)
     line.activity.begin(what, usual=usual)
     with line:
@@ -141,7 +141,7 @@ def working(what: str, *, usual: float | None = None, shown: bool = True) -> Ite
 
 
 def fitted(line: str, width: int) -> str:
-    """Return a line that takes less than so many columns, so that the cursor stays on it."""
+    """Return a line shorter than `width` columns, so that the cursor stays on it."""
     columns = 0
     for at, char in enumerate(line):
         columns += 2 if unicodedata.east_asian_width(char) in "WF" else 1
@@ -158,7 +158,7 @@ def _width() -> int:
 
 
 def _write(text: str) -> None:
-    """Write what is clean already, past the stream that would clean our own control characters away."""
+    """Write clean text, bypassing the stream that would remove our own control characters."""
     stream = sys.stderr
     while inner := getattr(stream, "rich_proxied_file", None):
         stream = inner

@@ -47,7 +47,7 @@ class TextScreen(Screen):
         self._changes: list[Change] = []
 
     def show(self, record: Record) -> None:
-        """Update the progress line; collect what is shown at the end."""
+        """Update the progress line; collect the findings for the end."""
         self.line.take(record)
         match record:
             case Finding():
@@ -55,7 +55,7 @@ class TextScreen(Screen):
             case Change():
                 self._changes.append(record)
             case Notice():
-                self.line.say(record.message, "yellow")
+                self.line.print_line(record.message, "yellow")
             case _:
                 pass
 
@@ -76,7 +76,7 @@ class TextScreen(Screen):
             self._out.print(Text(reason, style="bold"))
 
     def _show_blocks(self, shown: Iterable[NodeGroup]) -> None:
-        """Show the blocks; of those that need no attention, only the first lists its checks, so that many fit."""
+        """Show the groups; of those that need no attention, only the first lists its checks, to save space."""
         after_details = False
         for number, block in enumerate(shown):
             detailed = number == 0 or self._verbose or _needs_attention(block)
@@ -92,7 +92,7 @@ class TextScreen(Screen):
         table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
         table.add_column(overflow="fold", ratio=1)
         listed = [finding for finding in findings if self._verbose or finding.verdict not in IN_BRIEF]
-        # A wide terminal has room for a column of names; on a narrow one it would squeeze the observations.
+        # A wide terminal has space for a column of names; on a narrow one it would squeeze the observations.
         width = max((len(finding.check) for finding in listed), default=0) if self._out.width >= WIDE else 0
         for finding, times in _without_repeats(listed):
             _add_rows(table, finding, width, times)
@@ -112,7 +112,7 @@ def counted(findings: Iterable[Finding]) -> Text:
 
 
 def change_line(change: Change) -> Text:
-    """Return one difference as a line of its own."""
+    """Return one difference as a line."""
     sign, style = {"add": ("+", "green"), "remove": ("-", "red"), "set": ("~", "yellow")}[change.action]
     values = " → ".join(printable(value) for value in (change.before, change.after) if value)
     return Text.assemble((f"{sign} {printable(change.subject)}", style), "  ", values)
@@ -136,7 +136,7 @@ def _names(checks: Iterable[str]) -> str:
 
 
 def _few(checks: Iterable[str]) -> str:
-    """Return the names; of a long list the first few and how many more there are."""
+    """Return the names; for a long list, the first few and the number of others."""
     names = sorted(set(checks))
     more = len(names) - FEW
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:FEW])} and {more} more"
@@ -159,7 +159,7 @@ def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
 
 
 def _without_repeats(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
-    """Return each distinct finding and how often it occurs: a measurement that is repeated may fail again."""
+    """Return each distinct finding and how often it occurs: a repeated measurement may fail again."""
     times: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         words = (finding.check, finding.subject, finding.verdict, finding.observed, finding.expected, finding.remedy)

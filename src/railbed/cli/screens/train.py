@@ -1,4 +1,4 @@
-"""What the user sees of training: a line that moves, what happens to nodes in words, and a summary."""
+"""The screen of train: a progress line, events of nodes, and a summary."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class TrainScreen(Screen):
         self._sample = ""
         self._export = ""
         self._ending = ""
-        self._path = PathLine(self.line.say)
+        self._path = PathLine(self.line.print_line)
 
     def show(self, record: Record) -> None:
-        """Move the progress line, or tell what happened."""
+        """Update the progress line, or print an event."""
         self.line.take(record)
         self._summary.add(record)
         match record:
@@ -57,26 +57,26 @@ class TrainScreen(Screen):
             case events.WeightsWritten(subject=subject, folder=folder):
                 self._export = f"{folder} on {subject.partition('/')[0]}"
             case events.TransportChosen(message=reason, falls_back=falls_back):
-                self.line.say(f"gradients: {reason}", WARNING if falls_back else "dim")
+                self.line.print_line(f"gradients: {reason}", WARNING if falls_back else "dim")
             case events.FellShort(message=message):
                 self._ending = message
             case Event() if type(record) in STYLES:
                 where = (
                     f"{record.subject}: " if record.subject and not record.message.startswith(record.subject) else ""
                 )
-                self.line.say(f"{where}{record.message}", STYLES[type(record)])
+                self.line.print_line(f"{where}{record.message}", STYLES[type(record)])
             case _:
                 pass
 
     def finish(self, run: Path) -> None:
-        """Say how it went."""
+        """Print the summary."""
         if self._show_summary(run):
             self._out.print(Text.assemble("saved in ", (str(run), "bold")))
         if self._ending:
             self._out.print(Text(f"exit {FOUND}: {printable(self._ending)}", style=WARNING))
 
     def cut_short(self, run: Path) -> None:
-        """Say how it went until then."""
+        """Print the summary so far."""
         self._show_summary(run)
 
     def _show_summary(self, run: Path) -> bool:

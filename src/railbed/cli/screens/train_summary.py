@@ -12,7 +12,7 @@ SHORTEST = 1e-9
 
 
 class TrainSummary:
-    """Keeps the loss and the speed of every step that stands, or what a load for the network moved."""
+    """Collects loss and speed of every step in the history, or the bytes of a network load."""
 
     def __init__(self) -> None:
         begins: dict[int, int] = {}
@@ -24,7 +24,7 @@ class TrainSummary:
         self._restarts = 0
         self._lost_seconds = 0.0
         self._gradient_bytes: int | None = None
-        """Of a step, where the recipe is a load for the network."""
+        """Bytes of gradients per step, if the recipe is a network load."""
         self._latest: dict[str, float] = {}
         self._sums: dict[str, float] = {}
         self._counted = 0

@@ -39,9 +39,9 @@ BeforeArgument = Annotated[str, typer.Argument(metavar="A", help="Name of a run,
 AfterArgument = Annotated[str, typer.Argument(metavar="B", help="Another run.")]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write it as a page instead; - is standard output."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write a page instead; - is standard output."),
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="Show all numbers, also those that did not change.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Show all numbers, including those that did not change.")]
 LEAST_SHOWN = log(1 + LEAST)
 """The smallest unclear difference that is shown without --all."""
 MOST_ROWS = 40
@@ -55,7 +55,7 @@ def compare_command(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Set two runs side by side: which numbers changed, which settings differ, and what only one of them has.
+    """Compare two runs: which numbers changed, which settings differ, and what only one of them has.
 
     Example: railbed compare 20260101-120000-bench 20260102-120000-bench --output compared.html
     """
@@ -76,7 +76,7 @@ def compare_command(
 
 
 def _page(document: Report, path: Path, *, as_json: bool) -> None:
-    """Write the page, and say where; the words are those of `report`."""
+    """Write the page and print its path, with the same wording as `report`."""
     write_page(path, as_html(document).encode())
     if as_json:
         written = events.ComparisonWritten(
@@ -139,7 +139,9 @@ def _show(first: RunData, second: RunData, comparison: RunComparison, *, everyth
     most = sys.maxsize if everything else MOST_ROWS
     _show_numbers(console, "changed:", comparison.changed, comparison, most)
     may = [number for number in comparison.unclear if everything or distance(number.before, number.after) > LEAST_SHOWN]
-    _show_numbers(console, "may have changed, but the samples are too few or too far apart:", may, comparison, most)
+    _show_numbers(
+        console, "may have changed, but there are too few samples or they vary too much:", may, comparison, most
+    )
     _show_numbers(console, "did not change:", comparison.unchanged if everything else [], comparison, most)
     console.print(Text(comparison.in_short().replace(JOIN, " ")))
     console.print(Text(f"before is {names['before']}, after is {names['after']}"))
@@ -173,7 +175,7 @@ def _show_numbers(
     console.print(Text(title, style="bold"))
     console.print(_numbers(numbers[:most], comparison.shared))
     if (left := len(numbers) - most) > 0:
-        console.print(Text(f"{left:,} more that changed less: --all shows them", style="dim"))
+        console.print(Text(f"{left:,} more with smaller changes: --all shows them", style="dim"))
 
 
 def _setting(setting: SettingChange) -> Text:
@@ -184,7 +186,7 @@ def _setting(setting: SettingChange) -> Text:
 
 
 def _show_lone(console: SafeConsole, title: str, alone: Sequence[Lone], *, everything: bool) -> None:
-    """Name what only one run has; of measures, only how many of them, for there may be hundreds."""
+    """List what only one run has; of measures, only their number, since there may be hundreds."""
     for kind in ("measure", "node", "rank", "event"):
         several = [item for item in alone if item.kind == kind]
         shown = several if everything else several[:MOST_NAMED]

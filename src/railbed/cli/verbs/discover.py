@@ -54,7 +54,7 @@ HostsArgument = Annotated[
     ),
 ]
 SwitchOption = Annotated[
-    list[str] | None, typer.Option("--switch", metavar="HOST", help="A switch to put into the file; may be repeated.")
+    list[str] | None, typer.Option("--switch", metavar="HOST", help="A switch to add to the file; may be repeated.")
 ]
 KeyOption = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Private key file to log in with.")]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Account to log in to.")]
@@ -83,7 +83,7 @@ def discover_command(
     use_cluster_file(cluster)
     login = _login(user, key, jump)
     before = _existing(file)
-    # Without hosts the whole file is read again, and what is said of the login is meant for all of it.
+    # Without hosts, all machines of the file are read again, and login options apply to all of them.
     existing = before if hosts or before is None else before.model_copy(update={"login": login.over(before.login)})
     switches = [_switch_host(host) for host in switch or ()]
     machines = _machines(hosts or [], existing, login, replay)
@@ -110,14 +110,14 @@ def discover_command(
 
 
 def _conclude(tally: Tally, *, write: bool) -> Conclusion:
-    """Decide the exit code: every machine must answer, and a file that stays different counts as a failure."""
+    """Decide the exit code: every machine must answer, and a file that still differs is a failure."""
     if tally.answered < tally.devices:
         return Conclusion(DEVICE, "not every machine answered")
     return Conclusion(FOUND, "the cluster file differs") if tally.changes and not write else Conclusion()
 
 
 async def _noting(clusters: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
-    """Pass the records on, and keep the cluster that goes by among them."""
+    """Pass the records on, and note the cluster among them."""
     async with aclosing(records):
         async for record in records:
             if isinstance(record, ClusterBuilt):
@@ -126,20 +126,20 @@ async def _noting(clusters: list[Cluster], records: AsyncGenerator[Record, None]
 
 
 def _login(user: str | None, key: str | None, jump: str | None) -> Login:
-    """Return the login of the command line; a key is written so that it is found from any folder."""
+    """Return the login of the command line, with an absolute path of the key."""
     named = {"--user": user, "--key": _whole_path(key) if key else None, "--jump": jump}
     for option, value in named.items():
         if value is not None and not _is_text(value):
-            raise UsageError(f"{option} {value!r} cannot be used", hint=f"give {option} one line of text")
+            raise UsageError(f"{option} {value!r} cannot be used", hint=f"{option} takes one line of text")
     if jump and not HOST.fullmatch(jump):
         raise UsageError(f"--jump {jump!r} is not a jump host", hint="write it as [user@]host[:port]")
     if key and not Path(key).expanduser().is_file():
-        raise UsageError(f"--key {key}: there is no such file", hint="give a private key file")
+        raise UsageError(f"--key {key}: there is no such file", hint="name a private key file")
     return Login(user=user, key=named["--key"], jump=jump)
 
 
 def _whole_path(path: str) -> str:
-    """Return a path from the root, or from the home folder, which may be another one for the next user."""
+    """Return an absolute path, or a path from `~`, since other users have other home folders."""
     absolute = Path(path).expanduser().absolute()
     home = Path("~").expanduser()
     return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) and absolute != home else str(absolute)
@@ -154,7 +154,7 @@ def _is_text(value: str) -> bool:
 
 
 def _machines(hosts: Sequence[str], existing: Cluster | None, login: Login, replay: Path | None) -> Cluster:
-    """Return the machines to read: those named, or those of the recording, of the file, or this one."""
+    """Return the machines to read: from the arguments, the recording, the file, or this one."""
     if hosts:
         return _bare_cluster(hosts, existing, login)
     recorded = recorded_cluster_file(replay) if replay else None
@@ -164,13 +164,13 @@ def _machines(hosts: Sequence[str], existing: Cluster | None, login: Login, repl
 
 
 def _existing(file: Path) -> Cluster | None:
-    """Return the cluster of a file that is there."""
+    """Return the cluster of an existing file."""
     try:
         there = followed(file).exists()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         gone = isinstance(error, FileNotFoundError)
-        hint = "is the current folder still there?" if gone else "give another file with -c"
+        hint = "does the current folder still exist?" if gone else "give another file with -c"
         raise UsageError(f"{file} cannot be found: {reason}", hint=hint) from error
     return clusterfile.load(file) if there else None
 
@@ -179,13 +179,13 @@ def _switch_host(text: str) -> str:
     try:
         return TypeAdapter[str](Host).validate_python(text)
     except ValidationError:
-        raise UsageError(f"--switch {text!r} is not a host", hint="give its address or host name") from None
+        raise UsageError(f"--switch {text!r} is not a host", hint="use its address or host name") from None
 
 
 def _bare_cluster(hosts: Sequence[str], existing: Cluster | None, login: Login) -> Cluster:
-    """Return the machines of the command line; what it does not say of their logins, the file does.
+    """Return the machines of the command line, with missing login settings from the file.
 
-    In a new file the login is everyone's; beside machines that a file has already, it is that of the new ones.
+    In a new file the login applies to all machines; in an existing file, to the new machines.
     """
     common = existing.login if existing else login
     own = _beyond(login, common)
@@ -203,7 +203,7 @@ def _bare_cluster(hosts: Sequence[str], existing: Cluster | None, login: Login) 
 
 
 def _beyond(login: Login, common: Login) -> Login:
-    """Return what of a login the common one does not say already."""
+    """Return the settings of a login that differ from the common one."""
     settings = login.model_dump(exclude_none=True)
     return Login(**{name: value for name, value in settings.items() if value != getattr(common, name)})
 
@@ -220,12 +220,12 @@ def _bare_node(text: str) -> Node:
 
 
 def _name_of(file: Path) -> str:
-    """Name a new cluster after its file, or after its folder where the file is just called cluster.yaml."""
+    """Name a new cluster after its file, or after its folder if the file is called cluster.yaml."""
     return name_from(file.stem if file.stem != DEFAULT_CLUSTER.stem else file.resolve().parent.name) or "cluster"
 
 
 def _keep(file: Path, cluster: Cluster, existing: Cluster | None, *, write: bool) -> bool:
-    """Write a new file, or an existing one where that was asked for; return whether it was written."""
+    """Write a new file, or an existing one if requested; return whether it was written."""
     if existing == cluster or (existing and not write):
         return False
     try:
@@ -242,7 +242,7 @@ def _keep(file: Path, cluster: Cluster, existing: Cluster | None, *, write: bool
 
 
 def _rewritten(data: bytes, cluster: Cluster, *, name: str) -> bytes:
-    """Return the file changed, with its byte order mark and its line ends as they were."""
+    """Return the changed file, with its original byte order mark and line ends."""
     text = data.decode("utf-8")
     mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
     carriage_returns = 0 < text.count("\n") == text.count("\r\n")
@@ -259,7 +259,7 @@ def _print_outcome(file: Path, cluster: Cluster, existing: Cluster | None, *, wr
     if wrote:
         message = f"written: {counts}; next: railbed check{option}"
     elif existing == cluster:
-        message = f"as found: {counts}"
+        message = f"unchanged: {counts}"
     else:
-        message = f"not changed; `{again}{option} --write` makes these changes in it"
+        message = f"not written; `{again}{option} --write` makes these changes"
     console.print(Text(f"{file}: {message}"))

@@ -26,7 +26,7 @@ from railbed.train.export import export
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a training run, its folder, or newest.")]
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; it must be new or empty.")]
 NodesOption = Annotated[
-    Path | None, typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: that of the run]")
+    Path | None, typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: the run's]")
 ]
 
 
@@ -39,14 +39,15 @@ def export_command(
 ) -> int:
     """Fetch the weights of a training run from its nodes, as a folder that Hugging Face's transformers loads.
 
-    The nodes are those of the run's own cluster file. A run that did not finish gives those of its newest checkpoint.
+    The nodes are those of the run's cluster file. For an unfinished run, the weights are those of its newest
+    checkpoint.
 
     Example: railbed export newest weights
     """
     source, _ = training_run(run)
     started = begun(source)
     if started.recipe.get("traffic"):
-        raise UsageError(f"{source.name} is a load for the network: it trains no model, and has no weights")
+        raise UsageError(f"{source.name} is a network load: it trains no model and has no weights")
     site = (given_cluster(cluster, None) if cluster else None) or cluster_of(source)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = JsonScreen() if as_json else ExportScreen()
@@ -56,23 +57,23 @@ def export_command(
 
 
 class ExportScreen(Screen):
-    """What is going on, on standard error; what was fetched, on standard output."""
+    """Progress on standard error, the result on standard output."""
 
     def __init__(self) -> None:
         super().__init__()
         self._fetched: Event | None = None
 
     def show(self, record: Record) -> None:
-        """Move the progress line, or tell what happened."""
+        """Update the progress line, or print an event."""
         self.line.take(record)
         match record:
             case events.WeightsFetched():
                 self._fetched = record
             case events.NodeLost() | events.Notice():
-                self.line.say(f"{record.subject}: {record.message}" if record.subject else record.message)
+                self.line.print_line(f"{record.subject}: {record.message}" if record.subject else record.message)
 
     def finish(self, run: Path) -> None:  # noqa: ARG002
-        """Say what was fetched and how to use it."""
+        """Print what was fetched and how to use it."""
         self.line.stop()
         if self._fetched:
             folder = str(self._fetched.data["folder"])

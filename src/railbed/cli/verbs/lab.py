@@ -31,11 +31,11 @@ HELP = {"help_option_names": ["-h", "--help"]}
 DEFAULT_PLATFORM: PlatformName = "n9k"
 BASH_OR_SH = 'exec "$(command -v bash || echo sh)"'
 lab_command = typer.Typer(help="A cluster on this machine, with real SSH and, as virtual machines, real RoCEv2.")
-fault_command = typer.Typer(help="Break something on purpose, and heal it. `lab status` lists what is in force.")
+fault_command = typer.Typer(help="Cause a fault on purpose, and heal it. `lab status` lists the faults in force.")
 lab_command.add_typer(fault_command, name="fault")
 
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Which lab. [default: the only one there is]")
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the lab. [default: the only lab]")
 ]
 SwitchOption = Annotated[
     PlatformName | None,
@@ -77,20 +77,20 @@ def lab_up(
         str | None, typer.Option("--delay", metavar="TIME", help="Delay of every link: 50us, 2ms, …; needs netem.")
     ] = None,
     memory: Annotated[
-        int, typer.Option("--memory", metavar="MB", min=0, help="Memory of a virtual machine. [default: what it needs]")
+        int, typer.Option("--memory", metavar="MB", min=0, help="Memory of a virtual machine. [default: as needed]")
     ] = 0,
     extra: Annotated[
         Literal["training"] | None,
-        typer.Option("--with", help="Put torch and MPI on virtual machines; namespaces have what this machine has."),
+        typer.Option("--with", help="Install torch and MPI on virtual machines; namespaces use this machine's."),
     ] = None,
     arch: Annotated[
         ArchitectureName | None,
-        typer.Option("--arch", help="Processor of virtual machines; another than this machine's is emulated."),
+        typer.Option("--arch", help="Processor of virtual machines; emulated if it is not this machine's."),
     ] = None,
     switch: SwitchOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Bring up a lab, and say how to use it when every node answers.
+    """Bring up a lab, and print how to use it when every node answers.
 
     Example: railbed lab up --kind netns --nodes 4
     """
@@ -106,7 +106,9 @@ def lab_up(
         arch=arch,
         switch=switch,
     )
-    left = f"the lab {name} was removed again; `railbed lab down --name {name}` clears it where that was cut short"
+    left = (
+        f"the lab {name} was removed again; if that was interrupted, `railbed lab down --name {name}` removes the rest"
+    )
     records = run_lab_verb(up(spec), as_json=as_json, interrupted=left)
     if not as_json:
         show_up(spec, records, folder.name_option(spec.name))
@@ -119,7 +121,7 @@ def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
 
     Example: railbed lab down
     """
-    run_lab_verb(down(name), as_json=as_json, interrupted="`railbed lab down` again clears what is left")
+    run_lab_verb(down(name), as_json=as_json, interrupted="run `railbed lab down` again to remove the rest")
     return 0
 
 
@@ -140,7 +142,9 @@ def lab_shell(
     node: DeviceArgument,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="Run this, not a shell: words as they are, or a line in quotes."),
+        typer.Argument(
+            metavar="COMMAND", help="Run this command instead of a shell: separate words, or a quoted line."
+        ),
     ] = None,
     name: NameOption = None,
 ) -> int:
@@ -163,9 +167,9 @@ def lab_shell(
 
 
 def _line(command: list[str] | None) -> list[str]:
-    """Return a command as one line for the node's shell: ssh alone would join words and forget where they ended.
+    """Return a command as one line for the node's shell: ssh alone would join words without quoting.
 
-    A person gets bash where there is one: the login shell of a node is as plain as can be.
+    Interactive sessions get bash if it exists: the login shell of a node is minimal.
     """
     if not command:
         return ["-t", BASH_OR_SH] if sys.stdin.isatty() else []
@@ -194,13 +198,13 @@ def fault_cut(
 
 @fault_command.command("freeze")
 def fault_freeze(node: DeviceArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Stop a node or the switch where it is: it keeps its connections and answers nothing."""
+    """Freeze a node or the switch: it keeps its connections and does not answer."""
     return _inflict(name, as_json, "freeze", node)
 
 
 @fault_command.command("kill")
 def fault_kill(node: DeviceArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Take the power from a node or the switch; `heal` starts it again.
+    """Cut the power of a node or the switch; `heal` starts it again.
 
     The switch starts from its startup configuration, and its rails are not affected.
     """
@@ -232,7 +236,7 @@ def fault_lose(
 @fault_command.command("mark")
 def fault_mark(
     rail: RailArgument,
-    rate: Annotated[str | None, typer.Argument(metavar="[RATE]", help="Mark what comes faster than this.")] = None,
+    rate: Annotated[str | None, typer.Argument(metavar="[RATE]", help="Mark packets above this rate.")] = None,
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -247,7 +251,7 @@ def fault_mtu(
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Give the rails of a node another MTU."""
+    """Change the MTU of a node's rails."""
     return _inflict(name, as_json, "mtu", node, float(value))
 
 
@@ -260,7 +264,7 @@ def fault_refuse(
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Let the switch refuse every command that starts so."""
+    """Make the switch refuse every command that starts like this."""
     return _inflict(name, as_json, "refuse", switch, text=command)
 
 

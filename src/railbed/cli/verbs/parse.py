@@ -22,7 +22,7 @@ ProbeArgument = Annotated[str | None, typer.Argument(metavar="PROBE", help="Name
 FileArgument = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A saved output, a saved sysfs folder, or - for standard input.")
 ]
-ListOption = Annotated[bool, typer.Option("--list", help="List the probes and end.")]
+ListOption = Annotated[bool, typer.Option("--list", help="List the probes and exit.")]
 
 
 def parse_command(probe: ProbeArgument = None, file: FileArgument = None, show_list: ListOption = False) -> int:
@@ -34,12 +34,12 @@ def parse_command(probe: ProbeArgument = None, file: FileArgument = None, show_l
         _list()
         return 0
     if probe is None or file is None:
-        raise UsageError("give a probe and a file", hint="`railbed parse --list` names the probes")
+        raise UsageError("a probe and a file are needed", hint="`railbed parse --list` names the probes")
     chosen = _probe(probe)
     try:
         facts = chosen.parse(_text(file))
     except ParseError as error:
-        raise UsageError(f"{file}: not understood as {probe}: {error.message}") from error
+        raise UsageError(f"{file} cannot be parsed as {probe}: {error.message}") from error
     sys.stdout.write(to_json({"kind": "facts", "probe": probe, "facts": facts}, indent=1).decode() + "\n")
     return 0
 
@@ -61,7 +61,7 @@ def _text(file: Path) -> str:
     try:
         if str(file) == "-":
             if not sys.stdin:
-                raise UsageError("standard input is closed", hint="give a file, or pipe the saved output in")
+                raise UsageError("standard input is closed", hint="name a file, or pipe the saved output in")
             return _limited(file, sys.stdin.buffer.read(MAX_OUTPUT_BYTES + 1))
         if file.is_dir():
             return folder_text(file)
@@ -78,7 +78,7 @@ def _limited(file: Path, data: bytes) -> str:
 
 
 def folder_text(folder: Path) -> str:
-    """Return a saved sysfs folder as `path:line` lines, as a probe's command prints a live one."""
+    """Return a saved sysfs folder as `path:line` lines, in the form that a probe's command prints."""
     lines: list[str] = []
     top = folder.resolve() if folder.name in ("", "..") else folder
     for path in sorted(path for path in top.rglob("*") if path.is_file()):

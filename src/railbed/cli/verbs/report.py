@@ -25,7 +25,7 @@ STEM = "report"
 
 
 class Format(StrEnum):
-    """What a report can be written as."""
+    """Format of a report."""
 
     HTML = "html"
     MARKDOWN = "md"
@@ -37,7 +37,7 @@ RunArgument = Annotated[
     str | None, typer.Argument(metavar="RUN", help="Name of a run, or its folder. [default: the newest run]")
 ]
 FormatOption = Annotated[
-    Format, typer.Option("--format", help="A page, text, the same as data, or a table of every measurement.")
+    Format, typer.Option("--format", help="A page, Markdown, JSON, or a CSV table of every measurement.")
 ]
 OutputOption = Annotated[
     Path | None,
@@ -56,7 +56,7 @@ def report_command(
     output: OutputOption = None,
     as_records: JsonOption = False,
 ) -> int:
-    """Write a report on a run: a page that can be sent and opened anywhere, without a network; or text, or data.
+    """Write a report on a run: a self-contained page that opens anywhere without a network, or text, or data.
 
     Example: railbed report 20260101-120000-train
     """

@@ -39,7 +39,7 @@ PACKAGES = {
 
 
 class NetnsKind:
-    """See `railbed.lab.kind.Kind`."""
+    """See `railbed.lab.kind.LabKind`."""
 
     def admit(self, spec: Spec) -> None:
         """Refuse what the address range or this machine cannot hold."""

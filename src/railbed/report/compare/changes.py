@@ -1,4 +1,4 @@
-"""The plot of a comparison: every change on one scale, beside what chance alone may do; and a change in words."""
+"""The plot of a comparison: every change on one scale, with its noise; and changes as text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from railbed.report.compare.judge import Outcome
 from railbed.report.figures import label
 
 MOST_DRAWN = 20
-"""More do not fit on a sheet of paper."""
+"""The number that fits on a sheet of paper."""
 ROW_HEIGHT = 40
 LONGEST_NAME = 62
 FIRST = ("test", "stat", "size", "from", "node")
 DERIVED = ("tool", "pair", "direction", "to")
-"""Labels that others say already, or are told with."""
+"""Labels that follow from others."""
 TICKS = (
     (0.5, 2.0, (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)),
     (0.25, 4.0, (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)),
@@ -29,12 +29,12 @@ TICKS = (
 )
 """Marks on the axis of changes, as after over before, for changes within these bounds."""
 LEAST_SPAN, MARGIN = 1.15, 1.15
-"""The axis is as wide as the changes need, and never narrower than this; a bar of noise may leave it."""
+"""The axis is as wide as the changes need, but at least this; bars of noise may exceed it."""
 MOST_FACTOR = 1e5
-"""A change beyond is drawn at the edge."""
+"""Larger changes are drawn at the edge."""
 MOST_REACH = 20.0
 LARGE = 2.0
-"""From this factor on a change is told as a factor, too: as percent, half and twice look as if they were not alike."""
+"""From this factor on, a change is also shown as a factor: in percent, half and twice do not look alike."""
 KINDS: dict[Outcome, tuple[str, str, str]] = {
     "changed": ("changed", "circle", "$c2"),
     "unchanged": ("unchanged", "circle", "$c1"),
@@ -43,7 +43,7 @@ KINDS: dict[Outcome, tuple[str, str, str]] = {
 
 
 def changes(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> Figure | None:
-    """Return the plot: a dot for each change, a bar for its noise, what changed most above; None without any."""
+    """Return the plot: a dot for each change, a bar for its noise, the largest first; None without changes."""
     drawn = [
         changed for changed in numbers if changed.before > 0 and changed.after > 0 and changed.before != changed.after
     ][:MOST_DRAWN]
@@ -52,7 +52,7 @@ def changes(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> F
     dots = [_dots(drawn, outcome) for outcome in KINDS]
     left = len(numbers) - len(drawn)
     note = (
-        "The dot is the change, the bar what chance alone may do: there is none if samples are too few. The scale "
+        "The dot is the change, the bar the range of chance; there is no bar if there are too few samples. The scale "
         "is logarithmic: half and twice are equally far from no change."
     )
     note += f" {plural(left, 'number is', 'numbers are')} not drawn." if left else ""
@@ -73,7 +73,7 @@ def changes(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> F
 
 
 def own_labels(changed: Changed, shared: frozenset[tuple[str, str]]) -> str:
-    """Return what tells a number from the others, in short: labels that all of them share are left out."""
+    """Return the labels that distinguish a number from the others, without those that all numbers share."""
     labels = dict(changed.labels)
     own = {name: value for name, value in changed.labels if (name, value) not in shared and name not in DERIVED}
     way = {(end, labels[end]) for end in ("from", "to") if end in labels}
@@ -97,7 +97,7 @@ def signed(ratio: float) -> str:
 
 
 def change_in_words(changed: Changed) -> str:
-    """Return a change in percent, and a large one as a factor, too: ÷ 5.9 is as much as × 5.9."""
+    """Return a change in percent, and a large one also as a factor: ÷ 5.9 is as much as × 5.9."""
     if changed.share is None:
         return "from zero"
     words = signed(1 + changed.share)
@@ -129,7 +129,7 @@ def _dots(drawn: Sequence[Changed], outcome: Outcome) -> dict[str, Any]:
 
 
 def _noise(drawn: Sequence[Changed]) -> dict[str, Any]:
-    """Return the bars around no change: on this scale, as far to the left as to the right."""
+    """Return the bars around no change: symmetric on this scale."""
     reaches = [
         exp(min(changed.judged.reach or 0.0, MOST_REACH)) if changed.judged.by_factor else 1.0 for changed in drawn
     ]

@@ -41,9 +41,9 @@ class Changed:
     after: float
     judged: Judged
     samples: tuple[int, int]
-    """How many of each run the number is the median of."""
+    """The number of samples in each run."""
     over_steps: bool = False
-    """Whether these are steps, those of the second half of both runs, or repeats."""
+    """Whether the samples are steps (of the second half of both runs) or repeats."""
 
     @property
     def of(self) -> str:
@@ -52,7 +52,7 @@ class Changed:
 
     @property
     def share(self) -> float | None:
-        """The change, as a share of what it was; None if that was zero, or as good as zero."""
+        """The change, as a share of the value before; None if that was (almost) zero."""
         if self.before == self.after:
             return 0.0
         share = (self.after - self.before) / abs(self.before) if self.before else inf
@@ -65,7 +65,7 @@ class Changed:
 
     @property
     def noise(self) -> float | None:
-        """How far chance alone may move it, in its unit; None if that is not known."""
+        """The range of chance, in its unit; None if unknown."""
         reach = self.judged.reach
         if reach is None or not self.judged.by_factor:
             return reach
@@ -80,27 +80,27 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunComparison:
-    """What lies between two runs."""
+    """The differences between two runs."""
 
     numbers: Sequence[Changed]
     lone: Sequence[Lone]
     """What only one of the runs has."""
     settings: Sequence[SettingChange]
-    """What was asked for, or used, in one run and not in the other."""
+    """Settings that differ between the runs."""
     findings: Sequence[tuple[Finding | None, Finding | None]]
-    """Findings with another verdict, or that only one run has."""
+    """Findings with different verdicts, or that only one run has."""
     cluster: Sequence[Change]
     cluster_unread: str = ""
     """Why the cluster files were not compared."""
 
     @property
     def changed(self) -> list[Changed]:
-        """The numbers that changed, what changed most first."""
+        """The numbers that changed, the largest change first."""
         return self._of("changed")
 
     @property
     def unchanged(self) -> list[Changed]:
-        """The numbers that did not."""
+        """The numbers that did not change."""
         return self._of("unchanged")
 
     @property
@@ -114,14 +114,14 @@ class RunComparison:
 
     @property
     def shared(self) -> frozenset[tuple[str, str]]:
-        """The labels that all numbers have alike."""
+        """The labels that all numbers have in common."""
         labels = [frozenset(changed.labels) for changed in self.numbers]
         return frozenset.intersection(*labels) if len(labels) > 1 else frozenset()
 
     def in_short(self) -> str:
-        """Say how many numbers changed."""
+        """Return how many numbers changed, as text."""
         words = [f"{plural(len(self.changed), 'number')} changed", f"{len(self.unchanged):,} did not"]
-        for why, has in ((FEW, "not enough samples to tell"), (SCATTERED, "samples too far apart to tell")):
+        for why, has in ((FEW, "too few samples"), (SCATTERED, "samples that vary too much")):
             if several := sum(changed.judged.why == why for changed in self.unclear):
                 words.append(f"{several:,} {'has' if several == 1 else 'have'} {has}")
         return ", ".join(words) if self.numbers else "the runs have no number in common"

@@ -1,9 +1,9 @@
-"""Did a number change between two runs? Told from its repeats, or not told where there are too few of them.
+"""Whether a number changed between two runs, from its repeats; inconclusive if there are too few of them.
 
 Numbers are compared by their factor, so that half and twice are equally far: the interval of the difference of the
-logarithms, or of the values themselves where some are not above zero. It is Welch's for repeats. Steps next to each
-other are alike, so a measure over steps counts as ten values, each the median of a tenth of the steps; where these are
-the same steps of both runs they are compared in pairs, and what both do from step to step is no noise.
+logarithms, or of the values themselves if some are not above zero. It is Welch's for repeats. Consecutive steps are
+similar, so a measure over steps counts as ten values, each the median of a tenth of the steps; if both runs have the
+same steps, they are compared in pairs, so that variations which both share from step to step are not noise.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from railbed.model.statistics import Difference, median, paired_difference, sepa
 Outcome = Literal["changed", "unchanged", "unclear"]
 CONFIDENCE = 0.99
 LEAST_SAMPLES = 3
-"""Per run: fewer do not show how much they vary."""
+"""Per run: fewer samples do not show how much they vary."""
 MOST_BLOCKS = 10
 LEAST = 0.05
-"""A change of less is not worth telling, however quiet the numbers are."""
+"""Smaller changes are not reported, even if there is little noise."""
 SAME = 0.10
-"""A number did not change where the whole interval lies within this share."""
-FEW, SCATTERED = "not enough samples to tell", "its samples lie too far apart to tell"
+"""A number did not change if the whole interval is within this share."""
+FEW, SCATTERED = "too few samples", "its samples vary too much"
 MOST_LOG = 700.0
-"""A factor beyond e to this power is no number any more."""
+"""A factor beyond e to this power overflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What can be said of a change."""
+    """The judgement of a change."""
 
     outcome: Outcome
     why: str = ""
     """Why it is unclear."""
     reach: float | None = None
-    """How far chance alone may move it: as a logarithm of the factor, or in its unit; None if that is not known."""
+    """The range of chance: as a logarithm of the factor, or in its unit; None if unknown."""
     by_factor: bool = True
     """Whether it was compared by its factor."""
 
 
 def blocks(values: Sequence[float]) -> list[float]:
-    """Return the medians of up to ten stretches of a measure over steps."""
+    """Return the medians of up to ten intervals of a measure over steps."""
     count = min(len(values), MOST_BLOCKS)
     edges = [round(at * len(values) / count) for at in range(count + 1)] if count else [0]
     return [median(values[first:last]) for first, last in pairwise(edges)]
@@ -55,7 +55,7 @@ def factor(before: float, after: float) -> float | None:
     if not before or not after or (before < 0) != (after < 0):
         return None
     quotient = after / before
-    # That of very different numbers is zero or infinite, of which there is no logarithm.
+    # The quotient of very different numbers is zero or infinite, which has no logarithm.
     return quotient if 0 < quotient < inf else exp(max(-MOST_LOG, min(MOST_LOG, _log_factor(before, after))))
 
 
@@ -64,14 +64,14 @@ def _log_factor(before: float, after: float) -> float:
 
 
 def distance(before: float, after: float) -> float:
-    """Return how far two values lie apart, the same in both directions; from and to zero is farthest."""
+    """Return the distance of two values, the same in both directions; from and to zero is farthest."""
     if before == after:
         return 0.0
     return abs(_log_factor(before, after)) if factor(before, after) is not None else inf
 
 
 def judge(before: Sequence[float], after: Sequence[float], *, paired: bool = False) -> Judged:
-    """Judge the samples of two runs, all of them finite; where they are paired, each belongs to one of the other."""
+    """Judge the samples of two runs, which must be finite; `paired` samples correspond to each other."""
     difference = paired_difference if paired else separate_difference
     by_factor = min(*before, *after) > 0
     if sorted(before) == sorted(after) or len({*before, *after}) == 1:
@@ -81,7 +81,7 @@ def judge(before: Sequence[float], after: Sequence[float], *, paired: bool = Fal
     if by_factor:
         outcome, reach = _decide(difference, before, after, log, (log(1 + LEAST), log(1 + SAME)))
         return Judged(outcome=outcome, why=SCATTERED if outcome == "unclear" else "", reach=reach)
-    # Squares of very large numbers are none any more, so they are made small.
+    # Squares of very large numbers overflow, so they are scaled down.
     largest = max(abs(value) for value in (*before, *after))
     usual = max(abs(median(before)), abs(median(after))) / largest
     outcome, reach = _decide(difference, before, after, lambda value: value / largest, (LEAST * usual, SAME * usual))
@@ -97,12 +97,12 @@ def _decide(
     scaled: Callable[[float], float],
     bounds: tuple[float, float],
 ) -> tuple[Outcome, float]:
-    """Decide on a scale of its own; return also how far chance alone reaches there."""
+    """Judge on this scale; also return the range of chance on it."""
     least, most = bounds
     first, second = [scaled(value) for value in before], [scaled(value) for value in after]
     interval = difference(first, second, CONFIDENCE)
     reach, moved = interval.high - interval.mean, median(second) - median(first)
-    # The interval is that of means, which a single wild sample moves, and not of the medians that are shown.
+    # The interval is that of means, which a single outlier moves, rather than of the medians that are shown.
     if interval.is_seen and abs(moved) > least and moved * interval.mean > 0:
         return "changed", reach
     within = max(abs(interval.low), abs(interval.high), abs(moved)) <= most

@@ -17,7 +17,7 @@ from railbed.report.section import Headline
 from railbed.report.sections.findings import TONES
 from railbed.report.values import count, measured
 
-TONE_WORDS = {"bad": "Worse", "notice": "Changed", "good": "As it was", "quiet": "Not clear"}
+TONE_WORDS = {"bad": "Worse", "notice": "Changed", "good": "Unchanged", "quiet": "Inconclusive"}
 COLUMNS = ("measure", "of", "before", "after", "change", "chance", "samples")
 NUMBERS = COLUMNS[2:]
 MOST_ROWS = 500
@@ -26,14 +26,14 @@ SECOND_HALF = "second half of the steps"
 
 
 def describe_both(before: RunData, after: RunData, comparison: RunComparison) -> Report:
-    """Say what lies between two runs."""
+    """Return a report about the differences between two runs."""
     verdict = _verdict(comparison)
     parts = (
         ("short", "In short", _short(before, after, comparison)),
         ("numbers", "Numbers that changed", _changed(comparison)),
         ("unclear", "Numbers that are inconclusive", _unclear(comparison)),
         ("settings", "Settings that differ", _settings(comparison)),
-        ("lone", "Only in one of the runs", _lone(comparison)),
+        ("lone", "Only in one run", _lone(comparison)),
         ("findings", "Findings that changed", _findings(comparison)),
         ("cluster", "The cluster between them", _cluster(comparison)),
         ("unchanged", "Numbers that did not change", _unchanged(comparison)),
@@ -77,7 +77,7 @@ def _verdict(comparison: RunComparison) -> Headline:
 
 
 def _got_worse(before: Finding | None, after: Finding | None) -> bool:
-    """Say whether a finding fails that did not fail before."""
+    """Whether a finding fails that did not fail before."""
     was, now = (finding is not None and finding.verdict is Verdict.FAIL for finding in (before, after))
     return now and not was
 
@@ -93,10 +93,12 @@ def _short(before: RunData, after: RunData, comparison: RunComparison) -> list[B
     ]
     notices: list[tuple[str, str]] = []
     if before.summary.verb != after.summary.verb:
-        text = f"A is one of {before.summary.verb}, B one of {after.summary.verb}: they share few numbers"
+        text = f"A is a run of {before.summary.verb}, B of {after.summary.verb}: they have few numbers in common"
         notices.append(("The runs", text))
     if few := sum(changed.judged.why == FEW for changed in comparison.numbers):
-        text = f"{plural(few, 'number has', 'numbers have')} fewer than {LEAST_SAMPLES} in one of the runs: {FEW}"
+        text = (
+            f"{plural(few, 'number has', 'numbers have')} fewer than {LEAST_SAMPLES} samples in one of the runs: {FEW}"
+        )
         notices.append(("Samples", text))
     if comparison.cluster_unread:
         notices.append(("The cluster files", f"cannot be compared: {comparison.cluster_unread}"))
@@ -112,7 +114,7 @@ def _changed(comparison: RunComparison) -> list[Block]:
     if comparison.changed:
         blocks += _table(comparison.changed, comparison.shared)
     else:
-        blocks.insert(0, Text("There are none of which the samples say so."))
+        blocks.insert(0, Text("None, as far as the samples show."))
     shared = ", ".join(f"{name} {value}" for name, value in sorted(comparison.shared))
     if shared and (comparison.changed or drawn):
         blocks.append(Text(f"The same for all of them: {shared}."))
@@ -120,7 +122,7 @@ def _changed(comparison: RunComparison) -> list[Block]:
 
 
 def _unclear(comparison: RunComparison) -> list[Block]:
-    """Show what may have changed or not; what is large and uncertain is no news, and not hidden either."""
+    """Show the inconclusive numbers: large but uncertain differences are neither reported as changes nor hidden."""
     return _table(comparison.unclear, comparison.shared) if comparison.unclear else []
 
 
@@ -137,11 +139,11 @@ def _or_missing(value: str | None) -> str:
 
 def _lone(comparison: RunComparison) -> list[Block]:
     rows = [(item.kind, Code(item.name), item.where, lone_in_words(item)) for item in comparison.lone]
-    return [Table(("", "name", "only in", "what of it"), rows)] if rows else []
+    return [Table(("", "name", "only in", "details"), rows)] if rows else []
 
 
 def lone_in_words(item: Lone) -> str:
-    """Return what of a measure only one run has, or how often an event came."""
+    """Describe the part of a measure that only one run has, or how often an event occurred."""
     if item.kind == "event":
         return f"{item.count:,} times" if item.count > 1 else "once"
     more = f"; {len(item.of) - MOST_NAMED:,} more" if len(item.of) > MOST_NAMED else ""
@@ -165,7 +167,7 @@ def _table(numbers: Sequence[Changed], shared: frozenset[tuple[str, str]]) -> li
 def _row(changed: Changed, shared: frozenset[tuple[str, str]]) -> tuple[Cell, ...]:
     words = change_in_words(changed)
     change = words if changed.share is None else Value(changed.share, "1", words)
-    noise = measured(changed.noise, changed.unit) if changed.noise is not None else "not known"
+    noise = measured(changed.noise, changed.unit) if changed.noise is not None else "unknown"
     values = (measured(changed.before, changed.unit), measured(changed.after, changed.unit))
     return (
         changed.name,
@@ -178,7 +180,7 @@ def _row(changed: Changed, shared: frozenset[tuple[str, str]]) -> tuple[Cell, ..
 
 
 def what_of(changed: Changed, shared: frozenset[tuple[str, str]]) -> str:
-    """Return what a number is of: its own labels, or the steps that it was taken from."""
+    """Return the labels of a number, or the steps that it is from."""
     return own_labels(changed, shared) or (SECOND_HALF if changed.over_steps else "")
 
 
@@ -238,14 +240,14 @@ def _about(run: RunData) -> dict[str, Cell]:
 def _method() -> str:
     return (
         "A number is the median of its samples: its repeats, or, of a measure over steps, the second half of the "
-        "steps that both runs have, when it has settled (so it is not the median of a run's own report, which is over "
+        "steps that both runs have, when it has settled (unlike the median in a run's own report, which is over "
         "all of its steps). Numbers are compared by their factor: the interval of the difference of the logarithms, "
-        f"with {100 * CONFIDENCE:g}{JOIN}% confidence, by Welch's t. Steps next to each other are alike, so they count "
+        f"with {100 * CONFIDENCE:g}{JOIN}% confidence, by Welch's t. Consecutive steps are similar, so they count "
         f"as {MOST_BLOCKS} samples, each the median of a tenth of them, compared in pairs by Student's t. A number "
-        "changed where the interval leaves out no change and the median moved by more than "
-        f"{100 * LEAST:g}{JOIN}%; it did not change where the whole interval lies within {100 * SAME:g}{JOIN}%. Else, "
+        "changed if the interval excludes zero and the median changed by more than "
+        f"{100 * LEAST:g}{JOIN}%; it did not change if the whole interval is within {100 * SAME:g}{JOIN}%. Otherwise, "
         f"and with fewer than {LEAST_SAMPLES} samples in one of the runs, the result is inconclusive. Of a hundred "
-        "numbers that did not change, one may look as if it had. The interval reflects how far the samples of a run "
-        "vary, and nothing else that differed between the runs. Numbers are the same where name, unit and "
-        "labels are; when they were measured, and by which version of a tool, does not matter."
+        "unchanged numbers, about one appears to have changed. The interval reflects how much the samples of a run "
+        "vary, and nothing else that differed between the runs. Numbers are matched by name, unit and "
+        "labels, regardless of the time and of the version of a tool."
     )

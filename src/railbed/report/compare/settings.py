@@ -1,4 +1,4 @@
-"""What differs between two runs beside their numbers: settings, versions, and what only one of them has."""
+"""Differences between two runs other than numbers: settings, versions, and what only one of them has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from railbed.report.reading.run import RunData
 Where = Literal["before", "after"]
 Kind = Literal["measure", "node", "rank", "event"]
 PER_RANK = ("peak_flops", "sequences", "micro_batches", "rank", "time", "kind", "step")
-"""Of what ranks chose: these are measured, or follow from the speed of a rank."""
+"""Choices of ranks that are measured, or follow from the speed of a rank."""
 MOST_VALUES = 4
 T = TypeVar("T")
 LONGEST = 200
@@ -24,7 +24,7 @@ GROUPS = {"recipe": "settings of a recipe", "chosen": "choices of ranks", "versi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChange:
-    """Something that was asked for, or used; None if a run does not have it."""
+    """A setting with its values in both runs; None if a run does not have it."""
 
     key: str
     before: str | None
@@ -33,18 +33,18 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lone:
-    """Something that one run has and the other has not."""
+    """Something that only one run has."""
 
     kind: Kind
     name: str
     where: Where
     of: Sequence[str] = ()
-    """For a measure that both have: of what only one has it."""
+    """For a measure of both runs: the labels that only one has."""
     count: int = 1
 
 
 def settings(before: RunData, after: RunData) -> list[SettingChange]:
-    """Return the settings, arguments and versions that differ; where a run has none of a kind, only that."""
+    """Return the settings, arguments and versions that differ; if a run has none of a kind, only that."""
     differences: list[SettingChange] = []
     first, second = _settings(before), _settings(after)
     for group in dict.fromkeys([*first, *second]):
@@ -78,7 +78,7 @@ def sides(first: T, second: T) -> tuple[tuple[Where, T, T], tuple[Where, T, T]]:
 
 
 def _settings(run: RunData) -> dict[str, dict[str, str]]:
-    """Return the settings of a run by group; those without a group are of the run itself."""
+    """Return the settings of a run by group; those without a group belong to the run itself."""
     own = {"command": command(run), "railbed version": run.summary.version, "cluster": run.summary.cluster}
     chosen: dict[str, dict[str, None]] = {}
     for choices in run.of(RankChoices):
@@ -122,7 +122,7 @@ def _flat(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]
 
 
 def _nodes(run: RunData) -> dict[str, int]:
-    """Return the nodes that took part."""
+    """Return the participating nodes."""
     named = [node for generation in generations(run) for node in generation.nodes]
     ends = [
         measurement.labels[name]

@@ -22,7 +22,7 @@ from railbed.report.reading.run import measurements_in
 
 OWN_COLUMNS = ("name", "value", "unit", "source", "time")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a text that begins so for something to compute."""
+"""A spreadsheet treats text that begins like this as a formula."""
 
 
 def as_json(document: Report) -> bytes:
@@ -66,7 +66,7 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 def _series(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a trace, without how it looks; `reach` is how far the whiskers go."""
+    """Return the numbers of a trace, without its style; `reach` is the length of the whiskers."""
     series = {key: trace[key] for key in ("x", "y", "z") if key in trace}
     if "text" in trace:
         series["text"] = [unescape(text) for text in trace["text"]]
@@ -75,7 +75,7 @@ def _series(trace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _axes(figure: Figure) -> dict[str, str]:
-    """Return what stands at the axes: their titles, or the unit of their numbers."""
+    """Return the titles of the axes, or the unit of their numbers."""
     axes = {name: figure.layout.get(f"{name}axis", {}) for name in ("x", "y")}
     return {
         name: str(axis.get("title", {}).get("text") or axis.get("ticksuffix", "").strip())
@@ -118,7 +118,7 @@ def _rows(measurements: Iterable[Measurement], labels: Sequence[str]) -> Iterabl
 
 
 def _safe(value: str | int) -> str | int:
-    """Return a text that stays text in a spreadsheet, and steers no terminal."""
+    """Return a text that spreadsheets treat as text, without control characters."""
     if not isinstance(value, str):
         return value
     return f"'{clean(value)}" if value.startswith(_FORMULA) else clean(value)

@@ -1,4 +1,4 @@
-"""Fewer points, the same picture: of each stretch of a line its lowest and its highest point are kept."""
+"""Fewer points, the same picture: the lowest and the highest point of each interval of a line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from math import isfinite
 MOST = 2000
 
 
-def thin(values: Sequence[float], most: int = MOST) -> list[int]:
-    """Return which points to draw, at most so many: the ends, extremes, and one of each gap that is no number."""
+def downsample(values: Sequence[float], most: int = MOST) -> list[int]:
+    """Return the indices of at most `most` points to draw: the ends, the extremes, and a point of each gap."""
     count = len(values)
     if count <= most:
         return list(range(count))

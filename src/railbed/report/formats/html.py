@@ -1,7 +1,7 @@
-"""A report as one HTML file that needs nothing else: style, scripts and data stand in it.
+"""A report as one self-contained HTML file, with style, scripts and data.
 
-Nothing that a device said can become markup: blocks hold text, and the templates escape it. Should anything slip
-through, the page's own policy runs no script but the two that are named in it by their hash, and fetches nothing.
+Device output cannot become markup: blocks contain text, and the templates escape it. Should anything slip
+through, the page's content security policy allows only two scripts, by their hash, and no network access.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def as_html(document: Report) -> str:
 def _policy(scripts: Sequence[str]) -> str:
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
-    # Plotly styles what it draws, so styles may stand in the page.
+    # Plotly adds styles, so inline styles are allowed.
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
@@ -56,7 +56,7 @@ def _policy(scripts: Sequence[str]) -> str:
 
 @cache
 def _plotly() -> str:
-    """Return Plotly's JavaScript from its wheel, which need not be imported for it."""
+    """Return Plotly's JavaScript from its wheel, without importing it."""
     spec = find_spec("plotly")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / "package_data" / "plotly.min.js"
@@ -82,13 +82,13 @@ def _environment() -> Environment:
 
 
 def _prose(text: str) -> Markup:
-    """Return text in which what stands between `backticks` is set as code."""
+    """Return text with the parts between `backticks` as code."""
     parts = quoted(clean(text))
     return Markup("").join(Markup("<code>{}</code>").format(part) if code else part for part, code in parts)
 
 
 def _figure_json(figure: Figure) -> Markup:
-    """Return a figure as JSON that can stand in a script element: no character in it can end one."""
+    """Return a figure as JSON for a script element: no character in it can end the element."""
     text = json.dumps(drawn(figure), allow_nan=False, separators=(",", ":"))
     for char in "<>&'":
         text = text.replace(char, f"\\u{ord(char):04x}")

@@ -1,4 +1,4 @@
-"""A report as Markdown, for a terminal, an issue or a wiki. Plots with few points become tables; others are named."""
+"""A report as Markdown, for a terminal, an issue or a wiki. Plots with few points become tables."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _entry(entry: Entry) -> str:
 
 
 def _figure(figure: Figure) -> Iterator[str]:
-    """Yield the name of a plot and its points; where these are too many, that it is left out."""
+    """Yield the title of a plot and its points, or a note if there are too many."""
     yield f"**{_plain(figure.title)}**"
     columns, rows = _points(figure)
     if len(rows) > MOST_ROWS:
@@ -85,7 +85,7 @@ def _figure(figure: Figure) -> Iterator[str]:
 
 
 def _points(figure: Figure) -> tuple[list[str], list[list[str]]]:
-    """Return the points of a plot as a table: a row for each place, a column for each line."""
+    """Return the points of a plot as a table: a row for each position, a column for each line."""
     traces: Sequence[Any] = figure.traces
     if figure.layout.get("yaxis", {}).get("showticklabels") is False:
         named = [(name, value) for trace in traces for name, value in zip(trace["text"], trace["x"], strict=True)]
@@ -119,7 +119,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seque
 
 
 def _listing(text: str) -> str:
-    """Return text as it is, in a fence longer than any within it."""
+    """Return preformatted text, in a fence longer than any within it."""
     fence = "`" * max([3, *(len(ticks) + 1 for ticks in _FENCE.findall(text))])
     return f"{fence}\n{clean(text)}\n{fence}"
 
@@ -135,7 +135,7 @@ def _cell(value: Cell) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return text on one line; what stands between backticks stays code."""
+    """Return text on one line; parts in backticks stay code."""
     return "".join(
         f"`{_line(part)}`" if code and "|" not in part else _plain(part) for part, code in quoted(text) if part
     )

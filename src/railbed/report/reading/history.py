@@ -1,4 +1,4 @@
-"""What a training run was asked, and its generations: who took part, from which step to which, why each ended."""
+"""The recipe of a training run, and its generations: nodes, steps, and why each ended."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ESTIMATED = ("device", "ranks", "needed_bytes", "available_bytes", "estimated_ra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationHistory:
-    """From one start of all ranks to its end."""
+    """One generation: from a start of all ranks to its end."""
 
     number: int
     nodes: Sequence[str]
     start: float
     end: float | None
     steps: tuple[int, int] | None
-    """The first and the last step that it told of."""
+    """The first and the last step that it reported."""
     why: str = ""
     """Why it ended early."""
     who: str = ""
@@ -31,13 +31,13 @@ class GenerationHistory:
     resumed_from: int | None = None
     resumed_at: float | None = None
     caught_up: events.CaughtUp | None = None
-    """What the restarts until then cost, once it had come as far as the one before it."""
+    """The cost of the restarts until then, once it had caught up with the generation before it."""
     cut: Sequence[tuple[str, str]] = ()
-    """Nodes that the others were found not to reach when it had ended, and why."""
+    """Nodes that the others did not reach after it had ended, and why."""
 
     @property
     def reason(self) -> str:
-        """Why it ended early, as was found out in the end; empty if it did not."""
+        """Why it ended early, as finally determined; empty if it did not."""
         if not self.cut:
             return self.why
         return f"{'; '.join(f'{node}: {why}' for node, why in self.cut)} (first noticed as: {self.why})"
@@ -54,11 +54,11 @@ class Restart:
     after: GenerationHistory | None
 
     counted_later: bool = False
-    """Another restart followed before this one was made good, and its cost has this one's in it."""
+    """Another restart followed before training had caught up; its cost includes this one's."""
 
     @property
     def seconds(self) -> float | None:
-        """The time in which training did not get any further (`train.downtime`); the least it can be, if not told."""
+        """The time in which training made no progress (`train.progress.downtime`); a lower bound if not reported."""
         if self.after is None or self.counted_later:
             return None
         if self.after.caught_up:
@@ -67,17 +67,17 @@ class Restart:
 
     @property
     def is_least(self) -> bool:
-        """Whether it cost more than `seconds`: it was not made good, or an older railbed did not tell."""
+        """Whether `seconds` is a lower bound: training did not catch up, or an older railbed did not report it."""
         return self.seconds is not None and self.after is not None and self.after.caught_up is None
 
     @property
     def causes(self) -> Sequence[tuple[str, str]]:
-        """The nodes at fault and why, as far as that was found out."""
+        """The nodes at fault and why, if known."""
         return self.before.cut or ([(self.who, self.why.removeprefix(f"{self.who}: "))] if self.who else ())
 
     @property
     def steps_again(self) -> int | None:
-        """How many steps were done again."""
+        """How many steps were repeated."""
         if self.after is None or self.before.steps is None or self.after.steps is None:
             return None
         return max(0, self.before.steps[1] - self.after.steps[0] + 1)
@@ -125,7 +125,7 @@ def generations(run: RunData) -> list[GenerationHistory]:
 
 
 def restarts(run: RunData) -> list[Restart]:
-    """Return what happened between the generations."""
+    """Return the restarts between the generations."""
     all_generations = generations(run)
     return [
         Restart(
@@ -142,7 +142,7 @@ def restarts(run: RunData) -> list[Restart]:
 
 
 def _is_counted_later(following: Sequence[GenerationHistory]) -> bool:
-    """Say whether the cost of a restart is told together with that of a later one."""
+    """Whether the cost of a restart is reported together with that of a later one."""
     for distance, generation in enumerate(following, start=1):
         if generation.caught_up:
             return distance > 1 and generation.caught_up.restarts >= distance
@@ -150,7 +150,7 @@ def _is_counted_later(following: Sequence[GenerationHistory]) -> bool:
 
 
 def lost_seconds(restarts: Sequence[Restart]) -> tuple[float, bool]:
-    """Return what restarts cost together, and whether that is only the least it can be."""
+    """Return the total cost of restarts, and whether it is a lower bound."""
     return sum(restart.seconds or 0.0 for restart in restarts), any(restart.is_least for restart in restarts)
 
 

@@ -1,7 +1,7 @@
-"""A training run in numbers, for other programs: what `training_metrics.json` holds.
+"""The metrics of a training run for other programs: the content of `training_metrics.json`.
 
-From the run's records alone, and of steps only those that stayed in the history: what a restart threw away took time,
-which `total_seconds` has and `useful_seconds` has not. What was not measured is null, never zero.
+It is derived from the run's records, and only from steps that stayed in the history: steps that a restart discarded
+count in `total_seconds` but not in `useful_seconds`. Values that were not measured are null, never zero.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ OF_STEP = (
     "step_seconds",
     *PARTS,
 )
-"""One number for each step; where several ranks tell it, their mean."""
+"""One number for each step; the mean if several ranks report it."""
 OF_RANK = ("bytes_sent", "idle_seconds")
 """One number for each step and rank."""
 
-Kept = Mapping[str, Mapping[int, Mapping[MeasuringRank, float]]]
+History = Mapping[str, Mapping[int, Mapping[MeasuringRank, float]]]
 
 
 def metrics(run: RunData) -> dict[str, Any]:
     """Return the figures of a training run."""
-    history: Kept = {name: run.series[name].kept() for name in (*OF_STEP, *OF_RANK) if name in run.series}
+    history: History = {name: run.series[name].history() for name in (*OF_STEP, *OF_RANK) if name in run.series}
     steps = sorted({step for measure in history.values() for step in measure})
     return {"kind": "training_metrics", **_of_run(run, history, steps), "steps": list(_of_steps(history, steps))}
 
 
 def as_json(figures: Mapping[str, Any]) -> bytes:
-    """Return the figures as the text of their file: steps one in a line, for people and `grep`."""
+    """Return the figures as the text of their file: one step per line, for people and `grep`."""
     head = to_json({**figures, "steps": []}, indent=1, inf_nan_mode="null").decode()
     rows = ",\n".join(f"  {to_json(row, inf_nan_mode='null').decode()}" for row in figures["steps"])
     return (head.removesuffix("[]\n}") + (f"[\n{rows}\n ]" if rows else "[]") + "\n}\n").encode()
 
 
-def _of_run(run: RunData, history: Kept, steps: Sequence[int]) -> dict[str, Any]:
+def _of_run(run: RunData, history: History, steps: Sequence[int]) -> dict[str, Any]:
     summary, settings, parts = run.summary, recipe(run), generations(run)
     done = sum(part.steps[1] - part.steps[0] + 1 for part in parts if part.steps)
     losses = _means(history, "loss")
@@ -97,8 +97,8 @@ def _of_run(run: RunData, history: Kept, steps: Sequence[int]) -> dict[str, Any]
 
 
 def _of_ranks(run: RunData) -> Iterator[dict[str, Any]]:
-    """Yield what each rank did; the same number on another node, after a restart, is another row."""
-    names = {name: run.series[name].kept_by_source() for name in ("step_seconds", *OF_RANK) if name in run.series}
+    """Yield the figures of each rank; the same rank on another node, after a restart, is another row."""
+    names = {name: run.series[name].history_by_source() for name in ("step_seconds", *OF_RANK) if name in run.series}
     peaks = run.series["peak_memory_bytes"].by_source() if "peak_memory_bytes" in run.series else {}
     for source in sorted({source for by in (*names.values(), peaks) for source, values in by.items() if values}):
         times, sent, idle = (names.get(name, {}).get(source) for name in ("step_seconds", *OF_RANK))
@@ -113,7 +113,7 @@ def _of_ranks(run: RunData) -> Iterator[dict[str, Any]]:
         }
 
 
-def _of_steps(history: Kept, steps: Iterable[int]) -> Iterator[dict[str, Any]]:
+def _of_steps(history: History, steps: Iterable[int]) -> Iterator[dict[str, Any]]:
     for step in steps:
         row: dict[str, Any] = {"step": step}
         for name in OF_STEP:
@@ -125,7 +125,7 @@ def _of_steps(history: Kept, steps: Iterable[int]) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _means(history: Kept, name: str) -> list[float]:
+def _means(history: History, name: str) -> list[float]:
     return [fmean(values.values()) for values in history.get(name, {}).values()]
 
 
@@ -135,7 +135,7 @@ def _middle(run: RunData, name: str) -> float | None:
 
 
 def _tokens(settings: Mapping[str, Any], steps: int) -> int | None:
-    """Return the tokens that the model learned from; a load for the network has none."""
+    """Return the number of tokens that the model was trained on; a network load has none."""
     match settings:
         case {"traffic": None, "batch": {"sequences": int(sequences)}, "model": {"context": int(context)}}:
             return steps * sequences * context

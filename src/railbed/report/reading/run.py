@@ -1,4 +1,4 @@
-"""All that a page is made from: a run's folder, read once. What cannot be read is counted, never fatal."""
+"""The data of a report: a run's folder, read once. Unreadable records are counted, never fatal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunData:
-    """A run as its folder tells it."""
+    """The content of a run's folder."""
 
     summary: RunSummary
     cluster_text: str = ""
@@ -33,7 +33,7 @@ class RunData:
     measurements: Sequence[Measurement] = ()
     """All others."""
     unreadable: int = 0
-    """Records that are damaged, or not known to this version."""
+    """Records that are damaged, or unknown to this version."""
     last_time: float | None = None
     """When the last record was made."""
 
@@ -43,14 +43,14 @@ class RunData:
 
     @property
     def seconds(self) -> float | None:
-        """How long the run took; of one that did not end in order, until its last record."""
+        """How long the run took; until its last record if it did not end normally."""
         end = self.summary.ended or self.last_time
         return max(0.0, end - self.summary.started) if end else None
 
 
 @dataclass(slots=True)
 class _RunReader:
-    """Takes lines one by one, so that a long run needs little memory."""
+    """Reads lines one by one, so that a long run needs little memory."""
 
     findings: list[Finding] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
@@ -121,7 +121,7 @@ def read(folder: Path) -> RunData:
 
 
 def measurements_in(folder: Path) -> Iterator[Measurement]:
-    """Yield every measurement of a run as its line has it, those of steps that were done again, too."""
+    """Yield every measurement of a run as recorded, including those of repeated steps."""
     if not (folder / RECORDS).exists():
         return  # a run that died before its first record
     for line in record_lines(folder):

@@ -1,4 +1,4 @@
-"""One measure over steps, as its records told it."""
+"""One measure over steps, from its records."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from railbed.model.statistics import median
 
 ENDS, MOST_AT_ENDS = 0.02, 10
-"""The share of the steps that the beginning, and the end, of a measure is taken from, and how many at most."""
+"""The share of the steps, and the maximum number, for the value at the beginning and at the end."""
 
 
 class MeasuringRank(NamedTuple):
-    """Who measured."""
+    """The rank that measured, and its node."""
 
     rank: int
     node: str
@@ -24,7 +24,7 @@ class MeasuringRank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """A measure in a few numbers. Every page, screen and file takes its median from here."""
+    """Median and range of a measure, the same for every page, screen and file."""
 
     count: int
     least: float
@@ -32,11 +32,11 @@ class Typical:
     middle: float
     high: float
     most: float
-    """Nine of ten values lie from `low` to `high`."""
+    """Nine of ten values are between `low` and `high`."""
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Typical:
-        """Return the numbers of those values that are finite; NaN if there are none."""
+        """Return median and range of the finite values; NaN if there are none."""
         known = sorted(value for value in values if isfinite(value))
         least, most = (known[0], known[-1]) if known else (nan, nan)
         return cls(len(known), least, quantile(known, 0.05), median(known), quantile(known, 0.95), most)
@@ -51,15 +51,15 @@ class Points(NamedTuple):
 
 @dataclass(slots=True)
 class Series:
-    """Rows in the order of the file. A step that was done again after a restart stands in it twice."""
+    """Rows in the order of the file. A step that was repeated after a restart occurs twice."""
 
     unit: str
     simulated: bool = False
     begins: dict[int, int] = field(default_factory=dict)
-    """The first step of each generation; one map for all measures of a run, so that what a restart threw away is thrown
-    away of every measure."""
+    """The first step of each generation; one map for all measures of a run, so that a restart discards the same steps
+    of every measure."""
     of_state: bool = False
-    """Measured of a state, which may be of the step before the first one of a generation."""
+    """Measured after a step, which may be the step before the first one of a generation."""
     sources: list[MeasuringRank] = field(default_factory=list)
     _number: dict[MeasuringRank, int] = field(default_factory=dict)
     _steps: array[int] = field(default_factory=lambda: array("q"))
@@ -82,9 +82,9 @@ class Series:
     def __len__(self) -> int:
         return len(self._steps)
 
-    def kept(self) -> dict[int, dict[MeasuringRank, float]]:
-        """Return what stands, by step: what a later generation went back behind is not in the history."""
-        thrown_away = self._thrown_away()
+    def history(self) -> dict[int, dict[MeasuringRank, float]]:
+        """Return the values in the history, by step: without those that a later generation discarded."""
+        thrown_away = self._discarded_from()
         by_step: dict[int, dict[MeasuringRank, float]] = {}
         for step, value, number, generation in zip(
             self._steps, self._values, self._from, self._generations, strict=True
@@ -93,32 +93,32 @@ class Series:
                 by_step.setdefault(step, {})[self.sources[number]] = value
         return dict(sorted(by_step.items()))
 
-    def _thrown_away(self) -> dict[int, float]:
-        """Return for each generation the first of its steps that a later one went back to."""
+    def _discarded_from(self) -> dict[int, float]:
+        """Return, for each generation, the first of its steps that a later generation repeated."""
         return {
             generation: min((first for later, first in self.begins.items() if later > generation), default=inf)
             for generation in set(self._generations)
         }
 
     def mean(self) -> Points:
-        """Return the mean over the ranks that took a step; what only one rank tells is its own value."""
-        rows = self.kept()
+        """Return the mean over the ranks that reported a step."""
+        rows = self.history()
         return Points(list(rows), [fmean(by.values()) for by in rows.values()])
 
     def typical(self) -> Typical:
-        """Return the numbers of the steps: of each the mean over its ranks, and of one that was done again the last."""
+        """Return median and range over the steps: the mean over the ranks, and the last value of a repeated step."""
         return Typical.of(self.mean().values)
 
-    def kept_by_source(self) -> dict[MeasuringRank, list[float]]:
-        """Return the values of each rank that stand; none for a rank of which nothing stands."""
+    def history_by_source(self) -> dict[MeasuringRank, list[float]]:
+        """Return the values of each rank that are in the history."""
         values: dict[MeasuringRank, list[float]] = {source: [] for source in sorted(self.sources)}
-        for by in self.kept().values():
+        for by in self.history().values():
             for source, value in by.items():
                 values[source].append(value)
         return values
 
     def by_source(self) -> dict[MeasuringRank, list[float]]:
-        """Return all values of each rank, also those of steps that were done again."""
+        """Return all values of each rank, including those of repeated steps."""
         values: dict[MeasuringRank, list[float]] = {source: [] for source in sorted(self.sources)}
         for value, number in zip(self._values, self._from, strict=True):
             values[self.sources[number]].append(value)
@@ -134,17 +134,17 @@ class Series:
 
 
 def quantile(values: Iterable[float], share: float) -> float:
-    """Return the value below which this share of the values lies (the nearest of them); NaN if there are none."""
+    """Return the quantile of the values (the nearest value); NaN if there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
 
 def ends(values: Sequence[float]) -> tuple[float, float]:
-    """Return how a measure began and how it ended: medians over the first and last steps, for one batch says little."""
+    """Return the value at the beginning and at the end: medians over several steps, since single batches vary."""
     width = max(1, min(MOST_AT_ENDS, round(len(values) * ENDS)))
     return median(values[:width]), median(values[-width:])
 
 
 def empty(series: Mapping[str, Series], *names: str) -> bool:
-    """Say that none of these was measured."""
+    """Whether none of these was measured."""
     return not any(name in series and len(series[name]) for name in names)

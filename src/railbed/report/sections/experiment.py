@@ -24,11 +24,11 @@ ROW_HEIGHT = 46
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmComparison:
-    """One comparison, as its records tell it."""
+    """One comparison, from its records."""
 
     measure: str
     test: str
-    """What both arms were measured by; empty if these differ."""
+    """The test of both arms; empty if they differ."""
     unit: str
     arms: Mapping[str, Mapping[int, float]]
     """By arm and repeat, A before B."""
@@ -37,12 +37,12 @@ class ArmComparison:
 
     @property
     def title(self) -> str:
-        """What is compared, in words."""
+        """A description of what is compared."""
         return f"{SHOWN.get(self.measure, self.measure)}{f' by {self.test}' if self.test else ''}"
 
     @property
     def base(self) -> float:
-        """What the difference is a share of: the mean of A."""
+        """The base of relative differences: the mean of A."""
         return _mean(next(iter(self.arms.values())))
 
     @property
@@ -52,7 +52,7 @@ class ArmComparison:
 
 
 def headline(run: RunData) -> Headline | None:
-    """Say how many comparisons showed a difference."""
+    """State how many comparisons show a difference."""
     compared = comparisons(run)
     if not compared:
         return None
@@ -68,7 +68,7 @@ def headline(run: RunData) -> Headline | None:
 
 
 def show(run: RunData) -> Sequence[Block] | None:
-    """Show the answers in words, their numbers, and the plots."""
+    """Show the answers as sentences, their numbers, and the plots."""
     compared = comparisons(run)
     answers = [finding for finding in run.findings if finding.check == ANSWERS]
     if not compared and not answers:
@@ -190,7 +190,7 @@ def _differences(compared: Sequence[ArmComparison]) -> Figure:
         title=f"Difference of {b} to {a}, in percent of {a}",
         traces=[trace],
         layout=layout,
-        note="The dot is the mean difference, the bar its 95 % interval; where it crosses zero, no difference is seen.",
+        note="The dot is the mean difference, the bar its 95 % interval; if it includes zero, no difference is seen.",
         height=70 + ROW_HEIGHT * len(shown),
     )
 
@@ -223,9 +223,9 @@ SECTION = Section(
     show=show,
     headline=headline,
     methods={
-        ARM_VALUE: "what an arm measured in one repeat: bandwidths at the same time add up, latencies (p50) and "
+        ARM_VALUE: "the result of an arm in one repeat: simultaneous bandwidths are added, latencies (p50) and "
         "several trials are averaged",
-        DIFFERENCE: "B less A: in turns the mean over pairs of repeats with Student's t; in two visits the means of "
+        DIFFERENCE: "B minus A: in turns, the mean over pairs of repeats with Student's t; in two visits, the means of "
         "each with Welch's t; 95 % confidence",
     },
 )

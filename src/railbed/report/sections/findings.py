@@ -1,4 +1,4 @@
-"""What `check` found: by node, the worst first, with what to do."""
+"""The findings of `check`: by node, the worst first, with remedies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TONES: dict[Verdict, Tone] = {
 
 
 def headline(run: RunData) -> Headline | None:
-    """Say how many findings failed, and where."""
+    """State how many findings failed, and where."""
     if not run.findings:
         return None
     failed = [finding for finding in run.findings if finding.verdict is Verdict.FAIL]
@@ -37,7 +37,7 @@ def headline(run: RunData) -> Headline | None:
 
 
 def _without_complaint(findings: Sequence[Finding]) -> Headline:
-    """Count what passed; what was skipped was not judged, and does not count as passed."""
+    """Count passed checks; skipped checks were not judged and do not count as passed."""
     skipped = sum(finding.verdict is Verdict.SKIPPED for finding in findings)
     passed = len(findings) - skipped
     if not passed:

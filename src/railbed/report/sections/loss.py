@@ -1,4 +1,4 @@
-"""Did it learn? The loss over steps, with restarts as marks."""
+"""The loss over steps, with restarts as marks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FALLEN = 0.98
 
 
 def headline(run: RunData) -> Headline | None:
-    """Say from where to where the loss went."""
+    """State the loss at the beginning and at the end."""
     if "loss" not in run.series:
         return None
     points = run.series["loss"].mean()
@@ -31,7 +31,7 @@ def headline(run: RunData) -> Headline | None:
     complete = not isinstance(steps_wanted, int) or made >= steps_wanted
     steps = plural(made, "step") if complete else f"{made:,} of {steps_wanted:,} steps"
     if _missing(run) or not (isfinite(first) and isfinite(last)):
-        return Headline(f"the loss was not a number at times, in {steps}", "bad")
+        return Headline(f"the loss was not a number in {steps}", "bad")
     way = f"from {number(first)} to {number(last)} in {steps}"
     if last < first * FALLEN:
         return Headline(f"the loss fell {way}", "good" if complete else "notice")
@@ -39,7 +39,7 @@ def headline(run: RunData) -> Headline | None:
 
 
 def show(run: RunData) -> Sequence[Block] | None:
-    """Show training and validation, then what steers them."""
+    """Show training and validation loss, then learning rate and gradient norm."""
     if "loss" not in run.series:
         return None
     marks = [(restart.before.steps[1], "restart") for restart in restarts(run) if restart.before.steps]
@@ -63,17 +63,17 @@ def _small(run: RunData, name: str, title: str) -> Figure:
 def _note(run: RunData) -> str:
     again = sum(restart.steps_again or 0 for restart in restarts(run))
     return (
-        f"{plural(again, 'step was', 'steps were')} done again after restarts; what was done last is drawn."
+        f"{plural(again, 'step was', 'steps were')} repeated after restarts; the last values are drawn."
         if again
         else ""
     )
 
 
 def _missing(run: RunData) -> int:
-    """Return how many steps told their time and no loss."""
+    """Return how many steps reported their time but no loss."""
     if "step_seconds" not in run.series:
         return 0
-    return len(run.series["step_seconds"].kept().keys() - run.series["loss"].kept().keys())
+    return len(run.series["step_seconds"].history().keys() - run.series["loss"].history().keys())
 
 
 SECTION = Section(
@@ -86,7 +86,7 @@ SECTION = Section(
         "loss": "cross-entropy of the step's global batch, summed over all ranks by the same collective as the "
         "gradients; before the step's update",
         "validation_loss": "cross-entropy on text that is not trained on, over the same windows every time",
-        "learning_rate": "as the schedule gave it to the optimiser",
+        "learning_rate": "the learning rate of the schedule",
         "gradient_norm": "of the summed gradient of all ranks, before clipping",
     },
 )

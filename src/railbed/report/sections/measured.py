@@ -1,4 +1,4 @@
-"""What `bench` measured: a table, bandwidth and latency over size, and a heat map of the pairs."""
+"""The measurements of `bench`: a table, bandwidth and latency over size, and a heat map of the pairs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ FEWEST_NODES = 3
 MOST_MAPS = 8
 MOST_TICKS = 7
 MOST_WRITTEN = 8
-"""Nodes: a heat map of more has no room for numbers."""
+"""With more nodes, a heat map has no space for numbers."""
 SPAN = 0.8
 
 
 def headline(run: RunData) -> Headline | None:
-    """Say how much was measured."""
+    """State how much was measured."""
     measured_groups = groups(run.measurements)
     count = sum(len(group.paths) for group in measured_groups)
     return Headline(plural(count, "number was measured", "numbers were measured")) if measured_groups else None
 
 
 def show(run: RunData) -> Sequence[Block] | None:
-    """Show all numbers, then the plots that there are enough of them for."""
+    """Show all numbers, then the plots that have enough numbers."""
     measured_groups = groups(run.measurements)
     if not measured_groups:
         return None
@@ -62,7 +62,7 @@ def _row(group: MeasurementGroup) -> tuple[Cell, ...]:
 
 
 def _over_size(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
-    """Yield a plot for each measure that was got at several sizes."""
+    """Yield a plot for each measure with several sizes."""
     for measure, name in SHOWN.items():
         lines: dict[str, list[MeasurementGroup]] = {}
         for group in measured_groups:
@@ -82,7 +82,7 @@ def _over_size(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
 
 
 def _sizes(sizes: Iterable[int]) -> dict[str, Any]:
-    """Return an axis of message sizes: marks stand at sizes that were measured, in the words they are asked for by."""
+    """Return an axis of message sizes, with ticks at the measured sizes, written as in a suite."""
     ordered = sorted(sizes)
     marked = ordered[:: -(-len(ordered) // MOST_TICKS)]
     return {
@@ -108,7 +108,7 @@ def _line(title: str, several: Sequence[MeasurementGroup], at: int) -> dict[str,
 
 
 def _heat_maps(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
-    """Yield who reaches whom how fast, where there are enough nodes to compare."""
+    """Yield heat maps of all pairs, if there are enough nodes to compare."""
     for group in measured_groups:
         nodes = sorted({node for path in group.paths for node in path if path[1]}, key=counted)
         if len(nodes) < FEWEST_NODES:
@@ -129,7 +129,7 @@ def _heat_maps(measured_groups: Sequence[MeasurementGroup]) -> Iterator[Figure]:
                 "xaxis": {"title": {"text": "to"}, "type": "category"},
                 "yaxis": {"title": {"text": "from"}, "type": "category", "autorange": "reversed"},
             },
-            note="Bright is good. The scale spans a fifth at least, so that noise looks like noise.",
+            note="Bright is good. The scale spans at least a fifth, so that noise does not look like a difference.",
             half=True,
             height=300,
         )
@@ -195,13 +195,13 @@ SECTION = Section(
     show=show,
     headline=headline,
     methods={
-        "bandwidth": "perftest: mean over the time of a test, in 10⁹ bits; iperf3: what the receiver counted",
-        "half_round_trip": "half of a message's way there and back: perftest's writes and sends, sockperf",
-        "round_trip": "the whole way there and back: perftest's reads, ping",
+        "bandwidth": "perftest: mean over the test, in 10⁹ bits; iperf3: the receiver's count",
+        "half_round_trip": "half of a message's round trip: perftest's writes and sends, sockperf",
+        "round_trip": "the full round trip: perftest's reads, ping",
         "cpu_seconds": "time that all processors of the node were busy while the tool ran, from /proc/stat",
-        "cpu_seconds_per_gb": "that time for each gigabyte moved",
+        "cpu_seconds_per_gb": "that time per gigabyte",
         "bus_bandwidth": "algorithm bandwidth times nccl-tests' factor: comparable with the speed of a link",
         "algorithm_bandwidth": "bytes of the largest buffer over the time of the slowest rank",
-        "disk_bandwidth": "fio on a file without a name, without the page cache where the disk can that",
+        "disk_bandwidth": "fio on an unlinked file, bypassing the page cache if the disk supports it",
     },
 )

@@ -1,4 +1,4 @@
-"""Was the estimate of memory right? What was told before the launch beside what ranks took."""
+"""The estimate of memory before the launch, compared with the memory that ranks used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         sizes = (node["needed_bytes"], node["available_bytes"], estimate, peak)
         head = (str(node["device"] or NOT_KNOWN), str(node["ranks"] or NOT_KNOWN))
         rows.append((node["node"], *head, *map(_size, sizes), used))
-    words = "On a processor all ranks of a node share what is free; on a GPU one rank needs what one card has."
+    words = "On a processor, all ranks of a node share the free memory; on a GPU, each rank has the memory of one card."
     return [Table(COLUMNS, rows, numbers=COLUMNS[2:]), Text(words)] if rows else None
 
 
@@ -46,7 +46,7 @@ SECTION = Section(
     order=75,
     show=show,
     methods={
-        "peak_memory_bytes": "the most that the rank ever had: on a processor its resident set as the kernel counts "
-        "it, shared libraries included; on a GPU what its tensors took",
+        "peak_memory_bytes": "the rank's peak: on a processor its resident set as the kernel counts "
+        "it, including shared libraries; on a GPU the memory of its tensors",
     },
 )

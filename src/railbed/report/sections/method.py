@@ -1,4 +1,4 @@
-"""How each number on the page was got: what was measured, how often, and how far the values lie apart."""
+"""How each number on the page was measured, how often, and how much the values vary."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def show(run: RunData) -> Sequence[Block] | None:
         _measured_row(name, simulated, measurements, unit) for (name, unit, simulated), measurements in grouped.items()
     ]
     words = (
-        "Every number comes from the records of this run (records.jsonl in its folder) and from nothing else. The "
-        "value of a step is the mean over the ranks that took it; of a step that was done again after a restart, the "
-        "last one counts. Medians and ranges on this page are over these values of steps, and those of a rank over its "
+        "Every number comes from the records of this run (records.jsonl in its folder). The "
+        "value of a step is the mean over the ranks that took it; of a step that was repeated after a restart, the "
+        "last one counts. Medians and ranges on this page are over these values, and those of a rank over its "
         "own values of the same steps. The loss at the beginning and at the end is the median over "
         f"{ENDS * 100:g}{JOIN}% of the steps, {MOST_AT_ENDS} at most. Plots of many steps draw the lowest and the "
-        "highest point of each stretch."
+        "highest point of each interval."
     )
     names = sorted({*run.series, *(measurement.name for measurement in run.measurements)})
     how = [(name, methods[name]) for name in names if name in methods]
@@ -52,7 +52,7 @@ def show(run: RunData) -> Sequence[Block] | None:
 
 
 def _measured_row(name: str, simulated: bool, measurements: Sequence[Measurement], unit: str) -> tuple[Cell, ...]:
-    """Return the row of a measure without steps; what was measured of different things has no median in common."""
+    """Return the row of a measure without steps; measurements of different subjects have no common median."""
     of = Typical.of(measurement.value for measurement in measurements)
     alike = len({what(measurement.labels) for measurement in measurements}) == 1
     return _row(name, simulated, of if alike else replace(of, count=0), unit, len(measurements))
@@ -69,4 +69,4 @@ def _row(name: str, simulated: bool, of: Typical, unit: str, values: int | None 
     )
 
 
-SECTION = Section(name="method", title="How the numbers were got", order=100, show=show)
+SECTION = Section(name="method", title="How it was measured", order=100, show=show)

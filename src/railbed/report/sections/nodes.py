@@ -1,4 +1,4 @@
-"""Who took part, and with what."""
+"""The participating nodes and their hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the gradients travelled: over RDMA, over TCP, or unknown, by what the counters of cards and interfaces moved."""
+"""What carried the gradients: RDMA, TCP, or unknown, according to the counters of cards and interfaces."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show(run: RunData) -> Sequence[Block] | None:
 
 
 def headline(run: RunData) -> Headline | None:
-    """Say it in short."""
+    """State the verdict in short."""
     path = _latest(run)
     return Headline(f"gradients: {path.short}", TONES.get(path.verdict, "quiet")) if path else None
 
@@ -61,7 +61,7 @@ def _rows(node: NodeGradients) -> Iterator[tuple[Cell, ...]]:
 
 
 def _span(bounds: tuple[int, int | None] | None, limit: int | None = None) -> str:
-    """Return two bounds in words; a limit of the whole node holds for its rails, too."""
+    """Return two bounds as text; a limit of the whole node also applies to its rails."""
     if bounds is None:
         return "not counted"
     least, most = bounds
@@ -74,18 +74,18 @@ def _span(bounds: tuple[int, int | None] | None, limit: int | None = None) -> st
 
 SECTION = Section(
     name="path",
-    title="How the gradients travelled",
+    title="What carried the gradients",
     order=45,
     show=show,
     headline=headline,
     methods={
-        "gradient_bytes": "added up in the communication hook from the size of every bucket, as it is on the wire; at "
-        "least so much has to leave a node",
-        "rdma_bytes": "moved by the card's own counters while the steps ran, read on the node at the first step, every "
+        "gradient_bytes": "added up in the communication hook from the size of every bucket on the wire; at "
+        "least this much has to leave a node",
+        "rdma_bytes": "from the card's counters during the steps, read on the node at the first step, every "
         "ten seconds and after the last: bytes, words of 4 bytes, or packets (Soft-RoCE), which are bytes between "
         "nothing and the path MTU each",
-        "tcp_bytes": "what the ranks' TCP connections on the rail sent over the same time, as the kernel counts it; at "
-        "most with those segments with data, at their longest, that belong to no connection that was seen. Where the "
+        "tcp_bytes": "bytes of the ranks' TCP connections on the rail in the same time, as the kernel counts them; at "
+        "most with the data segments, at their longest, that belong to no listed connection. If the "
         "kernel does not count by connection: the counter of the interface, for Soft-RoCE without its own frames, and "
         "never more than all TCP segments of the node at their longest",
     },

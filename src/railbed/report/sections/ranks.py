@@ -1,4 +1,4 @@
-"""Is one rank slower than the others, do they wait for it, or does it send more?"""
+"""Step time, idle time and bytes of each rank: which ones are slow, wait, or send more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = (
     "step, 19 of 20 below",
     "exposed, median",
     "idle, median",
-    "idle, in all",
+    "idle, total",
     "sent per step",
     "sent",
 )
@@ -33,7 +33,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show step time, idle time and bytes by rank."""
     if empty(run.series, "step_seconds", "bytes_sent"):
         return None
-    by_measure = {name: run.series[name].kept_by_source() if name in run.series else {} for name in COLUMN_MEASURES}
+    by_measure = {name: run.series[name].history_by_source() if name in run.series else {} for name in COLUMN_MEASURES}
     times, sent, idle = by_measure["step_seconds"], by_measure["bytes_sent"], by_measure["idle_seconds"]
     ranks = sorted({*times, *sent})
     blocks: list[Block] = []
@@ -48,10 +48,10 @@ def show(run: RunData) -> Sequence[Block] | None:
     if len(idle) > 1:
         values = [Bar(name=_named(source), value=sum(seconds)) for source, seconds in idle.items()]
         note = "Waiting for slower ranks. The rank with the lowest bar is the one that the others wait for."
-        blocks.append(bars("Idle by rank, in all", values, scales=SECONDS, note=note, colour=COLOURS[4]))
+        blocks.append(bars("Idle time by rank, total", values, scales=SECONDS, note=note, colour=COLOURS[4]))
     if sent and len(sent) > 1:
         values = [Bar(name=_named(source), value=sum(sizes)) for source, sizes in sent.items()]
-        blocks.append(bars("Sent by rank, in all", values, scales=BYTES, colour=COLOURS[2]))
+        blocks.append(bars("Sent by rank, total", values, scales=BYTES, colour=COLOURS[2]))
     rows = [_row(source, *(by_measure[name].get(source, []) for name in COLUMN_MEASURES)) for source in ranks]
     blocks.append(Table(COLUMNS, rows[:MOST_ROWS], numbers=[*COLUMNS[:1], *COLUMNS[2:]]))
     blocks.extend(Text(f"Since step {shares.step}: {shares.message}.") for shares in run.of(SharesChanged)[-1:])
@@ -92,9 +92,9 @@ SECTION = Section(
     order=50,
     show=show,
     methods={
-        "idle_seconds": "by how much the rank's exposed all-reduce was longer than the shortest one of the same step, "
-        "which is that of the slowest rank: the sum ends for all at once",
+        "idle_seconds": "by how much the rank's exposed all-reduce was longer than the shortest of the same step, "
+        "which belongs to the slowest rank: the sum ends on all ranks at once",
         "bytes_sent": "counted in the communication hook from the size of each bucket and what the collective's "
-        "algorithm has to send of it; not read from the network card",
+        "algorithm has to send for it; not read from the network card",
     },
 )

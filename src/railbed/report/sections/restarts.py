@@ -1,4 +1,4 @@
-"""What failed on the way, who, why and when, and what that cost."""
+"""What failed, on which node, why and when, and the cost."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ UNITS = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 
 
 def headline(run: RunData) -> Headline | None:
-    """Say how many restarts there were."""
+    """State how many restarts there were."""
     all_restarts = restarts(run)
     if not all_restarts:
         return None
     lost, is_least = lost_seconds(all_restarts)
     least = "at least " if is_least else ""
-    return Headline(f"it restarted {_times(len(all_restarts))} and lost {least}{seconds(lost)} by it", "notice")
+    return Headline(f"it restarted {_times(len(all_restarts))} and lost {least}{seconds(lost)}", "notice")
 
 
 def show(run: RunData) -> Sequence[Block] | None:
-    """Show the generations on a time axis, each restart in words, and a table."""
+    """Show the generations on a time axis, a description of each restart, and a table."""
     all_generations = generations(run)
     if not all_generations:
         return None
@@ -39,7 +39,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     if failed:
         blocks.append(Entries([_entry(run, generation) for generation in failed[:MOST_TOLD]]))
         if len(failed) > MOST_TOLD:
-            blocks.append(Text(f"The other {len(failed) - MOST_TOLD} restarts stand in the table below."))
+            blocks.append(Text(f"The other {len(failed) - MOST_TOLD} restarts are in the table below."))
     elif len(all_generations) == 1:
         blocks.append(Text("Nothing was restarted."))
     blocks.append(_timeline(run, all_generations))
@@ -70,20 +70,20 @@ def _entry(run: RunData, restart: Restart) -> Entry:
 
 def _cost(restart: Restart) -> str:
     if restart.after is None:
-        return "Nothing went on after this."
+        return "Training did not continue after this."
     where = f" on {listed(restart.after.nodes)}" if restart.after.nodes else ""
     state = f", from the state of step {restart.after.resumed_from:,}" if restart.after.resumed_from is not None else ""
     went_on = f"Training continued{where}{state}"
     if restart.seconds is None:
-        return f"{went_on}; it restarted once more before it got any further, and what both cost stands there."
+        return f"{went_on}; it restarted again before it caught up; the next entry has the cost of both."
     if restart.is_least:
-        again = f"; {plural(restart.steps_again, 'step was', 'steps were')} done again" if restart.steps_again else ""
+        again = f"; {plural(restart.steps_again, 'step was', 'steps were')} repeated" if restart.steps_again else ""
         return f"{went_on}, {seconds(restart.seconds)} after it was noticed{again}."
     return f"{went_on}. {seconds(restart.seconds)} were lost: {_parts(restart)}."
 
 
 def _parts(restart: Restart) -> str:
-    """Return what the lost time was lost with."""
+    """Return the parts of the lost time."""
     cost = restart.after.caught_up if restart.after else None
     if cost is None:
         return ""
@@ -109,7 +109,7 @@ def _row(run: RunData, generation: GenerationHistory) -> tuple[Cell, Cell, Cell,
 
 
 def _timeline(run: RunData, all_generations: Sequence[GenerationHistory]) -> Figure:
-    """One lane for each node; bars are generations, and what lies between them is time lost."""
+    """One lane for each node; bars are generations, and the gaps between them are lost time."""
     begin = run.summary.started
     length = max((generation.end or generation.start) - begin for generation in all_generations)
     divisor, unit = next((divisor, unit) for least, divisor, unit in UNITS if length >= least)

@@ -1,4 +1,4 @@
-"""Everything as it was: the run, its recipe, its cluster file."""
+"""The setup: the run, its recipe, its cluster file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def show(run: RunData) -> Sequence[Block]:
         ("command", Code(command)),
         ("cluster", summary.cluster),
         ("began", moment(summary.started)),
-        ("ended", moment(summary.ended) if summary.ended else f"not in order ({summary.status})"),
+        ("ended", moment(summary.ended) if summary.ended else f"abnormally ({summary.status})"),
         ("took", seconds(run.seconds) if run.seconds is not None else "unknown"),
         ("exit code", str(summary.exit) if summary.exit is not None else "none"),
         ("railbed", summary.version),
@@ -52,7 +52,7 @@ def show(run: RunData) -> Sequence[Block]:
 
 
 def _model(run: RunData) -> list[tuple[str, Cell]]:
-    """Return the model as rank 0 told it."""
+    """Return the model as rank 0 reported it."""
     first = next((rank for rank in run.of(RankChoices) if rank.rank == 0), None)
     values: dict[str, int | float | None] = {title: getattr(first, name, None) for name, title in MODEL.items()}
     return [

@@ -1,4 +1,4 @@
-"""How fast? Tokens per second, and how much of the devices' peak that is."""
+"""Tokens per second, and the share of the devices' peak performance."""
 
 from __future__ import annotations
 

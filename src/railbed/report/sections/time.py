@@ -1,4 +1,4 @@
-"""Where a step's time goes: data, forward, backward, waiting for the network, optimiser."""
+"""The parts of a step's time: data, forward, backward, waiting for the network, optimiser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS = {
 }
 REST = ("not accounted for", "$muted")
 FAR_OUT = 10
-"""Times the median: a step that compiles or starts something, beside which no other could be seen."""
+"""Times the median: a step that compiles or starts something, which would dwarf all others in the plot."""
 
 
 def show(run: RunData) -> Sequence[Block] | None:
@@ -65,14 +65,12 @@ def _in_words(lines: Sequence[Line], total_seconds: float) -> list[Block]:
     for line in lines:
         if line.name == PARTS["allreduce_exposed_seconds"][0] and total_seconds:
             waited = percent(sum(line.points.values) / total_seconds)
-            return [
-                Text(f"For {waited} of the time the ranks had nothing to do but wait for the sum of the gradients.")
-            ]
+            return [Text(f"For {waited} of the time the ranks only waited for the sum of the gradients.")]
     return []
 
 
 def _usual(total: Points) -> tuple[Points, Points]:
-    """Return the steps that took about as long as the others, and those that took many times as long."""
+    """Return the usual steps, and those that took many times as long."""
     most = FAR_OUT * median(total.values)
     far = {step for step, value in zip(total.steps, total.values, strict=True) if value > most}
     return _at(total, [step for step in total.steps if step not in far]), _at(total, sorted(far))
@@ -83,11 +81,12 @@ def _left_out(far: Points) -> list[Block]:
         return []
     steps = f"step {far.steps[0]}" if len(far.steps) == 1 else f"{len(far.steps)} steps"
     together = seconds(sum(far.values))
-    return [Text(f"Left out here: {steps}, {FAR_OUT} times as long as most and longer ({together}): a start compiles.")]
+    text = f"Not drawn: {steps}, {FAR_OUT} times as long as most or longer ({together}), because a start compiles."
+    return [Text(text)]
 
 
 def _at(points: Points, steps: Sequence[int]) -> Points:
-    """Return the values at these steps; a part that was not told there took no time."""
+    """Return the values at these steps; a part that was not reported took no time."""
     known = dict(zip(points.steps, points.values, strict=True))
     return Points(steps, [known.get(step, 0.0) for step in steps])
 
@@ -108,11 +107,11 @@ SECTION = Section(
     methods={
         "step_seconds": "on each rank, from the end of the step before to the end of this one; on a GPU by events on "
         "its stream",
-        "data_seconds": "building the micro-batches and handing them to the device",
+        "data_seconds": "building the micro-batches and copying them to the device",
         "forward_seconds": "forward passes of all micro-batches",
         "backward_seconds": "backward passes, until the last bucket of gradients was full; sums that run meanwhile are "
         "hidden in it",
-        "allreduce_exposed_seconds": "from the last full bucket until all sums were there: nothing hides the network",
+        "allreduce_exposed_seconds": "from the last full bucket until all sums were complete: no computation hides it",
         "optimiser_seconds": "clipping and the optimiser's update",
         "other_seconds": "between two steps: accounting, copying the state for a checkpoint",
     },

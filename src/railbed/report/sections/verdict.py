@@ -1,4 +1,4 @@
-"""How the run ended, its main numbers, and what has to be known before any of them is believed."""
+"""How the run ended, its main numbers, and notices that qualify them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTICES: dict[type[Event], tuple[str, Tone]] = {
 
 
 def headline(run: RunData) -> Headline:
-    """Say how it ended, and after how long."""
+    """State how it ended, and after how long."""
     words, tone = ENDED[run.summary.status]
     joined = " " if run.summary.status == "done" else " after "
     after = f"{joined}{seconds(run.seconds)}" if run.seconds is not None else ""
@@ -42,7 +42,7 @@ def headline(run: RunData) -> Headline:
 
 
 def show(run: RunData) -> Sequence[Block]:
-    """Show the numbers that people ask for first, then notices and errors."""
+    """Show the main numbers, then notices and errors."""
     blocks: list[Block] = []
     if numbers := _numbers(run):
         blocks.append(Facts(numbers, large=True))

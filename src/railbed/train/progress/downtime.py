@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.record import Measurement, Record
 
 
@@ -76,7 +77,7 @@ class Downtime:
             unnoticed, again, stopped = account.noticed - self._reached, 0.0, self._started - account.noticed
         steps = max(0, self._step - account.first + 1)
         lost = unnoticed + stopped + again
-        repeated = f", {again:.1f} s for {steps} {'step' if steps == 1 else 'steps'} again" if steps else ""
+        repeated = f", {again:.1f} s for {plural(steps, 'step')} again" if steps else ""
         several = f"{account.restarts} restarts" if account.restarts > 1 else "the restart"
         return events.CaughtUp(
             message=f"{several} cost {lost:.1f} s: {unnoticed:.1f} s until it was noticed, {stopped:.1f} s until "

@@ -30,8 +30,9 @@ from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.net_counters import moved
 from railbed.check.shared.nexus.counters import COUNTER_PROBES, counters_of, is_congestion, is_loss
 from railbed.check.shared.nexus.qos import QOS_PROBES, interface_of, no_port, qos_of
-from railbed.check.shared.wording import counted, some
+from railbed.check.shared.wording import some
 from railbed.check.site import SwitchPortView
+from railbed.model.amount import plural
 
 EXPECTED = "no drops, errors, pauses or marks"
 CONGESTED = "someone sends more than a port takes: look for what runs now, and for traffic that shares the class"
@@ -54,7 +55,7 @@ def judge(port: SwitchPortView) -> Iterator[Judgement]:
         yield warn(expected=EXPECTED, observed=_listed(congestion), remedy=CONGESTED, evidence=evidence)
     else:
         watched = sum(1 for name in first if is_loss(name) or is_congestion(name))
-        yield ok(expected=EXPECTED, observed=f"{counted(watched, 'counter')} unchanged", evidence=evidence)
+        yield ok(expected=EXPECTED, observed=f"{plural(watched, 'counter')} unchanged", evidence=evidence)
 
 
 def _listed(growth: dict[str, int]) -> str:

@@ -51,9 +51,9 @@ SecondVisitOption = Annotated[
     typer.Option("--second-visit", metavar="RUN", help="Measure the other arm of an experiment in two visits."),
 ]
 SaveOption = Annotated[
-    bool, typer.Option("--save-baseline", help="Keep the numbers beside the cluster file, to judge later runs by.")
+    bool, typer.Option("--save-baseline", help="Save the numbers beside the cluster file, to judge later runs by.")
 ]
-ListOption = Annotated[bool, typer.Option("--list", help="List the suites and tests, and end.")]
+ListOption = Annotated[bool, typer.Option("--list", help="List the suites and tests, and exit.")]
 AllOption = Annotated[bool, typer.Option("--all", help="List every measurement and finding line by line.")]
 
 
@@ -70,7 +70,7 @@ def bench_command(
     record: RecordOption = None,
     replay: ReplayOption = None,
 ) -> int:
-    """Measure RDMA, TCP, disks and collectives between the nodes, and judge what came out.
+    """Measure RDMA, TCP, disks and collectives between the nodes, and judge the results.
 
     Example: railbed bench quick
     """
@@ -78,9 +78,9 @@ def bench_command(
         _list(as_json=as_json)
         return OK
     if experiment is not None and second_visit is not None:
-        raise UsageError("--experiment and --second-visit do not go together", hint="the run knows its experiment")
+        raise UsageError("--experiment and --second-visit cannot be combined", hint="the run contains its experiment")
     if save and (experiment is not None or second_visit is not None):
-        raise UsageError("an experiment makes no baseline", hint="leave out --save-baseline")
+        raise UsageError("an experiment has no baseline", hint="leave out --save-baseline")
     site = given_cluster(cluster, replay) or built_in_local()
     baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)
     first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
@@ -110,7 +110,7 @@ def bench_command(
 
 
 def _conclude(tally: Tally) -> Conclusion:
-    """Decide the exit code: a bench that measured nothing did not reach what it needs."""
+    """Decide the exit code: 3 if nothing was measured."""
     conclusion = conclude(tally)
     return conclusion if conclusion.code != OK or tally.measured else Conclusion(DEVICE, "nothing was measured")
 

@@ -1,4 +1,4 @@
-"""What is to be known of a bench run when it is over: where it is kept, its numbers, whether a second visit is due."""
+"""What the command needs after a bench run: its folder, its numbers, and whether a second visit is due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from railbed.model.record import Measurement, Record
 
 @dataclass
 class Noted:
-    """Takes note of the records that go by."""
+    """Collects records of a run."""
 
     folder: Path = Path()
     measured: list[Measurement] = field(default_factory=list)
@@ -22,7 +22,7 @@ class Noted:
 
     @contextmanager
     def beside(self, folder: Path) -> Iterator[Callable[[Record], None]]:
-        """Begin with a run."""
+        """Begin a run."""
         self.folder = folder
         yield self.take
 
@@ -34,7 +34,7 @@ class Noted:
             self.first_visit = record
 
     def second_visit(self, cluster: Path | None) -> str:
-        """Return the sentence that says what is to be done before the second visit, and the command for it."""
+        """Return what to do before the second visit, and the command for it."""
         if self.first_visit is None:
             return ""
         command = f"railbed bench --second-visit {self.folder.name}{cluster_option(cluster)}"

@@ -1,4 +1,4 @@
-"""The options of railbed check; `run.py` does the work, and takes longer to load than `--help` may take."""
+"""The options of railbed check; `run.py` does the work, and loads too slowly for `--help`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from railbed.cli.options import ClusterOption, JsonOption, Options, RecordOption
 from railbed.model.limits import DEVICE_SECONDS
 
 RulesArgument = Annotated[list[str] | None, typer.Argument(metavar="RULE", help="Only these rules. [default: all]")]
-ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and end.")]
+ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and exit.")]
 ProveOption = Annotated[
     str | None,
     typer.Option(
@@ -37,7 +37,7 @@ def check_command(
     record: RecordOption = None,
     replay: ReplayOption = None,
 ) -> int:
-    """Is the cluster right? Findings, each with why it matters and its remedy.
+    """Check the cluster: findings, each with its reason and its remedy.
 
     Example: railbed check --cluster examples/two-roce-vms.yaml
     """

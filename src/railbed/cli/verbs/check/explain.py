@@ -1,4 +1,4 @@
-"""`railbed check --explain RULE`: a rule's own page."""
+"""`railbed check --explain RULE`: the documentation of a rule."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from railbed.cli.console import SafeConsole
 
 
 def explain_rule(rule: Check[Any], *, as_json: bool) -> None:
-    """Print what a rule looks at, why, what to do, where that comes from, and what it reads."""
+    """Print what a rule checks, why, the fix, the source, and what it reads."""
     sections = {heading: " ".join(rule.section(heading).split()) for heading in HEADINGS}
     if rule.needs:
         sections["Reads"] = ", ".join(probe.name for probe in rule.needs)
     if rule.essential:
-        sections["Exit code"] = "Training depends on it: where it is unknown, and nothing failed, check ends with 3."
+        sections["Exit code"] = "Training depends on it: if it is unknown and nothing failed, check exits with 3."
     if as_json:
         parts = {heading.lower().replace(" ", "_"): text for heading, text in sections.items()}
         sys.stdout.write(to_json({"kind": "rule", "check": rule.name, "title": rule.title, **parts}).decode() + "\n")

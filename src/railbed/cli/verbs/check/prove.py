@@ -29,7 +29,7 @@ from railbed.train.run import TrainRequest, train
 
 Proof = Callable[[Cluster, Fleet], AsyncGenerator[Record, None]]
 LOAD = ("steps=12", "traffic.gradient_bytes=2000000", "traffic.steps_per_second=6")
-"""Two seconds, and slow enough for counters that a card renews only from time to time."""
+"""Two seconds, and slow enough for counters that a card updates only occasionally."""
 
 
 def prove_command(
@@ -41,7 +41,7 @@ def prove_command(
     if options.replay:
         raise UsageError("a recording carries no traffic", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
-        raise UsageError("proving needs at least two nodes", hint="--cluster FILE with two nodes or more")
+        raise UsageError("proving needs at least two nodes", hint="use a --cluster FILE with at least two nodes")
     return perform(
         "check",
         cluster,
@@ -66,10 +66,10 @@ async def _prove_training(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Reco
     """Yield what a load of gradients says, and its verdict; where it cannot be run, that is the verdict."""
     run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     recipe = recipes.load("traffic", LOAD).to_plain()
-    order = TrainRequest(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
+    request = TrainRequest(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)
     yield events.Notice(message=f"sending gradients between {len(cluster.nodes)} nodes for two seconds")
     try:
-        async with aclosing(train(cluster, fleet, order)) as records:
+        async with aclosing(train(cluster, fleet, request)) as records:
             async for record in records:
                 yield record
     except DeviceError as error:

@@ -1,4 +1,4 @@
-"""What `railbed check` does: chooses rules and cluster, and checks, explains or proves."""
+"""The work of `railbed check`: choose rules and cluster, and check, explain or prove."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_cluster(
 
         return prove_command(prove, given_cluster(file, options.replay), chosen, options, every_pair=every_pair)
     wanted = given_cluster(file, options.replay) or _local_cluster(options.timeout)
-    # A whole check of a cluster with rails also keeps what no rule judges: it is the evidence of a bug report.
+    # A full check of a cluster with rails also records probes that no rule needs, as evidence for bug reports.
     extra = () if rules or not any(wanted.ports()) else all_probes().values()
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:

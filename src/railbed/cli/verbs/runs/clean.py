@@ -1,4 +1,4 @@
-"""`railbed runs --clean`: shows what runs left here and on their nodes, asks once, and removes it."""
+"""`railbed runs --clean`: lists files that runs left here and on their nodes, asks once, and removes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TypeVar
 import typer
 from rich.text import Text
 
+from railbed.model.amount import size
 from railbed.cli.verbs.runs.leftovers import LocalRun, Plan, make_plan, size_of
 from railbed.cli.console import SafeConsole
 from railbed.cli.signals import run_until_ended
@@ -31,13 +32,13 @@ from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
 
 ON_NODES = ("train", "bench")
-"""Verbs that leave something on nodes."""
+"""Verbs that leave files on nodes."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the user wants cleaned, and how."""
+    """What to clean, and how."""
 
     names: Sequence[str] = ()
     keep: int = 0
@@ -47,14 +48,14 @@ class Wish:
     timeout: float = 60.0
 
     def command(self) -> str:
-        """Return the command that does it without asking."""
+        """Return the command that does the same without asking."""
         keep = ["--keep", str(self.keep)] if self.keep else []
         return " ".join(["railbed runs --clean", *self.names, *keep, "--yes"])
 
 
 @dataclass
 class Nodes:
-    """All nodes that runs used, each once, under names that tell them apart."""
+    """All nodes that runs used, each once, under unique names."""
 
     targets: dict[str, Target] = field(default_factory=dict)
     folders: dict[str, NodeFolder] = field(default_factory=dict)
@@ -78,14 +79,14 @@ class Nodes:
 
 
 def clean(wish: Wish) -> int:
-    """List, ask, remove; returns the exit code."""
+    """List, ask, remove; return the exit code."""
     nodes = Nodes()
     if cluster := given_cluster(wish.cluster, None):
         nodes.add(cluster)
     runs = [_local(summary, nodes) for summary in list_runs() if is_own_folder(runs_folder() / summary.id)]
     _refuse_running(wish, runs)
     if nodes.targets and sys.stderr.isatty():
-        sys.stderr.write(f"asking {', '.join(nodes.targets)} what runs left there …\n")
+        sys.stderr.write(f"listing files of runs on {', '.join(nodes.targets)} …\n")
     listings = _with_fleet(nodes, wish, lambda fleet: list_entries(fleet, nodes.folders))
     _refuse_unknown(wish, runs, listings)
     plan = make_plan(runs, listings, named=wish.names, keep=wish.keep)
@@ -108,7 +109,7 @@ def _local(summary: RunSummary, nodes: Nodes) -> LocalRun:
             used = nodes.add(cluster_of(folder))
             job = begun(folder).run if summary.verb == "train" else ""
         except (RailbedError, OSError, ValueError, KeyError):
-            pass  # it ended before it had a cluster or a training: then it left nothing on nodes
+            pass  # it ended before its training began, and left nothing on nodes
     return LocalRun(summary=summary, folder=folder, size=size_of(folder), job=job, nodes=used if job else ())
 
 
@@ -143,13 +144,13 @@ def _with_fleet(nodes: Nodes, wish: Wish, work: Callable[[Fleet], Awaitable[T]])
 
 def _agreed(wish: Wish, plan: Plan) -> bool:
     if wish.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        sys.stderr.write(f"nothing was removed: `{wish.command()}` removes what is listed\n")
+        sys.stderr.write(f"nothing was removed: `{wish.command()}` removes the listed files\n")
         return False
-    return typer.confirm(f"Remove all of this ({size_text(plan.size)})?", default=False, err=True)
+    return typer.confirm(f"Remove all of this ({size(plan.size)})?", default=False, err=True)
 
 
 def _remove(wish: Wish, nodes: Nodes, plan: Plan) -> bool:
-    """Remove on the nodes, then here; a run whose nodes still have something of it stays. Says whether any did."""
+    """Remove files on the nodes, then here; a run with files left on its nodes stays. Return whether any did."""
     wanted = plan.paths()
     answers = _with_fleet(nodes, wish, lambda fleet: remove_entries(fleet, nodes.folders, wanted)) if wanted else {}
     gone: list[tuple[str, int]] = []
@@ -168,21 +169,21 @@ def _remove(wish: Wish, nodes: Nodes, plan: Plan) -> bool:
             gone.append((str(run.folder), run.size))
         except (OSError, UsageError) as error:
             failed[str(run.folder)] = str(error)
-    _tell_removed(wish, gone, failed)
+    _report_removed(wish, gone, failed)
     return bool(failed)
 
 
 def _still_there(node: str, wanted: Sequence[str], gone: Sequence[FolderEntry]) -> dict[str, str]:
     left = set(wanted) - {entry.path for entry in gone}
-    return {node: f"{min(left)} is in use by now"} if left else {}
+    return {node: f"{min(left)} is now in use"} if left else {}
 
 
-def _tell_removed(wish: Wish, gone: Sequence[tuple[str, int]], failed: dict[str, str]) -> None:
+def _report_removed(wish: Wish, gone: Sequence[tuple[str, int]], failed: dict[str, str]) -> None:
     if wish.json:
-        for where, size in gone:
-            JsonScreen().show(events.Removed(subject=where, bytes=size))
+        for where, removed in gone:
+            JsonScreen().show(events.Removed(subject=where, bytes=removed))
     else:
-        sys.stdout.write(f"removed {len(gone)} of them, {size_text(sum(size for _, size in gone))}\n")
+        sys.stdout.write(f"removed {len(gone)} of them, {size(sum(removed for _, removed in gone))}\n")
     for where, why in failed.items():
         sys.stderr.write(f"{printable(f'{where}: {why}')}\n")
 
@@ -190,20 +191,20 @@ def _tell_removed(wish: Wish, gone: Sequence[tuple[str, int]], failed: dict[str,
 def _show(plan: Plan, silent: dict[str, DeviceError]) -> None:
     console, err = SafeConsole(highlight=False), SafeConsole(stderr=True, highlight=False)
     if plan.here or plan.there:
-        for size, when, what in _lines(plan):
-            console.print(Text(printable(f"{size_text(size):>10}  {_when(when)}  {what}")), soft_wrap=True)
-        console.print(f"{len(plan.here) + len(plan.there)} to remove, {size_text(plan.size)}")
+        for taken, when, what in _lines(plan):
+            console.print(Text(printable(f"{size(taken):>10}  {_when(when)}  {what}")), soft_wrap=True)
+        console.print(f"{len(plan.here) + len(plan.there)} to remove, {size(plan.size)}")
     else:
         err.print("there is nothing to remove")
-    for where, why in plan.kept:
+    for where, why in plan.retained:
         err.print(Text(printable(f"stays: {where}: {why}"), style="dim"), soft_wrap=True)
     for node, error in silent.items():
-        sentence = f"{node} cannot be asked, and what runs left there stays: {error.message}"
+        sentence = f"{node} cannot be reached, and files that runs left there stay: {error.message}"
         err.print(Text(printable(sentence), style="red"), soft_wrap=True)
 
 
 def _lines(plan: Plan) -> Iterator[tuple[int, float, str]]:
-    """Yield what goes: its size, when it was last used, and where it is."""
+    """Yield what will be removed: size, last use, and location."""
     for run in plan.here:
         yield run.size, run.summary.ended or run.summary.started, f"{run.folder} ({run.summary.status})"
     for leftover in plan.there:
@@ -225,7 +226,7 @@ def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
                 subject=leftover.where, node=leftover.node, run=leftover.job, bytes=entry.size, used=entry.used
             )
         )
-    for where, why in plan.kept:
+    for where, why in plan.retained:
         screen.show(events.Retained(subject=where, message=why))
     for node, error in silent.items():
         screen.show(events.NodeLost(subject=node, message=error.message))
@@ -233,8 +234,3 @@ def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
 
 def _when(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def size_text(size: int) -> str:
-    """Return a number of bytes as people write it."""
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

@@ -21,18 +21,18 @@ from railbed.store import RunSummary, find_run, list_runs
 
 UNFINISHED = {"died": "was killed", "interrupted": "was interrupted", "failed": "failed"}
 MOST_CONTINUED = 3
-"""Of the newest runs that did not come to their end the table is followed by the command that continues."""
+"""After the table, the command that continues is shown for this many of the newest incomplete runs."""
 
 RunsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[RUN]…", help="With --clean: remove these alone, by name.")
+    list[str] | None, typer.Argument(metavar="[RUN]…", help="With --clean: remove only these runs, by name.")
 ]
 CleanOption = Annotated[
-    bool, typer.Option("--clean", help="List what runs left here and on their nodes, and remove it once you agree.")
+    bool, typer.Option("--clean", help="List files that runs left here and on their nodes, and remove them once you agree.")
 ]
 KeepOption = Annotated[int, typer.Option("--keep", metavar="N", min=0, help="With --clean: keep the newest N runs.")]
 NodesOption = Annotated[
     Path | None,
-    typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: look on the nodes of this cluster file, too."),
+    typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: include the nodes of this cluster file."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="With --clean: do not ask.")]
 
@@ -45,7 +45,7 @@ def runs_command(
     cluster: NodesOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the runs saved in this folder, the newest first; or remove what they left behind.
+    """List the runs saved in this folder, the newest first, or remove files they left behind.
 
     Example: railbed runs --clean --keep 5
     """
@@ -54,7 +54,7 @@ def runs_command(
 
         return clean(Wish(names=names or (), keep=keep, yes=yes, cluster=cluster, json=as_json))
     if names or keep or yes or cluster:
-        raise UsageError("RUN, --keep, --yes and --cluster say what to clean up", hint="add --clean")
+        raise UsageError("RUN, --keep, --yes and --cluster are only for --clean", hint="add --clean")
     runs = list_runs()
     if as_json:
         for run in runs:
@@ -62,7 +62,7 @@ def runs_command(
             sys.stdout.write(to_json(line).decode() + "\n")
         return 0
     if not runs:
-        SafeConsole(stderr=True).print("no runs in this folder yet: `railbed check` makes one")
+        SafeConsole(stderr=True).print("no runs in this folder yet: `railbed check` starts one")
         return 0
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("run", "cluster", "took", "status", "result"):
@@ -82,7 +82,7 @@ def to_dict(run: RunSummary) -> dict[str, object]:
 
 
 def _next(run: RunSummary) -> str:
-    """Return the command that goes on with a run that did not come to its end."""
+    """Return the command that continues an incomplete run."""
     return next_command(run, find_run(run.id)) if run.status in UNFINISHED else ""
 
 

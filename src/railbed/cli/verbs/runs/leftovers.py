@@ -1,4 +1,4 @@
-"""What `railbed runs --clean` would remove, here and on the nodes, and what stays and why: decided before it asks."""
+"""What `railbed runs --clean` would remove here and on the nodes, and what stays and why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railbed.launch.files.leftovers import FolderEntry, FolderListing
 from railbed.store import RunSummary
 
 SHARED = ("code", "tokens", "compiled")
-"""What runs share; it goes when no run is left on a node, and is sent again when it is needed."""
+"""Files that runs share; they are removed with the last run on a node, and sent again when needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +23,13 @@ class LocalRun:
     folder: Path
     size: int
     job: str = ""
-    """The name that the nodes know it by; empty if it left nothing there."""
+    """Its name on the nodes; empty if it left nothing there."""
     nodes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnNode:
-    """Something on a node."""
+    """Files on a node."""
 
     node: str
     base: str
@@ -37,32 +37,32 @@ class OnNode:
 
     @property
     def job(self) -> str:
-        """The run that it belongs to; empty for what runs share."""
+        """The run that they belong to; empty for shared files."""
         kind, _, rest = self.entry.path.partition("/")
         return "" if kind in SHARED else rest.partition("/")[0]
 
     @property
     def where(self) -> str:
-        """Where it is, in words."""
+        """Node and path."""
         return f"{self.node}:{self.base}/{self.entry.path}"
 
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What goes and what stays."""
+    """What is removed and what stays."""
 
     here: list[LocalRun] = field(default_factory=list)
     there: list[OnNode] = field(default_factory=list)
-    kept: list[tuple[str, str]] = field(default_factory=list)
-    """What stays, and why."""
+    retained: list[tuple[str, str]] = field(default_factory=list)
+    """What stays, with the reason."""
 
     @property
     def size(self) -> int:
-        """Return the bytes that would be free again."""
+        """Return the bytes that would be freed."""
         return sum(run.size for run in self.here) + sum(leftover.entry.size for leftover in self.there)
 
     def paths(self) -> dict[str, list[str]]:
-        """Return what goes, by node."""
+        """Return the paths to remove, by node."""
         paths: dict[str, list[str]] = {}
         for leftover in self.there:
             paths.setdefault(leftover.node, []).append(leftover.entry.path)
@@ -72,14 +72,14 @@ class Plan:
 def make_plan(
     runs: Sequence[LocalRun], listings: Mapping[str, FolderListing | DeviceError], *, named: Collection[str], keep: int
 ) -> Plan:
-    """Decide. `runs` are all of this folder, the newest first; `named` are runs, or jobs on nodes, to remove alone."""
+    """Decide what to remove. `runs` are all runs here, the newest first; `named` limits it to some runs or jobs."""
     plan = Plan()
     going: list[LocalRun] = []
     staying: list[LocalRun] = []
     for place, run in enumerate(runs):
         wanted = run.summary.id in named if named else place >= keep
         if run.summary.status == "running":
-            plan.kept.append((run.summary.id, "it is running"))
+            plan.retained.append((run.summary.id, "it is running"))
             staying.append(run)
         else:
             (going if wanted else staying).append(run)
@@ -93,7 +93,7 @@ def make_plan(
 
 
 def _leftovers(listings: Mapping[str, FolderListing | DeviceError]) -> Iterator[OnNode]:
-    """Yield what is on the nodes; where nodes share a disk, once."""
+    """Yield the files on the nodes; those on a shared disk once."""
     listed: set[tuple[str, str]] = set()
     for node, listing in listings.items():
         if isinstance(listing, DeviceError):
@@ -107,17 +107,17 @@ def _leftovers(listings: Mapping[str, FolderListing | DeviceError]) -> Iterator[
 def _decide(plan: Plan, leftover: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
     is_bench = leftover.entry.path.startswith("bench/")
     if leftover.entry.busy:
-        plan.kept.append((leftover.where, "it is in use" if leftover.job else "it is in use, or was a moment ago"))
+        plan.retained.append((leftover.where, "it is in use" if leftover.job else "it is in use, or was a moment ago"))
     elif leftover.job in jobs or (everything and (is_bench or not leftover.job)):
         plan.there.append(leftover)
     elif everything and leftover.job not in known:
-        plan.kept.append(
-            (leftover.where, f"no run in this folder left it; `railbed runs --clean {leftover.job} -c FILE` removes it")
+        plan.retained.append(
+            (leftover.where, f"it belongs to no run in this folder; `railbed runs --clean {leftover.job} -c FILE` removes it")
         )
 
 
 def _keep_shared(plan: Plan, listings: Mapping[str, FolderListing | DeviceError]) -> None:
-    """Keep what runs share where one of them stays: its weights are made with it."""
+    """Keep shared files if a run stays: they are needed to export its weights."""
     gone = {(leftover.node, leftover.entry.path) for leftover in plan.there}
     disks = {node: listing.disk for node, listing in listings.items() if isinstance(listing, FolderListing)}
     used = {
@@ -132,17 +132,17 @@ def _keep_shared(plan: Plan, listings: Mapping[str, FolderListing | DeviceError]
 
 
 def _decide_here(plan: Plan, run: LocalRun, listings: Mapping[str, FolderListing | DeviceError], *, by_name: bool) -> None:
-    """Remove a run here with what it left on its nodes: what is there could not be found again without it."""
+    """Remove a run here only with its files on nodes: they could not be attributed without it."""
     silent = [node for node in run.nodes if isinstance(listings.get(node), DeviceError)]
     if silent and not by_name:
-        why = f"{silent[0]} cannot be asked; `railbed runs --clean {run.summary.id}` removes it here all the same"
-        plan.kept.append((run.summary.id, why))
+        why = f"{silent[0]} cannot be reached; `railbed runs --clean {run.summary.id}` removes it here anyway"
+        plan.retained.append((run.summary.id, why))
     else:
         plan.here.append(run)
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that a folder takes on the disk; what it links to is not counted."""
+    """Return the bytes that a folder takes on the disk; links are not followed."""
     total = 0
     for at, _, names in os.walk(folder):
         for name in names:

@@ -65,7 +65,7 @@ from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest, train
 
 LOCAL_RANKS = 2
-"""On a processor; GPUs get one each."""
+"""Without GPUs; with GPUs there is one rank per GPU."""
 NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
 
 
@@ -92,7 +92,7 @@ def train_command(
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:
-    """Train on the cluster, survive failures, and say what was done.
+    """Train on the cluster, survive failures, and print a summary.
 
     Example: railbed train tiny --set steps=200
     """
@@ -113,12 +113,12 @@ def train_command(
         ranks = ranks or earlier.options.get("ranks")
         minimum = minimum if was_given(context, "minimum") else earlier.options.get("minimum", minimum)
         transport = transport if was_given(context, "transport") else earlier.options.get("transport", transport)
-    order = _continued(earlier, from_start=from_start) if earlier else _order(recipes.load(recipe, settings or []))
+    request = _continued(earlier, from_start=from_start) if earlier else _request(recipes.load(recipe, settings or []))
     local = all(node.host == "local" for node in site.nodes.values())
-    order = replace(order, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
+    request = replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
-    work = partial(_work, site, order=order, unchecked=unchecked)
+    work = partial(_work, site, request=request, unchecked=unchecked)
     return perform("train", site, options, work, screen=screen, beside=training_files)
 
 
@@ -127,8 +127,8 @@ def _local_ranks() -> int:
     return gpus or LOCAL_RANKS
 
 
-def _order(wanted: Recipe, run: str = "") -> TrainRequest:
-    """Return what to train: a recipe, under a name of its own where none is given."""
+def _request(wanted: Recipe, run: str = "") -> TrainRequest:
+    """Return the request for a recipe, with a new name unless one is set."""
     with working("preparing the text") as activity:
         prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
     prompt = tuple(tokenizer.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
@@ -141,21 +141,21 @@ def _order(wanted: Recipe, run: str = "") -> TrainRequest:
 
 
 def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
-    return replace(_order(earlier.recipe, earlier.job), resumes="" if from_start else earlier.given)
+    return replace(_request(earlier.recipe, earlier.job), resumes="" if from_start else earlier.wanted)
 
 
-async def _work(site: Cluster, fleet: Fleet, *, order: TrainRequest, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _work(site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool) -> AsyncGenerator[Record, None]:
     yield events.TrainingStarted(
-        subject=order.run,
-        run=order.run,
-        recipe=dict(order.recipe),
-        ranks=order.ranks,
-        minimum=order.minimum,
-        transport=order.transport,
-        resumes=order.resumes,
+        subject=request.run,
+        run=request.run,
+        recipe=dict(request.recipe),
+        ranks=request.ranks,
+        minimum=request.minimum,
+        transport=request.transport,
+        resumes=request.resumes,
     )
     ending = Ending(site.nodes)
-    async with aclosing(_stages(site, fleet, order, unchecked=unchecked)) as records:
+    async with aclosing(_stages(site, fleet, request, unchecked=unchecked)) as records:
         async for record in records:
             ending.add_record(record)
             yield record
@@ -163,7 +163,9 @@ async def _work(site: Cluster, fleet: Fleet, *, order: TrainRequest, unchecked: 
         yield fell_short
 
 
-async def _stages(site: Cluster, fleet: Fleet, order: TrainRequest, *, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _stages(
+    site: Cluster, fleet: Fleet, request: TrainRequest, *, unchecked: bool
+) -> AsyncGenerator[Record, None]:
     """Check, estimate, train."""
     if not unchecked and len(site.nodes) > 1:
         async with aclosing(_checked(site, fleet)) as findings:
@@ -171,16 +173,16 @@ async def _stages(site: Cluster, fleet: Fleet, order: TrainRequest, *, unchecked
                 yield record
     if not unchecked:
         yield progress("reading the memory of the nodes")
-        async with aclosing(check_memory(site, fleet, order)) as estimates:
+        async with aclosing(check_memory(site, fleet, request)) as estimates:
             async for record in estimates:
                 yield record
-    async with aclosing(train(site, fleet, order)) as records:
+    async with aclosing(train(site, fleet, request)) as records:
         async for record in records:
-            yield _readable(record, order)
+            yield _readable(record, request)
 
 
 async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
-    """Judge what training needs; a node that does not answer is left to the launch, which can do without it."""
+    """Check what training needs; nodes that do not answer are left to the launch, which can do without them."""
     wrong: list[Finding] = []
     async with aclosing(check(site, fleet, essential_checks())) as records:
         async for record in records:
@@ -196,18 +198,18 @@ async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
             for finding in wrong[:3]
         )
         more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise NotFit(f"the cluster cannot train as it is: {reasons}{more}", hint="`railbed check` says what to do")
+        raise NotFit(f"the cluster cannot train as it is: {reasons}{more}", hint="`railbed check` shows the remedies")
 
 
 def _prevents(finding: Finding) -> bool:
     return finding.verdict is Verdict.FAIL and finding.check != "reachable"
 
 
-def _readable(record: Record, order: TrainRequest) -> Record:
-    """Put the text of a sample beside its tokens."""
+def _readable(record: Record, request: TrainRequest) -> Record:
+    """Add the text of a sample to its tokens."""
     match record:
-        case events.TextSampled(tokens=generated) if order.tokens and generated is not None:
-            return replace(record, text=tokenizer.decoded(order.tokens, generated))
+        case events.TextSampled(tokens=generated) if request.tokens and generated is not None:
+            return replace(record, text=tokenizer.decoded(request.tokens, generated))
     return record
 
 

@@ -1,4 +1,4 @@
-"""railbed train --show-env: what the fabric asks of the ranks on each node, line by line, and why; starts nothing."""
+"""railbed train --show-env: the environment of the ranks on each node, with reasons; starts nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from railbed.transport.connect import live_connector
 
 
 def show_env(cluster: Cluster, *, timeout: float, as_json: bool) -> int:
-    """Ask the nodes, print, and return the exit code: all well where every node answered."""
+    """Read the nodes, print, and return the exit code: 0 if every node answered."""
     fabrics, answered = run_until_ended(_read(cluster, timeout))
     if as_json:
         _print_json(fabrics)

@@ -1,4 +1,4 @@
-"""What a training run leaves beside its records, made from them alone: logs for TensorBoard, and its metrics."""
+"""Files beside the records of a training run, derived from them: logs for TensorBoard, and its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from railbed.store.tensorboard import TensorBoardLogs
 
 @contextmanager
 def training_files(run: Path) -> Iterator[Callable[[Record], None]]:
-    """Log the records that come, and write the metrics when the run has ended, however it ended.
+    """Log the records, and write the metrics when the run has ended, normally or not.
 
     A file that cannot be written is reported on standard error; it does not change how the run ended.
     """

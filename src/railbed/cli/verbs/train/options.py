@@ -24,16 +24,16 @@ ResumeOption = Annotated[
     typer.Option(
         "--resume",
         metavar="RUN",
-        help="Continue a run, by name or folder, from its last good checkpoint, on its cluster.",
+        help="Continue a run, by name or folder, from its last intact checkpoint, on its cluster.",
     ),
 ]
 FromStartOption = Annotated[
     bool, typer.Option("--from-start", help="With --resume: restart the run at step 1 and ignore its checkpoints.")
 ]
 EnvironmentOption = Annotated[
-    bool, typer.Option("--show-env", help="Print the network settings of each node's ranks, and why; end.")
+    bool, typer.Option("--show-env", help="Print the network settings of each node's ranks, with reasons, and exit.")
 ]
-ListOption = Annotated[bool, typer.Option("--list", help="List the recipes and end.")]
+ListOption = Annotated[bool, typer.Option("--list", help="List the recipes and exit.")]
 UncheckedOption = Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")]
 DetachOption = Annotated[
     bool, typer.Option("--detach", help="Continue in the background; returns once the run has begun.")

@@ -1,4 +1,4 @@
-"""`railbed train --resume RUN`: what the run was, from its own folder: recipe, cluster, and how it was started."""
+"""`railbed train --resume RUN`: reads recipe, cluster and options of the run from its folder."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from railbed.train.recipe import Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """A run that is to go on."""
+    """A run to continue."""
 
     id: str
-    given: str
-    """How the user called it: a name or a folder."""
+    wanted: str
+    """The user's argument: a name or a folder."""
     job: str
-    """The name under which the nodes keep its state."""
+    """The name under which the nodes store its state."""
     recipe: Recipe
     cluster: Cluster
     options: Mapping[str, Any]
-    """What it was started with: `ranks`, `minimum`, `transport`; not all of it in runs of an older railbed."""
+    """Its options: `ranks`, `minimum`, `transport`; runs of an older railbed may lack some."""
 
 
-def earlier_run(given: str) -> EarlierRun:
-    """Return the run of this name or folder; raise UsageError if it cannot go on."""
-    folder, summary = training_run(given)
+def earlier_run(wanted: str) -> EarlierRun:
+    """Return the run of this name or folder; raise UsageError if it cannot continue."""
+    folder, summary = training_run(wanted)
     if summary.status == "running":
         hint = f"`{to_attach(summary.id)}` shows it, `{to_stop(summary.id)}` ends it"
         raise UsageError(f"{summary.id} is still running", hint=hint)
@@ -42,11 +42,13 @@ def earlier_run(given: str) -> EarlierRun:
     try:
         recipe = recipes.from_record(started.recipe)
     except ValueError:
-        raise UsageError(f"the recipe in the records of {given} is damaged or of another railbed") from None
+        raise UsageError(
+            f"the recipe in the records of {wanted} is damaged or from another version of railbed"
+        ) from None
     options = {"ranks": started.ranks, "minimum": started.minimum, "transport": started.transport}
     return EarlierRun(
         id=summary.id,
-        given=given,
+        wanted=wanted,
         job=started.run,
         recipe=recipe,
         cluster=_cluster(folder),
@@ -55,7 +57,7 @@ def earlier_run(given: str) -> EarlierRun:
 
 
 def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
-    """Return where it goes on: on its own cluster, or on another that has at least one of its nodes."""
+    """Return where it continues: on its own cluster, or on another that has at least one of its nodes."""
     if file is None:
         nodes = ", ".join(earlier.cluster.nodes)
         sys.stderr.write(f"{earlier.id} continues on its own cluster, {earlier.cluster.name} ({nodes})\n")
