@@ -122,8 +122,10 @@ def test_noise_that_nobody_knows_is_called_unknown() -> None:
     document = described(bench_run({"fast": [10]}), bench_run({"fast": [20]}))
     (table,) = tables(document, "unclear")
     assert table.rows[0][5:] == ("unknown", "1 and 1")
-    assert "1\N{NO-BREAK SPACE}number has fewer than 3 samples in one of the runs: too few samples" in as_html(document)
-    assert (document.verdict.tone, document.tone_word) == ("quiet", "Not clear")
+    assert "1\N{NO-BREAK SPACE}number has fewer than 3 samples in one of the runs, too few to compare" in as_html(
+        document
+    )
+    assert (document.verdict.tone, document.tone_word) == ("quiet", "Inconclusive")
 
 
 def test_settings_and_what_only_one_run_has_are_on_the_page() -> None:
