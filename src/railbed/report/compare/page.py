@@ -96,7 +96,8 @@ def _short(before: RunData, after: RunData, comparison: RunComparison) -> list[B
         text = f"A is a run of {before.summary.verb}, B of {after.summary.verb}: they have few numbers in common"
         notices.append(("The runs", text))
     if few := sum(changed.judged.why == FEW for changed in comparison.numbers):
-        text = f"{plural(few, 'number has', 'numbers have')} fewer than {LEAST_SAMPLES} samples in one of the runs, too few to compare"
+        which = plural(few, "number has", "numbers have")
+        text = f"{which} fewer than {LEAST_SAMPLES} samples in one of the runs, too few to compare"
         notices.append(("Samples", text))
     if comparison.cluster_unread:
         notices.append(("The cluster files", f"cannot be compared: {comparison.cluster_unread}"))
