@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -197,13 +196,12 @@ def test_a_full_disk_does_not_end_training(starter: Starter) -> None:
 
 
 def test_a_lost_rank_is_reported_as_such(starter: Starter) -> None:
-    first, second = starter.start(2, recipe(steps=100_000), checkpoints="")
+    """By the connection that is gone: the time-out is longer than anybody waits here."""
+    first, second = starter.start(2, recipe(steps=100_000), checkpoints="", timeout_seconds=3600.0)
     first.read(until=lambda message: message["kind"] == "progress")
     second.kill()
-    start = time.monotonic()
     first.read()
     assert first.process.wait(30) == 1
-    assert time.monotonic() - start < 30  # by the connection that is gone, and not by the time-out of 60 s
     (error,) = first.said("error")
     assert error["peer"] is True
     assert "rank 0 lost another rank after step" in error["sentence"]
