@@ -178,7 +178,7 @@ def test_training_on_a_disk_without_room_ends_before_it_begins(folder: Path) -> 
 def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(folder: Path) -> None:
     """There is room for what is sent, and then none for what is saved."""
     with small_disk(folder / "work", megabytes=14, files=2000) as disk:
-        big = ("--set", "model.width=512", "--set", "batch.sequences=1")
+        big = ("--set", "model.width=512", "--set", "batch.sequences=1", "--set", "checkpoint.steps=6")
         done = railbed(folder, "train", "small.yaml", "--json", "--ranks", "1", *big)
         assert not list(disk.rglob("*.new"))
         assert not list((disk / ".railbed" / "runs").rglob("model"))
@@ -187,7 +187,7 @@ def test_training_goes_on_without_checkpoints_and_says_that_the_disk_is_full(fol
     ]
     assert notice.startswith("its disk has 0.01 GB free, and checkpoints take up to 0.23 GB: ")
     failed = [record for record in done.records if record.get("name") == "checkpoint_failed"]
-    assert len(failed) == 3
+    assert len(failed) == 2  # the first and the last: neither is passed over while another is written
     assert "the disk is full (0.0" in failed[0]["message"]
     assert failed[0]["message"].endswith("training continues, there is no checkpoint yet")
     (finding,) = [finding for finding in done.findings if finding["check"] == "weights_written"]
