@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pluggy
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import warm
 from tests.support.labs import RunningLab, running_lab
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
@@ -39,6 +41,12 @@ def netns_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """
     with running_lab(tmp_path_factory.mktemp("netns"), "--nodes", "4", "--rails", "2", "--rate", "1G") as lab:
         yield lab
+
+
+@pytest.fixture(scope="session")
+def warm_python(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python with torch loaded that the nodes of the group `nettrain` have."""
+    return warm.start(netns_lab, tmp_path_factory.mktemp("warm"))
 
 
 @pytest.fixture(scope="session")

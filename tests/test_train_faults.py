@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.support.training import (
 )
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
-STEPS_A_FAULT = 12
+STEPS_A_FAULT = 10
 """A fault that waits for all four nodes comes with three once its share of the steps is made; the rest is spare."""
 BATCH = 12
 ROUNDING = 1e-5
@@ -41,8 +42,8 @@ SLOW = ("slow", "rail0", "24M")
 
 
 @pytest.fixture(scope="module")
-def site(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
-    return training_site(netns_lab, tmp_path_factory.mktemp("faults"))
+def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return training_site(netns_lab, warm_python, tmp_path_factory.mktemp("faults"))
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def lab(site: RunningLab) -> Iterator[RunningLab]:
 
 
 def test_one_fault_of_each_kind_changes_nothing(lab: RunningLab) -> None:
-    faults_change_nothing(lab, KINDS, steps=130, seed=1)
+    faults_change_nothing(lab, KINDS, steps=105, seed=1)
 
 
 @pytest.mark.soak

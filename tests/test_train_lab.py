@@ -36,14 +36,14 @@ PAIR = NODES[:2]
 
 
 @pytest.fixture(scope="module")
-def pair(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+def pair(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
     """Two nodes, for what needs no more: each node loads torch before it trains."""
-    return training_site(netns_lab, tmp_path_factory.mktemp("pair"), nodes=len(PAIR))
+    return training_site(netns_lab, warm_python, tmp_path_factory.mktemp("pair"), nodes=len(PAIR))
 
 
 @pytest.fixture(scope="module")
-def site(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
-    return training_site(netns_lab, tmp_path_factory.mktemp("train"), nodes=len(NODES))
+def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return training_site(netns_lab, warm_python, tmp_path_factory.mktemp("train"), nodes=len(NODES))
 
 
 @contextmanager
@@ -326,7 +326,9 @@ def test_a_control_that_is_killed_leaves_no_rank(pair: RunningLab) -> None:
         run.until(lambda _: run.steps >= 1)
         assert pair.shell("node1", "pgrep -f railbed.launch.node.forkserver").code == 0
         run.process.kill()
-    look = "for i in $(seq 40); do pgrep -f 'railbed[.](train|launch)' >/dev/null || exit 0; sleep 0.2; done; exit 1"
+    look = (
+        "timeout 30 sh -c \"while pgrep -f 'railbed[.](train|launch)' || pgrep ^rank; do sleep 0.2; done\" >/dev/null"
+    )
     for node in PAIR:
         assert pair.shell(node, look).code == 0
 

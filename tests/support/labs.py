@@ -63,14 +63,18 @@ class RunningLab:
         nodes: int | None = None,
         rails: Collection[str] = ("rail0",),
         workdir: Path | None = None,
+        python: Path | None = None,
     ) -> RunningLab:
         """Return the lab with another working folder, whose cluster.yaml has only some of its nodes and rails."""
         cluster = clusterfile.load(self.cluster)
+        other = {"python": str(python)} if python else {}
         changed = cluster.model_copy(
             update={
                 "rails": {name: rail for name, rail in cluster.rails.items() if name in rails},
                 "nodes": {
-                    name: node.model_copy(update={"ports": tuple(port for port in node.ports if port.rail in rails)})
+                    name: node.model_copy(
+                        update={"ports": tuple(port for port in node.ports if port.rail in rails), **other}
+                    )
                     for name, node in list(cluster.nodes.items())[:nodes]
                 },
                 "training": cluster.training.model_copy(update={"workdir": str(workdir)} if workdir else {}),
