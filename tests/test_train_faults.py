@@ -43,7 +43,7 @@ SLOW = ("slow", "rail0", "24M")
 
 @pytest.fixture(scope="module")
 def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
-    return training_site(netns_lab, warm_python, tmp_path_factory.mktemp("faults"))
+    return training_site(netns_lab, tmp_path_factory.mktemp("faults"), python=warm_python)
 
 
 @pytest.fixture

@@ -38,12 +38,12 @@ PAIR = NODES[:2]
 @pytest.fixture(scope="module")
 def pair(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
     """Two nodes, for what needs no more: each node loads torch before it trains."""
-    return training_site(netns_lab, warm_python, tmp_path_factory.mktemp("pair"), nodes=len(PAIR))
+    return training_site(netns_lab, tmp_path_factory.mktemp("pair"), nodes=len(PAIR), python=warm_python)
 
 
 @pytest.fixture(scope="module")
 def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
-    return training_site(netns_lab, warm_python, tmp_path_factory.mktemp("train"), nodes=len(NODES))
+    return training_site(netns_lab, tmp_path_factory.mktemp("train"), nodes=len(NODES), python=warm_python)
 
 
 @contextmanager

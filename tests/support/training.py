@@ -91,7 +91,7 @@ class Training:
         return "\n".join(f"{event['name']} {event['subject']}: {event['message']}" for event in reported[-12:])
 
 
-def training_site(lab: RunningLab, python: Path, folder: Path, *, nodes: int | None = None) -> RunningLab:
+def training_site(lab: RunningLab, folder: Path, *, nodes: int | None = None, python: Path | None = None) -> RunningLab:
     """Return a lab as seen from a folder with a recipe, `small.yaml`; nodes work below the folder, on one disk."""
     write_text(folder)
     (folder / "small.yaml").write_text(SMALL)
