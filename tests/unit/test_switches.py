@@ -17,10 +17,12 @@ from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.rules import reachable
 from railbed.check.run import check
 from railbed.check.site import CableView, Site, SwitchPortView, SwitchView
+from railbed.discover.observation import PROBES
 from railbed.discover.run import discover
 from railbed.errors import ClusterFileError, ParseError, Unreachable
 from railbed.fleet import Fleet, survey
 from railbed.model.cluster import Cluster, Node, Port, Rail, Switch, SwitchPort
+from railbed.model.events import ClusterBuilt
 from railbed.model.output import Output
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts
@@ -214,18 +216,39 @@ async def test_unknown_facts_of_a_switch_are_findings_about_its_ports() -> None:
     assert shown(findings) == [(check, subject, "unknown") for check, subject, _ in JUDGED]
 
 
-async def test_discover_reads_switches_where_a_probe_runs_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("railbed.discover.run.PROBES", (hostname.PROBE, SWITCH_MTU))
-    printed = {(node, "hostname"): f"{node}\n" for node in "ab"}
-    for dead in ("", "s1"):
-        devices = Devices({**PRINTED, **printed}, dead=dead)
-        async with Fleet(targets_of(cluster()), devices.connect) as fleet:
-            records = [record async for record in discover(cluster(), fleet, name="x", existing=cluster())]
-        events = {record.name: record for record in records if isinstance(record, Event)}
-        assert events["reading"].data["names"] == ["10.0.0.a", "10.0.0.b", "10.0.0.9"]
-        assert "cluster" in events
-        notices = [record.message for record in records if isinstance(record, Event) and record.name == "notice"]
-        assert any("10.0.0.9: no answer (look at it)" in text for text in notices) == bool(dead)
+LINKS = '[{"ifname":"eth1","mtu":9000,"operstate":"UP","flags":["UP","LOWER_UP"],"address":"0c:42:a1:aa:00:0%s"}]'
+ADDRESSES = '[{"ifname":"eth1","addr_info":[{"family":"inet","local":"10.1.0.%s","prefixlen":24,"scope":"global"}]}]'
+NEIGHBOUR = "Chassis id: 0c42.a1aa.000%s\nPort id: 0c42.a1aa.000%s\nLocal Port id: Eth1/%s\n"
+TABLE = "VLAN MAC Address Type age Secure NTFY Ports\n" + "* 1 0c42.a1aa.000%s dynamic 0 F F Eth1/%s\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "table", "ports"),
+    [
+        (NEIGHBOUR % (1, 1, 7) + NEIGHBOUR % (2, 2, 8), TABLE % (1, 9, 2, 9), ["Ethernet1/7", "Ethernet1/8"]),
+        ("Total entries displayed: 0\n", TABLE % (1, 5, 2, 6), ["Ethernet1/5", "Ethernet1/6"]),
+        ("Total entries displayed: 0\n", TABLE % (1, 9, 2, 9), ["Ethernet1/1", "Ethernet1/2"]),
+        ("", "not a table", ["Ethernet1/1", "Ethernet1/2"]),
+    ],
+    ids=["LLDP", "MAC table", "uplink", "unread"],
+)
+async def test_discover_takes_cables_from_what_the_switch_sees(neighbours: str, table: str, ports: list[str]) -> None:
+    printed = {("s1", "nexus_lldp"): neighbours, ("s1", "nexus_mac_table"): table}
+    for number, node in enumerate("ab", 1):
+        answers = {"hostname": f"{node}\n", "ip_link": LINKS % number, "ip_addr": ADDRESSES % number}
+        printed |= {(node, probe.name): answers.get(probe.name, "") for probe in PROBES}
+    async with Fleet(targets_of(cluster()), Devices(printed).connect) as fleet:
+        records = [record async for record in discover(cluster(), fleet, name="x", existing=cluster())]
+    (built,) = [record for record in records if isinstance(record, ClusterBuilt)]
+    assert [port["name"] for port in built.cluster["switches"]["s1"]["ports"]] == ports
+
+
+async def test_discover_reports_a_switch_that_does_not_answer() -> None:
+    printed = {(node, probe.name): f"{node}\n" if probe is hostname.PROBE else "" for node in "ab" for probe in PROBES}
+    async with Fleet(targets_of(cluster()), Devices(printed, dead="s1").connect) as fleet:
+        records = [record async for record in discover(cluster(), fleet, name="x", existing=cluster())]
+    notices = [record.message for record in records if isinstance(record, Event) and record.name == "notice"]
+    assert any("10.0.0.9: no answer (look at it)" in text for text in notices)
 
 
 def test_rules_about_switches_read_nothing_where_there_are_none() -> None:

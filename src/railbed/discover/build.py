@@ -16,12 +16,18 @@ from railbed.discover.names import in_order
 from railbed.discover.observation import GPUS, PORTS, Observation
 from railbed.discover.rails import common, rails_of
 from railbed.discover.rails import notices as notices_of_rails
+from railbed.discover.sightings import SwitchObservation, sightings
 from railbed.model.cabling import Neighbour
 from railbed.model.cluster import Cluster, Node, Policy, Port, Rail
 
 
 def build(
-    name: str, observations: Sequence[Observation], *, existing: Cluster | None = None, switches: Sequence[str] = ()
+    name: str,
+    observations: Sequence[Observation],
+    *,
+    existing: Cluster | None = None,
+    switches: Sequence[str] = (),
+    switch_observations: Mapping[str, SwitchObservation] | None = None,
 ) -> Cluster:
     """Return the observed cluster. Settings that only a file can contain are taken from the existing file."""
     machines = machines_of(observations, existing)
@@ -31,11 +37,12 @@ def build(
     cluster = existing or _new_cluster(name, new, machines, policy)
     nodes = {**new, **cluster.nodes}
     observed = {machine.name: machine.observation for machine in machines}
+    neighbours = sightings(switch_observations or {}, machines, ports) | _neighbours(machines, ports)
     return cluster.model_copy(
         update={
             "rails": {name: _still_a_cable(name, rail, ports) for name, rail in rails.items()},
             "nodes": {name: _node(name, node, ports, observed.get(name)) for name, node in nodes.items()},
-            "switches": switches_of(cluster.switches, switches, _neighbours(machines, ports), ports, nodes),
+            "switches": switches_of(cluster.switches, switches, neighbours, ports, nodes),
         }
     )
 

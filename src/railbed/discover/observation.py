@@ -71,6 +71,8 @@ class Observation:
     gpus: tuple[Gpu, ...]
     neighbours: Mapping[str, tuple[Neighbour, ...]] = field(default_factory=dict)
     """LLDP neighbours by interface."""
+    macs: Mapping[str, str] = field(default_factory=dict)
+    """MAC addresses by interface."""
     common_login: Login = field(default_factory=Login)
     """The login of all machines, for settings that `login` does not have."""
     addresses: Mapping[str, tuple[IPv4Interface | IPv6Interface, ...]] = field(default_factory=dict)
@@ -109,6 +111,7 @@ def observe(host: str, login: Login, facts: DeviceFacts, *, common_login: Login 
         bare_rdma=() if PORTS in unknown else tuple(_bare_rdma(facts, devices)),
         gpus=tuple(_gpus(facts, left_out)),
         neighbours=_neighbours(facts, left_out),
+        macs=_macs(facts),
         addresses=_addresses(facts),
         unknown=unknown,
         left_out=tuple(left_out),
@@ -134,6 +137,11 @@ def _addresses(facts: DeviceFacts) -> dict[str, tuple[IPv4Interface | IPv6Interf
     configured, links = _facts(facts, ip_addr.PROBE), _facts(facts, ip_link.PROBE)
     netdevs = {**dict.fromkeys(links.links if links else (), ()), **(configured.interfaces if configured else {})}
     return {netdev: tuple(address.interface for address in addresses) for netdev, addresses in netdevs.items()}
+
+
+def _macs(facts: DeviceFacts) -> dict[str, str]:
+    links = _facts(facts, ip_link.PROBE)
+    return {name: link.address.lower() for name, link in links.links.items() if link.address} if links else {}
 
 
 def _ssh_netdevs(host: str, facts: DeviceFacts) -> Iterator[str]:

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from railbed import clusterfile
 from railbed.discover.build import build, notices
 from railbed.discover.observation import PROBES, Observation, observe
+from railbed.discover.sightings import SWITCH_PROBES, SwitchObservation, observe_switch
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
 from railbed.model.cluster import Cluster
@@ -26,13 +27,16 @@ async def discover(
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself.
 
+    Switches of `machines` are read, too, for the cables to the nodes.
     `before` is the file as written, if `existing` already has changes that the user requested.
     """
     observed: dict[str, Observation] = {}
-    hosts = {target.name: target.host or target.name for target in surveyed(fleet, PROBES)}
+    switch_observations: dict[str, SwitchObservation] = {}
+    probes = (*PROBES, *(SWITCH_PROBES if machines.switches else ()))
+    hosts = {target.name: target.host or target.name for target in surveyed(fleet, probes)}
     names = list(hosts.values())
     yield events.ReadingStarted(message=f"reading {len(names)} machines", devices=len(names), names=names)
-    async with aclosing(survey(fleet, machines, PROBES)) as answers:
+    async with aclosing(survey(fleet, machines, probes)) as answers:
         async for facts in answers:
             if facts.device in observed:
                 continue
@@ -42,12 +46,14 @@ async def discover(
             elif facts.device in machines.nodes:
                 node = machines.nodes[facts.device]
                 observed[facts.device] = observe(node.host, node.login, facts, common_login=machines.login)
+            else:
+                switch_observations[facts.device] = observe_switch(facts)
     observations = [observed[device] for device in machines.nodes if device in observed]
     if not observations:
         return
     for notice in notices(observations, existing):
         yield events.Notice(message=notice)
-    cluster = build(name, observations, existing=existing, switches=switches)
+    cluster = build(name, observations, existing=existing, switches=switches, switch_observations=switch_observations)
     before = before or existing
     for change in clusterfile.difference(before, cluster) if before else ():
         yield change

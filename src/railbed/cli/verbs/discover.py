@@ -54,7 +54,12 @@ HostsArgument = Annotated[
     ),
 ]
 SwitchOption = Annotated[
-    list[str] | None, typer.Option("--switch", metavar="HOST", help="A switch to add to the file; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--switch",
+        metavar="HOST",
+        help="A switch to add to the file; one that is in the file is read for the cables to its ports.",
+    ),
 ]
 KeyOption = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Private key file to log in with.")]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Account to log in to.")]
@@ -86,7 +91,7 @@ def discover_command(
     # Without hosts, all machines of the file are read again, and login options apply to all of them.
     existing = before if hosts or before is None else before.model_copy(update={"login": login.over(before.login)})
     switches = [_switch_host(host) for host in switch or ()]
-    machines = _machines(hosts or [], existing, login, replay)
+    machines = _with_switches(_machines(hosts or [], existing, login, replay), existing, switches)
     name = existing.name if existing else _name_of(file)
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
     clusters: list[Cluster] = []
@@ -173,6 +178,13 @@ def _existing(file: Path) -> Cluster | None:
         hint = "does the current folder still exist?" if gone else "give another file with -c"
         raise UsageError(f"{file} cannot be found: {reason}", hint=hint) from error
     return clusterfile.load(file) if there else None
+
+
+def _with_switches(machines: Cluster, existing: Cluster | None, named: Sequence[str]) -> Cluster:
+    """Return the machines with those switches of the file that are named: only the file has a login for them."""
+    filed = {**machines.switches, **(existing.switches if existing else {})}
+    chosen = {name: switch for name, switch in filed.items() if name in named or switch.host in named}
+    return machines.model_copy(update={"switches": chosen})
 
 
 def _switch_host(text: str) -> str:
