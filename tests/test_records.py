@@ -13,6 +13,7 @@ from railbed.model.events import EVENTS
 from railbed.model.measures import MEASURES
 from railbed.model.record import Event
 from railbed.store import read_record, to_line
+from tests.support.cli import unlisted_labels
 
 SOURCE = Path(__file__).parent.parent / "src" / "railbed"
 
@@ -57,6 +58,15 @@ def test_every_measurement_is_listed_with_its_unit() -> None:
     measured = {pair for path in SOURCE.rglob("*.py") for pair in measured_in(path.read_text())}
     assert len(measured) > 15
     assert {name: unit for name, unit in measured if name not in MEASURES or MEASURES[name].unit != unit} == {}
+
+
+def test_a_label_that_is_not_listed_is_noticed() -> None:
+    """Every test that reads the records of a command looks for such labels."""
+    records = [
+        {"kind": "measurement", "name": "loss", "labels": {"step": 1, "rank": 0, "surprise": 1}},
+        {"kind": "event", "name": "notice"},
+    ]
+    assert unlisted_labels(records) == {"loss": {"surprise"}}
 
 
 def test_an_event_that_is_not_listed_cannot_be_constructed() -> None:

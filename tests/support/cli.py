@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from railbed.model.measures import MEASURES
 from tests.support.preloaded import server
 
 RAILBED = str(Path(sys.executable).parent / "railbed")
@@ -30,7 +32,9 @@ class Result:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+        records = [json.loads(line) for line in self.out.splitlines()]
+        assert unlisted_labels(records) == {}
+        return records
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -44,6 +48,16 @@ class Result:
             for finding in self.findings
             if finding["verdict"] != "ok"
         ]
+
+
+def unlisted_labels(records: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
+    """Return the labels of measurements that model/measures.py, and with it the reference, does not list."""
+    unlisted: dict[str, set[str]] = {}
+    for record in records:
+        listed = MEASURES[record["name"]].labels if record.get("kind") == "measurement" else record.get("labels", ())
+        if labels := set(record.get("labels", ())) - set(listed):
+            unlisted.setdefault(record["name"], set()).update(labels)
+    return unlisted
 
 
 def environment(**changes: str) -> dict[str, str]:

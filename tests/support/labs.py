@@ -85,7 +85,8 @@ class RunningLab:
 
     def heal(self) -> None:
         """End all faults; every node is up afterwards."""
-        assert self.fault("heal").code == 0
+        healed = self.fault("heal")
+        assert healed.code == 0, healed
         status = self.status()
         assert status["faults"] == []
         assert set(status["states"].values()) == {"up"}

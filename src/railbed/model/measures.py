@@ -23,11 +23,14 @@ class Measure:
 
 
 _STEP = ("step", "rank", "node")
-_LINK = ("test", "tool", "version", "trial", "repeat", "from", "to", "rail", "size", "stat")
-_DISK = ("test", "tool", "version", "trial", "repeat", "node", "size", "stat")
-_ALL = ("test", "tool", "version", "engine", "size", "ranks")
+_TRIAL = ("test", "tool", "version", "trial", "repeat", "size", "stat", "arm")
+_ENDS = ("pair", "direction", "from", "to", "rail", "pattern", "streams", "memory", "traffic_class")
+_LINK = (*_TRIAL, *_ENDS)
+_DISK = (*_TRIAL, "node", "operation", "direct")
+_COST = (*_LINK, "node")
+_ALL = ("test", "tool", "version", "trial", "repeat", "engine", "over", "size", "ranks", "nodes", "iterations", "node")
 _ENGINE = ("engine", "bytes", "rank", "node")
-_ARM = ("comparison", "measure", "test", "arm", "repeat")
+_COMPARED = ("comparison", "measure")
 
 _OF_TRAINING = (
     Measure("loss", "nat", "cross-entropy of the training batch, from rank 0", _STEP),
@@ -67,10 +70,17 @@ _OF_BENCH = (
     Measure("collective_time", "us", "one collective operation over all ranks", _ALL),
     Measure("algorithm_bandwidth", "GB/s", "size of the data divided by that time", _ALL, "algorithm bandwidth"),
     Measure("bus_bandwidth", "GB/s", "the rate that a link had to carry", _ALL, "bus bandwidth"),
-    Measure("cpu_seconds", "s", "processor time of a node during a trial", _LINK),
-    Measure("cpu_seconds_per_gb", "s/GB", "processor time per gigabyte of payload", _LINK),
-    Measure("arm_value", "as measured", "the result of one arm of an experiment", _ARM),
-    Measure("difference", "as measured", "B minus A: the mean and its interval", (*_ARM[:3], "bound")),
+    Measure("cpu_seconds", "s", "processor time of a node during a trial", _COST),
+    Measure("cpu_seconds_per_gb", "s/GB", "processor time per gigabyte of payload", _COST),
+    Measure(
+        "arm_value", "as measured", "the result of one arm of an experiment", (*_COMPARED, "arm", "test", "repeat")
+    ),
+    Measure(
+        "difference",
+        "as measured",
+        "B minus A: the mean and its interval",
+        (*_COMPARED, "a", "b", "test_a", "test_b", "repeats", "bound"),
+    ),
 )
 
 MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in (*_OF_TRAINING, *_OF_BENCH)}
