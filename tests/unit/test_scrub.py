@@ -21,6 +21,16 @@ from railbed.model.scrub import scrub
             b"snmp-server community <removed> group network-operator",
         ),
         (
+            b"snmp-server user admin network-admin auth md5 0xdead priv aes-128 0xbeef localizedkey",
+            b"snmp-server user admin network-admin auth md5 <removed> priv aes-128 <removed> localizedkey",
+        ),
+        (
+            b'tacacs-server host 10.0.0.9 key 7 "fewhg123" port 49',
+            b'tacacs-server host 10.0.0.9 key 7 "<removed>" port 49',
+        ),
+        (b'radius-server key 7 "fewhg123"', b'radius-server key 7 "<removed>"'),
+        (b"  key-string 7 072e20", b"  key-string 7 <removed>"),
+        (
             b"username admin password 5 $5$abcdefgh role network-admin",
             b"username admin password 5 <removed> role network-admin",
         ),

@@ -37,13 +37,24 @@ _MENTIONED = re.compile(
     """,
     _FLAGS,
 )
+_OF_SWITCH = re.compile(
+    rf"""
+    (?P<before> (?<![A-Za-z0-9]) (?: auth [ \t]+ (?:md5|sha\S{{0,8}}) | priv (?: [ \t]+ (?:aes-128|des) )? | key-string
+      | pre-shared-key | (?<=-server\ )key | (?<=[ \t]host\ )\S{{1,253}} [ \t]+ key ) [ \t]+ (?: [0-9] [ \t]+ )? )
+    (?: {_QUOTED} | {_BARE} )
+    """,
+    _FLAGS,
+)
+"""Keys in the configuration of a switch: of SNMP users, of TACACS and RADIUS servers, and of key chains."""
 _IN_URL = re.compile(r"""(://[^\s/:@"'<>]*:)[^\s/"'<>]+@""")
 _NAME_AT_END = re.compile(rf"{_NAME} \Z", _FLAGS)
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _JSON_STRINGS = re.compile(rf"(?P<name>{_STRING})(?P<colon>\s*:\s*)(?P<of>{_STRING})?|(?P<alone>{_STRING})")
 _SECTION = re.compile(r"^(==> .* <==\n)", re.MULTILINE)
 _SUSPECT = re.compile(
-    rb"pass|secret|token|(?:api|access|private)[-_ ]?key|community|authorization|bearer|://|\\", re.IGNORECASE
+    rb"pass|secret|token|(?:api|access|private)[-_ ]?key|community|authorization|bearer|://|\\"
+    rb"|auth |priv |server |key-string|pre-shared",
+    re.IGNORECASE,
 )
 
 
@@ -101,7 +112,9 @@ def _scrub_strings(match: re.Match[str]) -> str:
 def _scrub_plain(text: str) -> str:
     text = _PRIVATE_KEY.sub(REMOVED, text)
     text = _IN_URL.sub(rf"\1{REMOVED}@", text)
-    return _MENTIONED.sub(_without_value, _ASSIGNED.sub(_without_value, text))
+    for secret in (_ASSIGNED, _MENTIONED, _OF_SWITCH):
+        text = secret.sub(_without_value, text)
+    return text
 
 
 def _without_value(match: re.Match[str]) -> str:
