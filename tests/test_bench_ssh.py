@@ -378,7 +378,7 @@ def test_two_visits_that_hear_the_same_see_no_difference(two: Servers, tmp_path:
     for wrong, words in (
         (["--second-visit", second], "is not the first visit"),
         (["--second-visit", run.name, "--experiment", "e.yaml"], "cannot be combined"),
-        (["--second-visit", run.name, "--save-baseline"], "makes no baseline"),
+        (["--second-visit", run.name, "--save-baseline"], "has no baseline"),
     ):
         refused = railbed(tmp_path, "bench", *wrong)
         assert (refused.code, words in refused.err) == (2, True), refused

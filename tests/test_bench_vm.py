@@ -47,7 +47,7 @@ def test_rdma_is_measured_over_ssh(lab: RunningLab) -> None:
     before = packets_received(lab)
     write_suite(
         lab.folder,
-        "test: ib_write_bw, seconds: 1, direction: one",
+        "test: ib_write_bw, seconds: 4, direction: one",
         "test: ib_send_lat, samples: 150, direction: one",
     )
     result = lab.railbed("bench", "suite.yaml", "--json", *PATIENTLY)

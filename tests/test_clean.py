@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -84,7 +85,7 @@ def test_without_a_terminal_it_only_lists(site: Site) -> None:
     assert f"{name} (done)" in done.out
     assert "shared by runs" in done.out
     assert "5.00 MB" in done.out or "5.01 MB" in done.out
-    assert "3 to remove, 5.0" in done.out
+    assert "3 to remove, 5." in done.out
     assert done.err == "nothing was removed: `railbed runs --clean --yes` removes the listed files\n"
     assert (site.runs(), site.left()) == ([name], ["code/0123", "runs/job1"])
 
@@ -122,7 +123,7 @@ def test_on_a_terminal_it_asks_once(site: Site, answer: str, code: int, left: in
         while piece := os.read(control, 65536).decode():
             output += piece
     os.close(control)
-    assert output.count("Remove all of this (0.1 MB)? [y/N]:") == 1
+    assert len(re.findall(r"Remove all of this \([\d.]+ kB\)\? \[y/N\]:", output)) == 1
     assert len(site.runs()) == left
 
 

@@ -175,7 +175,8 @@ def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
 ) -> None:
     before = state(lab)
     with start(lab) as process:
-        until(process, "change_started")
+        for _ in NODES:
+            until(process, "change_started")
         process.send_signal(number)
         process.communicate(timeout=120)
     (run,) = runs_of(lab)

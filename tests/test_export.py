@@ -126,7 +126,9 @@ def test_weights_that_were_damaged_on_the_node_are_not_taken(trained: Path, tmp_
     finally:
         file.write_bytes(content)
     assert done.code == 0
-    assert any("model.safetensors is not what was written" in event["message"] for event in events(done, "notice"))
+    assert any(
+        "model.safetensors has changed since it was written" in event["message"] for event in events(done, "notice")
+    )
     assert events(done, "weights")[0]["data"]["finished"] is False
     assert (tmp_path / "weights" / "model.safetensors").read_bytes() == content
 

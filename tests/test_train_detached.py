@@ -181,7 +181,7 @@ def test_a_run_that_was_killed_is_reported_and_how_to_go_on(folder: Path) -> Non
     seen = viewer.end()
     for result in (seen, call(folder, "train", "--attach", run)):
         assert result.code == 3
-        assert f"railbed: {run} did not end by itself: its process was killed" in result.err
+        assert f"railbed: {run} ended abnormally: its process was killed" in result.err
         assert f"`railbed train --resume {run}`" in result.err
     eventually(lambda: not processes(folder))
     result = call(folder, "train", "--stop", run, "--json")

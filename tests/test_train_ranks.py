@@ -180,7 +180,7 @@ def test_a_damaged_state_is_not_loaded(starter: Starter) -> None:
     rank.read()
     assert rank.process.wait(30) == 1
     (error,) = rank.said("error")
-    assert "model.safetensors is not what was written" in error["sentence"]
+    assert "model.safetensors has changed since it was written" in error["sentence"]
     assert [good.step for good in survey(starter.folder / "node0").good] == [5]
 
 

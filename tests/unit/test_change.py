@@ -89,7 +89,7 @@ def test_it_undoes_however_the_shell_ends(
     mark, made = tmp_path / "mark", tmp_path / "made"
     undo = run(f"rm {made}" if works else "echo no >&2; exit 1", f"touch {tmp_path}/second")
     with subprocess.Popen(
-        ["sh", "-c", guard_script(undo, str(mark), DAY, holder="a test")], start_new_session=True
+        ["sh", "-c", guard_script(undo, str(mark), DAY, holder="a test", alone=True)], start_new_session=True
     ) as shell:
         subprocess.run(["sh", "-c", apply_script(run(f"touch {made}"), str(mark))], check=True, timeout=30)
         assert mark.exists()
@@ -209,19 +209,43 @@ def test_a_change_for_good_is_undone_when_it_is_cut_short(tmp_path: Path) -> Non
 
 def test_a_second_change_of_a_device_is_refused_and_names_the_first(tmp_path: Path, lock: Path) -> None:
     made = tmp_path / "made"
+    refused: list[str] = []
 
     async def work(fleet: Fleet) -> None:
-        async with temporarily(fleet, [fix("true")]):
-            with pytest.raises(
-                BeingChanged, match=rf"n1 is being changed by somebody else: an experiment, .* pid {os.getpid()}"
-            ):
+        async def change_too() -> str:
+            with pytest.raises(BeingChanged) as error:
                 await commit(fleet, fix(f"touch {made}"), save=lambda _: None)
-            assert not made.exists()
+            refused.append(error.value.message)
+            return ""
+
+        async with temporarily(fleet, [fix("true")]):
+            await change_too()
+        await commit(fleet, fix("true"), save=lambda _: None, verify=change_too, holder="run x-configure")
+        assert not made.exists()
         await commit(fleet, fix(f"touch {made}"), save=lambda _: None)
         assert made.exists()
 
     on_this_machine(work)
+    by_experiment, by_configure = refused
+    assert by_experiment == "n1 is being changed by somebody else: an experiment"
+    assert by_configure.startswith("n1 is being changed by somebody else: run x-configure, ")
+    assert f" pid {os.getpid()}, " in by_configure
     wait_for(lambda: lock.read_text() == "")
+
+
+def test_two_experiments_on_one_machine_do_not_exclude_each_other(tmp_path: Path) -> None:
+    """Two names of the cluster file may be the same machine."""
+
+    async def work(fleet: Fleet) -> None:
+        async with (
+            temporarily(fleet, [fix(f"touch {tmp_path}/a", undo=f"rm {tmp_path}/a")]),
+            temporarily(fleet, [fix(f"touch {tmp_path}/b", undo=f"rm {tmp_path}/b")]),
+        ):
+            assert (tmp_path / "a").exists()
+            assert (tmp_path / "b").exists()
+        assert not (tmp_path / "a").exists()
+
+    on_this_machine(work)
 
 
 def test_who_cannot_undo_leaves_word_in_the_lock(lock: Path) -> None:

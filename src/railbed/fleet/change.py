@@ -11,9 +11,9 @@ show its state:
          │                              └───────── failed ──> MARK.failed, with what the commands printed
          └───────── confirmed ──> none
 
-While a guard lives it holds a lock on LOCK, which names who changes the device: a second change is refused. Text in a
-LOCK that nobody holds is of a guard that died or could not undo: the device may be half-changed (`pending_change` reads
-it).
+While a guard lives it holds a lock on LOCK. A permanent change is refused while any other change is in force, and its
+name in LOCK tells others who changes the device; temporary changes exclude only permanent ones. Text in a LOCK that
+nobody holds is of a guard that died or could not undo: the device may be half-changed (`pending_change` reads it).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class NotUndone(DeviceError):
 async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]:
     """Apply fixes, one for each device, and undo them at the end; raise NotChanged, or NotUndone."""
     exact = await asyncio.gather(*(with_exact_undo(fleet, fix) for fix in fixes))
-    guards = [_Guard(fleet, fix, DAY, "an experiment") for fix in exact]
+    guards = [_Guard(fleet, fix, DAY, "an experiment", alone=False) for fix in exact]
     try:
         # All steps end before any undo begins: a step must not run after its own undo.
         for problem in await asyncio.gather(*(guard.apply() for guard in guards), return_exceptions=True):
@@ -101,7 +101,7 @@ async def commit(
     """
     exact = await with_exact_undo(fleet, fix)
     save(exact.inverse)
-    guard = _Guard(fleet, exact, seconds, holder)
+    guard = _Guard(fleet, exact, seconds, holder, alone=True)
     try:
         await guard.apply(apply_seconds)
         if verify and (reason := await verify()):
@@ -148,11 +148,11 @@ def _restoring(device: str, step: FileStep, rights: str, content: str) -> FileSt
 class _Guard:
     """One device's change: applied once the guard is armed, undone by the guard."""
 
-    def __init__(self, fleet: Fleet, fix: Fix, seconds: int, holder: str) -> None:
+    def __init__(self, fleet: Fleet, fix: Fix, seconds: int, holder: str, *, alone: bool) -> None:
         self.fix = fix
         self._fleet = fleet
         self._mark = f"{MARK}{secrets.token_hex(6)}"
-        script = guard_script(fix.undo, self._mark, seconds, holder=describe_holder(holder))
+        script = guard_script(fix.undo, self._mark, seconds, holder=describe_holder(holder), alone=alone)
         command = Command(key="guard", script=script, timeout=DAY, as_root=True, endless=True)
         self._task = asyncio.create_task(fleet.ask(fix.device, command))
 
@@ -192,10 +192,11 @@ class _Guard:
         return "" if output.exit == 0 else output.trouble
 
 
-def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str) -> str:
+def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str, alone: bool) -> str:
     """Return a script that waits until its input ends, and then undoes the change unless it was confirmed.
 
-    The lock is waited for, a little: who only looks at it holds it for a moment, too.
+    With `alone`, no other change may be in force. The lock is waited for, a little: who only looks at it holds it for a
+    moment, too.
     """
     undoing = f"""umask 077
 : >{mark}
@@ -207,12 +208,14 @@ code=0
 {"".join(f"{_step(step)} || code=1{NEWLINE}" for step in undo)}exit $code
 ) >{mark}.log 2>&1; then rm {mark}.log; : >{LOCK}; else cat {mark}.log >>{LOCK}; mv {mark}.log {mark}.failed; fi
 rm {mark}.undoing"""
+    lock, name = ("-x", f"printf '%s\\n' {shlex.quote(holder)} >{LOCK}") if alone else ("-s", ":")
+    busy = f"{{ grep -m 1 . {LOCK} || echo an experiment; }} >{mark}.new; mv {mark}.new {mark}.busy"
     # If nobody reads any more, any output would end the shell before it has undone anything.
     return f"""exec 3<&- >/dev/null 2>&1
 umask 022
 exec 9>>{LOCK}
-if command -v flock && ! flock -w 5 9; then head -n 1 {LOCK} >{mark}.new; mv {mark}.new {mark}.busy; exit; fi
-printf '%s\\n' {shlex.quote(holder)} >{LOCK}
+if command -v flock && ! flock {lock} -w 5 9; then {busy}; exit; fi
+{name}
 sleep {seconds} 9>&- | setsid sh -c {shlex.quote(undoing)}
 """
 

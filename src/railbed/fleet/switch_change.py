@@ -20,7 +20,7 @@ from railbed.model.output import Output
 from railbed.transport.base import Command
 
 CHANGING = "railbed-changing"
-REFUSAL = re.compile(r"^\s*+(%\s?\S[^\n]*+|ERROR:[^\n]*+|Syntax error[^\n]*+)", re.MULTILINE)
+REFUSAL = re.compile(r"^[ \t]*+(%\s?\S[^\n]*+|ERROR:[^\n]*+|Syntax error[^\n]*+)", re.MULTILINE)
 """A refusal anywhere in what a switch printed: the lines after it are still executed."""
 EXISTS = re.compile(r"already exists|exist already", re.IGNORECASE)
 ROLLED_BACK = re.compile(r"completed successfully|Patch is Empty", re.IGNORECASE)
