@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools.record_examples import CHANGE, EXAMPLES, FINDING, MEASUREMENT
@@ -62,7 +63,7 @@ def test_every_measurement_is_listed_with_its_unit() -> None:
 
 def test_a_label_that_is_not_listed_is_noticed() -> None:
     """Every test that reads the records of a command looks for such labels."""
-    records = [
+    records: list[dict[str, Any]] = [
         {"kind": "measurement", "name": "loss", "labels": {"step": 1, "rank": 0, "surprise": 1}},
         {"kind": "event", "name": "notice"},
     ]
