@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,11 @@ LOCK = "/run/railbed-change.lock"
 def lab(netns_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
     """Two nodes of the lab with one rail; node1 has the wrong MTU, node2 has lost its address."""
     lab = netns_lab.seen_from(tmp_path, nodes=2)
-    address = rail_address(lab, "node2")
     assert lab.fault("mtu", "node1", "1500").code == 0
-    assert lab.shell("node2", f"ip addr del {address} dev rail0").code == 0
+    assert lab.shell("node2", f"ip addr del {rail_address(lab, 'node2')} dev rail0").code == 0
     yield lab
-    lab.shell("node2", f"ip addr replace {address} dev rail0")
+    for node in NODES:
+        lab.shell(node, f"ip addr replace {rail_address(lab, node)} dev rail0")
     netns_lab.heal()
 
 
@@ -68,7 +69,7 @@ def named(result: Result, name: str) -> list[dict[str, Any]]:
 
 def state(lab: RunningLab) -> dict[str, str]:
     """Return MTU and addresses of the rail on both nodes."""
-    return {node: lab.shell(node, "ip -o addr show dev rail0; cat /sys/class/net/rail0/mtu").out for node in NODES}
+    return {node: lab.shell(node, "ip -o -4 addr show dev rail0; cat /sys/class/net/rail0/mtu").out for node in NODES}
 
 
 NODES = ("node1", "node2")
@@ -97,7 +98,7 @@ def test_apply_makes_it_right_a_second_run_finds_nothing_and_undo_restores_it(la
     assert shown.code == 1
     assert changes(shown) == {
         "node1/rail0": ["ip link set dev rail0 mtu 9000"],
-        "node2/rail0": [f"ip addr add {rail_address(lab, 'node2')} dev rail0"],
+        "node2/rail0": [f"ip addr replace {rail_address(lab, 'node2')} dev rail0"],
     }
     assert state(lab) == before, "showing changes nothing"
     run = applied(lab)
@@ -138,25 +139,43 @@ def on_a_terminal(lab: RunningLab, *options: str) -> Terminal:
     return Terminal(command, lab.folder, environment(**cache_variables()))
 
 
+INTERCEPT = """\
+ip=$(readlink -f "$(command -v ip)") && cp "$ip" /run/ip.real && cat >/run/ip <<'END' &&
+#!/bin/sh
+case "$*" in
+"addr replace"*) {script} ;;
+*) exec /run/ip.real "$@" ;;
+esac
+END
+chmod 755 /run/ip && mount --bind /run/ip "$ip"
+"""
+RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.real /run/waiting'
+
+
+@contextmanager
+def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
+    """Have `ip addr replace` on a node run a script instead."""
+    assert lab.shell(node, INTERCEPT.replace("{script}", script)).code == 0
+    try:
+        yield
+    finally:
+        assert lab.shell(node, RELEASE).code == 0
+
+
 def test_a_step_that_fails_restores_its_device_and_not_the_others(lab: RunningLab) -> None:
-    """Between the question and the answer somebody adds an address that configure is about to add, too."""
     address = rail_address(lab, "node1")
     assert lab.shell("node1", f"ip addr del {address} dev rail0").code == 0
-    try:
-        with on_a_terminal(lab) as terminal:
-            shown = terminal.read("[y/N]")
-            assert "change node1, node2; traffic of node1 may stop for a moment?" in shown
-            assert lab.shell("node1", f"ip addr add {address} dev rail0").code == 0
-            terminal.type("y\n")
-            shown = terminal.read()
-            assert terminal.process.wait() == 1
-        assert "node1 cannot be changed: " in shown
-        assert f"(at: ip addr add {address} dev rail0)" in " ".join(shown.split())
-        assert "node2 is changed" in shown
-        mtus = {node: lab.shell(node, "cat /sys/class/net/rail0/mtu").out.strip() for node in NODES}
-        assert mtus == {"node1": "1500", "node2": "9000"}, "the step before the one that failed is undone"
-    finally:
-        lab.shell("node1", f"ip addr replace {address} dev rail0")
+    before = state(lab)
+    with address_command(lab, "node1", "echo no room >&2; exit 1"), on_a_terminal(lab) as terminal:
+        shown = terminal.read("[y/N]")
+        assert "change node1, node2; traffic of node1 may stop for a moment?" in shown
+        terminal.type("y\n")
+        shown = " ".join(terminal.read().split())
+        assert terminal.process.wait() == 1
+    assert f"node1 cannot be changed: no room (at: ip addr replace {address} dev rail0)" in shown
+    assert "node2 is changed" in shown
+    assert state(lab)["node1"] == before["node1"], "the step before the one that failed is undone"
+    assert rail_address(lab, "node2") in state(lab)["node2"]
 
 
 def test_no_is_no(lab: RunningLab) -> None:
@@ -173,21 +192,26 @@ def test_no_is_no(lab: RunningLab) -> None:
 def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     lab: RunningLab, number: signal.Signals
 ) -> None:
+    """It is cut short when node1's MTU is set and node2's address is not: undoing what never happened is no failure."""
+    assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
     before = state(lab)
-    with start(lab) as process:
-        for _ in NODES:
-            until(process, "change_started")
-        process.send_signal(number)
-        process.communicate(timeout=120)
-    (run,) = runs_of(lab)
-    # Whatever had been done by then, the guards on the nodes bring back, or the change had been confirmed.
-    wait_for(lambda: all(lab.shell(node, f"cat {LOCK}").out == "" for node in NODES))
+    waiting = "touch /run/waiting; exec sleep 60"
+    with address_command(lab, "node1", waiting), address_command(lab, "node2", waiting):
+        with start(lab) as process:
+            wait_for(lambda: all(lab.shell(node, "cat /run/waiting").code == 0 for node in NODES))
+            process.send_signal(number)
+            process.communicate(timeout=120)
+        (run,) = runs_of(lab)
+        # The guards on the nodes bring back whatever had been done by then.
+        wait_for(lambda: all(lab.shell(node, f"cat {LOCK}").out == "" for node in NODES))
+    assert state(lab) == before
     after = configure(lab)
     if number is signal.SIGKILL:
         unfinished = named(after, "change_unfinished")
         assert [event["subject"] for event in unfinished] == [*NODES]
         assert all(f"`railbed configure --undo {run}" in event["message"] for event in unfinished)
-        assert configure(lab, "--undo", run, "--yes").code == 0
+        undone = configure(lab, "--undo", run, "--yes")
+        assert undone.code == 0, undone.out + undone.err
     else:
         assert process.returncode == 130
         assert named(after, "change_unfinished") == []

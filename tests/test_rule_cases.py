@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from pydantic_core import to_json, to_jsonable_python
 from railbed.check.judge import all_checks, judge_site
 from railbed.check.rule import HEADINGS
 from railbed.check.site import Site
-from railbed.model.fix import ConfigStep, FileStep, Fix
+from railbed.model.fix import ConfigStep, FileStep, Fix, RunStep
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
 from railbed.store.records import read_record
 from tests.support.rulecase import CASES, load_yaml, site_of
 
+REMOVES = re.compile(r"\b(del|delete|remove|disable)\b")
 FILES = sorted(CASES.glob("*/*.yaml"))
 
 
@@ -61,6 +63,9 @@ def _check_fix(finding: Finding, fix: Fix) -> None:
     assert fix.device == finding.subject.partition("/")[0]
     assert all(str(step) in finding.remedy for step in fix.apply)
     assert fix.undo or all(isinstance(step, FileStep | ConfigStep) for step in fix.apply)
+    for step in (*fix.apply, *fix.undo):
+        if isinstance(step, RunStep) and REMOVES.search(step.command):
+            assert step.only_if, f"{step.command} fails if there is nothing to remove"
     assert read_record(to_json(finding)) == finding
 
 

@@ -29,11 +29,13 @@ from railbed.fleet.change import (
     temporarily,
     undone_script,
 )
-from railbed.model.fix import FileStep, Fix, Persistence, run
+from railbed.model.events import ChangeStarted
+from railbed.model.fix import FileStep, Fix, Persistence, RunStep, run
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known
 from railbed.probes.ip_link import Link, Links
-from railbed.store.undo import read_undo, save_undo
+from railbed.store.records import to_line
+from railbed.store.undo import read_outcomes, read_undo, save_undo
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
 from tests.support.ranks import wait_for
@@ -300,6 +302,26 @@ def test_files_come_back_with_their_mode_and_folders_go_with_the_file_they_were_
     on_this_machine(work)
     assert (old.read_text(), old.stat().st_mode & 0o777) == ("secret\n", 0o640)
     assert not new.parent.exists()
+
+
+def test_an_undo_has_nothing_to_do_where_its_step_never_ran(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    undo = (RunStep(command=f"rm {made}", only_if=f"[ -e {made} ]"),)
+
+    async def work(fleet: Fleet) -> None:
+        for apply in (f"touch {made}", ":"):
+            async with temporarily(fleet, [replace(fix(apply), undo=undo)]):
+                pass
+            assert not made.exists()
+
+    on_this_machine(work)
+
+
+def test_a_device_whose_undo_was_not_saved_was_not_changed(tmp_path: Path) -> None:
+    started = [ChangeStarted(subject=name, message=f"changing {name}") for name in ("n1", "n2")]
+    (tmp_path / "records.jsonl").write_bytes(b"".join(to_line(event) + b"\n" for event in started))
+    save_undo(tmp_path, fix("a", undo="b").inverse)
+    assert read_outcomes(tmp_path) == {"n1": None}
 
 
 def test_the_undo_of_a_run_is_read_last_change_first_and_without_a_torn_line(tmp_path: Path) -> None:

@@ -242,11 +242,15 @@ NEWLINE = "\n"
 def _step(step: Step) -> str:
     """Return a step as a command in a separate shell, so that it cannot affect the next step's shell."""
     match step:
-        case RunStep(command=command):
-            return f"(\n{command}\n)"
+        case RunStep():
+            return f"(\n{_conditional(step)}\n)"
         case FileStep():
             return f"(\n{_write(step)}\n)"
     raise AssertionError("lines of a switch's configuration for a device with a shell")
+
+
+def _conditional(step: RunStep) -> str:
+    return f"if {step.only_if}; then {step.command}; fi" if step.only_if else step.command
 
 
 def _write(step: FileStep) -> str:

@@ -18,6 +18,8 @@ class RunStep:
     """A shell command, run as root."""
 
     command: str
+    only_if: str = ""
+    """A command that fails where nothing is left to do: an undo also runs if the step it undoes never ran."""
     step: Literal["run"] = "run"
 
     def __str__(self) -> str:
@@ -84,8 +86,8 @@ class Fix:
     apply: tuple[Step, ...]
     """Steps, in order; the first failure ends the fix."""
     undo: tuple[Step, ...]
-    """Steps that restore the observed state, in order; all are tried. Files are restored from copies, switches from a
-    checkpoint: neither is listed."""
+    """Steps that restore the observed state, in order; all are tried, whichever steps of `apply` ran. Files are
+    restored from copies, switches from a checkpoint: neither is listed."""
     persistence: Persistence
     interrupts: bool = False
     """Traffic of the device may stop for a moment."""

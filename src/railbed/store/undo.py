@@ -41,7 +41,10 @@ def read_undo(run: Path) -> list[Fix]:
 
 
 def read_outcomes(run: Path) -> dict[str, DeviceChanged | None]:
-    """Return what became of each device that a run began to change; None where the run was cut short."""
+    """Return what became of each device that a run began to change; None where the run was cut short.
+
+    A device whose undo was not saved yet was not changed, and is left out.
+    """
     outcomes: dict[str, DeviceChanged | None] = {}
     for line in record_lines(run):
         if b"change" not in line:
@@ -54,7 +57,8 @@ def read_outcomes(run: Path) -> dict[str, DeviceChanged | None]:
             outcomes[record.subject] = None
         elif isinstance(record, DeviceChanged):
             outcomes[record.subject] = record
-    return outcomes
+    saved = {fix.device for fix in read_undo(run)}
+    return {device: changed for device, changed in outcomes.items() if changed or device in saved}
 
 
 def unfinished_changes(cluster: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ only.
 
 Fix
 ---
-Set the address (`ip addr add ADDRESS/PREFIX dev IF`) and keep it in netplan or the network configuration; if the
+Set the address (`ip addr replace ADDRESS/PREFIX dev IF`) and keep it in netplan or the network configuration; if the
 node is right and the file is not, correct `address:` in the cluster file.
 
 Source
@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.wording import some
 from railbed.check.site import PortView
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, RunStep, Step, run
 from railbed.probes import ip_addr
 
 
@@ -68,16 +68,22 @@ def _fix(port: PortView, *, add: str = "", remove: str = "", netdev: str = "") -
     """Add before removing, so that the interface is never without the address."""
     netdev = netdev or port.port.netdev
 
-    def commands(new: str, old: str) -> list[str]:
-        return [f"ip addr {action} {value} dev {netdev}" for action, value in (("add", new), ("del", old)) if value]
+    def steps(new: str, old: str) -> tuple[Step, ...]:
+        adding = run(f"ip addr replace {new} dev {netdev}") if new else ()
+        return adding + ((_removal(old, netdev),) if old else ())
 
     return Fix(
         device=port.node.name,
-        apply=run(*commands(add, remove)),
-        undo=run(*commands(remove, add)),
+        apply=steps(add, remove),
+        undo=steps(remove, add),
         persistence=Persistence.NETWORK,
         interrupts=bool(remove),
     )
+
+
+def _removal(address: str, netdev: str) -> RunStep:
+    present = f"ip -o addr show dev {netdev} | grep -qwF {address}"
+    return RunStep(command=f"ip addr del {address} dev {netdev}", only_if=present)
 
 
 CHECK = Check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from railbed.check.site import PortView
-from railbed.model.fix import Fix, Persistence, run
+from railbed.model.fix import Fix, Persistence, RunStep, Step, run
 from railbed.probes import dcb_app, dcb_pfc, mlnx_qos
 from railbed.probes.mlnx_qos import Qos
 
@@ -63,16 +63,16 @@ def set_dscp(port: PortView, before: Iterable[int], *, alternative: str = "") ->
     if _dcb_has(port, port.node.try_read(dcb_app.PROBE)):
         apply = f"dcb app replace dev {netdev} dscp-prio {dscp}:{priority}"
         pairs = " ".join(f"{dscp}:{number}" for number in earlier)
-        replace, delete = f"replace dev {netdev} dscp-prio {pairs}", f"del dev {netdev} dscp-prio {dscp}:{priority}"
-        undo, needs_trust = f"dcb app {replace if earlier else delete}", False
+        undo = run(f"dcb app replace dev {netdev} dscp-prio {pairs}") if earlier else _dcb_delete(port)
+        needs_trust = False
     else:
         command, qos = f"mlnx_qos -i {netdev} --dscp2prio", ofed_qos(port)
         apply, needs_trust = f"{command} set,{dscp},{priority}", qos is not None and qos.trust != "dscp"
-        undo = f"{command} set,{dscp},{earlier[0]}" if earlier else f"{command} del,{dscp},{priority}"
+        undo = run(f"{command} set,{dscp},{earlier[0]}") if earlier else _mlnx_delete(port)
     return Fix(
         device=port.node.name,
         apply=run(apply),
-        undo=run(undo),
+        undo=undo,
         persistence=Persistence.BOOT,
         interrupts=not earlier,
         after=("dscp_trust",) if needs_trust else (),
@@ -85,10 +85,22 @@ def trust_dscp(port: PortView, before: str | None) -> Fix:
     netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
     if before is None:
         # The same command as in `set_dscp`, so that the fixes of both rules are equal.
-        apply, undo = (f"dcb app {action} dev {netdev} dscp-prio {pair}" for action in ("replace", "del"))
+        apply, undo = run(f"dcb app replace dev {netdev} dscp-prio {pair}"), _dcb_delete(port)
     else:
-        apply, undo = (f"mlnx_qos -i {netdev} --trust {state}" for state in ("dscp", before))
-    return Fix(device=port.node.name, apply=run(apply), undo=run(undo), persistence=Persistence.BOOT, interrupts=True)
+        apply, undo = (run(f"mlnx_qos -i {netdev} --trust {state}") for state in ("dscp", before))
+    return Fix(device=port.node.name, apply=apply, undo=undo, persistence=Persistence.BOOT, interrupts=True)
+
+
+def _dcb_delete(port: PortView) -> tuple[Step, ...]:
+    netdev, pair = port.port.netdev, f"{port.policy.dscp}:{port.policy.priority}"
+    present = f"dcb -N app show dev {netdev} dscp-prio | grep -qw {pair}"
+    return (RunStep(command=f"dcb app del dev {netdev} dscp-prio {pair}", only_if=present),)
+
+
+def _mlnx_delete(port: PortView) -> tuple[Step, ...]:
+    netdev, dscp, priority = port.port.netdev, port.policy.dscp, port.policy.priority
+    present = f"mlnx_qos -i {netdev} | grep -q 'prio:{priority} dscp:.*\\b{dscp:02},'"
+    return (RunStep(command=f"mlnx_qos -i {netdev} --dscp2prio del,{dscp},{priority}", only_if=present),)
 
 
 def _dcb_has(port: PortView, facts: dcb_pfc.DcbPfc | dcb_app.DcbApp | None) -> bool:

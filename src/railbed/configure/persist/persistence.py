@@ -17,6 +17,8 @@ from railbed.probes.boot_config import IFUPDOWN, NETPLAN, NETWORKD, UNIT, BootCo
 FOLDERS = {posixpath.dirname(path) for path in (UNIT, NETPLAN, IFUPDOWN)} | {NETWORKD}
 """Folders that exist wherever they are read."""
 
+_DISABLE = RunStep(command=f"systemctl disable --quiet {NAME}", only_if=f"systemctl is-enabled --quiet {NAME}")
+
 
 def persistence_of(node: NodeView, changes: Sequence[PlannedFix]) -> Iterator[PlannedFix]:
     """Yield the files that make changes survive a reboot, and what enables them."""
@@ -62,7 +64,7 @@ def _unit(device: str, boot: BootConfig, changes: Sequence[PlannedFix]) -> Itera
     content = render_unit({**read_unit(earlier), **commands})
     if content != earlier:
         enabling = () if earlier else run(f"systemctl enable --quiet {NAME}")
-        disabling = () if earlier else run(f"systemctl disable --quiet {NAME}")
+        disabling = () if earlier else (_DISABLE,)
         yield _file(device, UNIT, earlier, content, after=enabling, undo=disabling)
 
 
