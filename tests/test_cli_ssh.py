@@ -74,6 +74,7 @@ def core(findings: list[dict[str, Any]], nodes: set[str]) -> list[tuple[str, str
     )
 
 
+@pytest.mark.xdist_group("bench")  # whose tests change this machine for a moment
 def test_local_ssh_and_recording_say_the_same(three: Servers, tmp_path: Path) -> None:
     server = three.servers[0]
     port = "{netdev: lo, rail: loop, address: 127.0.0.1}"

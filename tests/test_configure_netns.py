@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from railbed import clusterfile
+from railbed.probes.pending_change import LOCK
 from tests.support.cli import RAILBED, Result, environment
 from tests.support.labs import RunningLab, cache_variables, call
 from tests.support.ranks import wait_for
 from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
-LOCK = "/run/railbed-change.lock"
 
 
 @pytest.fixture

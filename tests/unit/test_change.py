@@ -263,6 +263,19 @@ def test_who_cannot_undo_leaves_word_in_the_lock(lock: Path) -> None:
     assert trouble == "not today"
 
 
+def test_a_temporary_change_is_named_in_the_lock_only_if_it_was_not_undone(lock: Path) -> None:
+    async def work(fleet: Fleet) -> None:
+        for undo in (":", "echo not today >&2; exit 1", ":"):
+            with suppress(NotUndone):
+                async with temporarily(fleet, [fix(":", undo=undo)]):
+                    pass
+
+    on_this_machine(work)
+    holder, trouble = lock.read_text().splitlines()
+    assert holder.startswith("an experiment, ")
+    assert trouble == "not today"
+
+
 def test_a_step_that_fails_is_named() -> None:
     async def work(fleet: Fleet) -> None:
         with pytest.raises(NotChanged, match=r"cannot be changed: no \(at: echo no >&2; exit 3\)"):

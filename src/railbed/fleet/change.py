@@ -34,10 +34,10 @@ from dataclasses import replace
 from railbed.errors import DeviceError
 from railbed.fleet.fleet import Fleet
 from railbed.model.fix import FileStep, Fix, RunStep, Step
+from railbed.probes.pending_change import LOCK
 from railbed.transport.base import Command
 
 MARK = "/tmp/railbed-change-"  # noqa: S108  (on the node, under a name that nobody can guess)
-LOCK = "/run/railbed-change.lock"
 BUSY = 75
 """The exit status where somebody else changes the device."""
 DAY = 24 * 3600
@@ -195,27 +195,28 @@ class _Guard:
 def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str, alone: bool) -> str:
     """Return a script that waits until its input ends, and then undoes the change unless it was confirmed.
 
-    With `alone`, no other change may be in force. The lock is waited for, a little: who only looks at it holds it for a
-    moment, too.
+    With `alone`, no other change may be in force, and the holder is named from the start; otherwise only if its undo
+    fails. The lock is waited for, a little: who only looks at it holds it for a moment, too.
     """
+    sign, clear = f"printf '%s\\n' {shlex.quote(holder)} >>{LOCK}", f": >{LOCK}"
+    lock, begin, done, failed = ("-x", f"{clear}; {sign}", clear, ":") if alone else ("-s", ":", ":", sign)
     undoing = f"""umask 077
 : >{mark}
 cat 9>&-
-mv {mark} {mark}.undoing || {{ : >{LOCK}; exit 0; }}
+mv {mark} {mark}.undoing || {{ {done}; exit 0; }}
 if (
 exec 9>&-
 code=0
 {"".join(f"{_step(step)} || code=1{NEWLINE}" for step in undo)}exit $code
-) >{mark}.log 2>&1; then rm {mark}.log; : >{LOCK}; else cat {mark}.log >>{LOCK}; mv {mark}.log {mark}.failed; fi
+) >{mark}.log 2>&1; then rm {mark}.log; {done}; else {failed}; cat {mark}.log >>{LOCK}; mv {mark}.log {mark}.failed; fi
 rm {mark}.undoing"""
-    lock, name = ("-x", f"printf '%s\\n' {shlex.quote(holder)} >{LOCK}") if alone else ("-s", ":")
     busy = f"{{ grep -m 1 . {LOCK} || echo an experiment; }} >{mark}.new; mv {mark}.new {mark}.busy"
     # If nobody reads any more, any output would end the shell before it has undone anything.
     return f"""exec 3<&- >/dev/null 2>&1
 umask 022
 exec 9>>{LOCK}
 if command -v flock && ! flock {lock} -w 5 9; then {busy}; exit; fi
-{name}
+{begin}
 sleep {seconds} 9>&- | setsid sh -c {shlex.quote(undoing)}
 """
 

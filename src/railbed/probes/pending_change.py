@@ -8,9 +8,10 @@ from railbed.errors import ParseError
 from railbed.model.probe import Probe
 from railbed.parsing.text import sections
 
-COMMAND = """
-lock=/run/railbed-change.lock
-[ -s $lock ] || { echo '==> none <=='; exit 0; }
+LOCK = "/run/railbed-change.lock"
+COMMAND = f"""
+lock={LOCK}
+[ -s $lock ] || {{ echo '==> none <=='; exit 0; }}
 if command -v flock >/dev/null && ! flock -sn $lock true; then echo '==> held <=='; else echo '==> abandoned <=='; fi
 cat $lock
 """

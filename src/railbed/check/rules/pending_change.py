@@ -12,7 +12,8 @@ PFC without the DSCP map. Training may run on it, at a fraction of its speed.
 Fix
 ---
 `railbed configure --undo RUN` restores the state before the run that the finding names; `railbed configure --apply`
-makes the rest of the changes. If the change is in progress, wait for it.
+makes the rest of the changes. If an experiment left it, undo the change by hand (the command is in that run's finding
+`bench_undone`) and empty the lock. If the change is in progress, wait for it.
 
 Source
 ------
@@ -48,9 +49,10 @@ def judge(node: NodeView) -> Iterator[Judgement]:
 
 
 def _remedy(facts: pending_change.PendingChange) -> str:
-    words = facts.holder.removeprefix("run ").partition(",")[0]
-    undo = f"`railbed configure --undo {words}` restores it, " if facts.holder.startswith("run ") else ""
-    return f"{undo}`railbed configure --apply` makes the rest of the changes"
+    if not facts.holder.startswith("run "):
+        return f"undo it by hand as that run's finding bench_undone shows, then `truncate -s 0 {pending_change.LOCK}`"
+    run = facts.holder.removeprefix("run ").partition(",")[0]
+    return f"`railbed configure --undo {run}` restores it, `railbed configure --apply` makes the rest of the changes"
 
 
 CHECK = Check(
