@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -15,15 +15,17 @@ from railbed.errors import UsageError
 P = TypeVar("P")
 
 
-def collect(package: ModuleType, kind: type[P], attribute: str) -> dict[str, P]:
+def collect(package: ModuleType, kind: Callable[..., P], attribute: str) -> dict[str, P]:
     """Return the plug-ins of a package by name: the value of `attribute` in each module that has it.
 
-    Modules without the attribute are helpers. A plug-in has the name of its file, and in a folder below that of the
-    package (`nexus/pfc.py`) the folder's name before it (`nexus_pfc`), so names are unique.
+    Modules without the attribute are helpers. A plug-in has the name of its file; in a subfolder of the package
+    (`nexus/pfc.py`), the folder's name comes first (`nexus_pfc`), so names are unique.
     """
+    # Not type[P]: a kind may be an abstract class, which mypy does not accept there.
+    assert isinstance(kind, type)
     plugins: dict[str, P] = {}
     for module, name in _modules(package.__name__, tuple(package.__path__)):
-        plugin = getattr(import_module(module), attribute, None)
+        plugin: P | None = getattr(import_module(module), attribute, None)
         if plugin is None:
             continue
         if not isinstance(plugin, kind):

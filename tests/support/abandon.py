@@ -1,4 +1,4 @@
-"""A starter that goes away: starts a rank below a folder, waits for its first step, and ends."""
+"""A starter that disappears: starts a rank below a folder, waits for its first step, and ends."""
 
 from __future__ import annotations
 

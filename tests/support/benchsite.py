@@ -1,4 +1,4 @@
-"""A cluster to measure: real OpenSSH servers on loopback addresses, each with a port on a rail of its own address."""
+"""A cluster to measure: real OpenSSH servers on loopback addresses, each with its own port on a rail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian's chromium, headless, driven over a pipe by its own protocol: no driver and no port."""
+"""Debian's chromium, headless, driven over a pipe with its own protocol: without a driver or a port."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Browser:
             self._hear(deadline)
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression, waiting where it is a promise."""
+        """Return the value of a JavaScript expression; wait if it is a promise."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -95,7 +95,7 @@ class Browser:
         self.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(done), 400))")
 
     def screenshot(self, path: Path) -> None:
-        """Keep the whole page as a picture."""
+        """Save the complete page as a picture."""
         answer = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 

@@ -1,4 +1,4 @@
-"""Runs the command line, in a process that is forked from one that has loaded it, or in one of its own."""
+"""Runs the command line, in a process forked from one that has loaded it, or in a new one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def railbed(
 
 
 def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """Start `railbed` and let it run; it hears Ctrl-C even where the tests run in the background and ignore it."""
+    """Start `railbed` and let it run; it reacts to Ctrl-C even if the tests run in the background and ignore it."""
     return subprocess.Popen(
         [RAILBED, *map(str, arguments)],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of clusters that could stand in a file: any values, and parts that agree with each other."""
+"""Hypothesis strategies for clusters as they could be in a file: any values, with consistent parts."""
 
 from __future__ import annotations
 

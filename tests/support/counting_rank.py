@@ -1,4 +1,4 @@
-"""A rank that only counts steps: what launching needs to be tried, without torch. Run with a job file."""
+"""A rank that only counts steps, to test launching without torch. Run with a job file."""
 
 from __future__ import annotations
 

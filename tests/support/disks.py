@@ -13,7 +13,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, *, megabytes: int = 8, files: int = 600) -> Iterator[Path]:
-    """Mount a small disk on a new folder; the test is skipped where that is not allowed."""
+    """Mount a small disk on a new folder; the test is skipped if that is not allowed."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     folder.mkdir()

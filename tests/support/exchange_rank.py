@@ -13,7 +13,7 @@ from railbed.collective.rendezvous import Rendezvous
 
 
 def main(rank: int, port: int) -> None:
-    """Do one of each, and check what comes of it."""
+    """Run one of each, and check the result."""
     rendezvous = Rendezvous(
         address="127.0.0.1",
         port=port,

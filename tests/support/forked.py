@@ -36,7 +36,7 @@ class Forked:
         self.pid = self._told.get(timeout=READY_SECONDS)
 
     def tell(self, *, pid: int = 0, code: int | None = None) -> None:
-        """Take what the fork server says of it."""
+        """Handle a message of the fork server about it."""
         if code is None:
             self._told.put(pid)
         else:

@@ -30,7 +30,7 @@ LENGTH = 1000
 SUSPICIOUS_SECONDS = 0.001
 FACTOR = 8
 SUPERLINEAR = 24
-"""Eight times the input takes 8 times as long where time is linear, and 64 times where it is quadratic."""
+"""Eight times the input takes 8 times as long in linear time, and 64 times as long in quadratic time."""
 METHODS = {"search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
 STRING_METHODS = {"split"}
 SKIPPED = ("railbed.lab.vm.guest", "railbed.__main__")
@@ -45,7 +45,7 @@ class Expression:
     methods: set[str] = field(default_factory=set)
 
     def calls(self) -> Iterator[Callable[[Any], object]]:
-        """Yield what is to be measured: all ways in which it is used, or all there are where that is not known."""
+        """Yield what to measure: all ways in which it is used, or all possible ways if that is not known."""
         methods = self.methods or {"search", "match", "fullmatch"}
         if methods & {"findall", "finditer", "sub", "subn", "split"}:
             yield lambda text: sum(1 for _ in self.pattern.finditer(text))
@@ -149,7 +149,7 @@ def attacks(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _alphabet(tree: Any) -> Iterator[str]:
-    """Yield one character of each kind that an expression tells apart."""
+    """Yield one character of each kind that an expression distinguishes."""
     classes = list(_classes(tree))
     kinds: set[tuple[bool, ...]] = set()
     for char in CHARACTERS:

@@ -1,4 +1,4 @@
-"""Who attacks the meeting of the ranks: `python -m tests.support.intruder ADDRESS PORT FILE`.
+"""An attacker at the rendezvous of the ranks: `python -m tests.support.intruder ADDRESS PORT FILE`.
 
 With torch's own store client, as anybody has it: list the keys, read them, overwrite and delete them, until the file is
 there. It says when it begins, and in the end what it achieved, as JSON.

@@ -1,4 +1,4 @@
-"""Labs for tests: brought up by the command line, and taken down whatever happens.
+"""Labs for tests: brought up by the command line, and always taken down.
 
 Bringing one up is slow, so all tests of a kind share one lab: the fixtures `netns_lab` and `vm_lab` in conftest.py. A
 test leaves it as it was, with every node up and no fault in force.
@@ -46,7 +46,7 @@ class RunningLab:
         return call(self.folder, "lab", "shell", node, "--name", self.name, "--", *command)
 
     def start_shell(self, node: str, *command: str) -> subprocess.Popen[str]:
-        """Start a command on a node, and go on while it runs; its standard input and output are pipes."""
+        """Start a command on a node without waiting for it; its standard input and output are pipes."""
         return subprocess.Popen(
             [RAILBED, "lab", "shell", node, "--name", self.name, "--", *command],
             env=environment(**cache_variables()),
@@ -109,7 +109,7 @@ class RunningLab:
 
 
 def cache_variables() -> dict[str, str]:
-    """Return the variables that say where labs and images are stored."""
+    """Return the environment variables with the folders of labs and images."""
     return {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of what odd machines say of themselves: few names and addresses, so that they clash."""
+"""Hypothesis strategies for the facts of odd machines: few names and addresses, so that they clash."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ RDMA_LINKS = [
     rdma_link.RdmaLink(device=device, port=port, netdev=netdev)
     for device, port, netdev in product(["mlx5_0", "mlx5_1"], [1, 2], [None, *NETDEVS])
 ]
-GPUS = [gpu.Gpu(index=0, name=name, memory_bytes=size) for name, size in product(["V100", "H200"], [None, 1, 2**34])]
+GPUS = [
+    gpu.InstalledGpu(index=0, name=name, memory_bytes=size)
+    for name, size in product(["V100", "H200"], [None, 1, 2**34])
+]
 NEIGHBOURS = [
     Neighbour(system=system, system_description=description, port=port, addresses=addresses)
     for system, description, port, addresses in product(
@@ -113,7 +116,7 @@ READINGS: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def machines(draw: st.DrawFn) -> DeviceFacts:
-    """Return what one machine says; some probes get no answer."""
+    """Return the facts of one machine; some probes get no answer."""
     silent = draw(st.sampled_from(SILENT))
     readings: dict[str, tuple[Known[object] | Unknown, ...]] = {
         probe: (Unknown(reason="timed out") if probe in silent else Known(facts=draw(facts), output=OUTPUT),)

@@ -1,4 +1,4 @@
-"""Damaged inputs made from good ones: the same for the same seed, so that a number is enough to make one again."""
+"""Damaged inputs made from good ones, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _lines(text: str, _: Sequence[str], number: random.Random) -> str:
 
 
 def _word(text: str, _: Sequence[str], number: random.Random) -> str:
-    """Replace one word, which is most often a whole value."""
+    """Replace one word, which is usually a complete value."""
     words = text.split(" ")
     words[number.randrange(len(words))] = number.choice(PIECES)
     return " ".join(words)
@@ -131,7 +131,7 @@ def _digits(text: str, _: Sequence[str], number: random.Random) -> str:
 
 
 def _json(text: str, seeds: Sequence[str], number: random.Random) -> str:
-    """Put a value of another kind into JSON, at any level; where the text is none, into one of its lines."""
+    """Put a value of another kind into JSON, at any level; if the text is not JSON, into one of its lines."""
     try:
         return json.dumps(_other_value(json.loads(text), number), ensure_ascii=number.random() < 0.5)
     except (ValueError, RecursionError):

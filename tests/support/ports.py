@@ -13,7 +13,7 @@ Above lie those that railbed's own defaults begin with.
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """Return a port that nobody listens on."""
+    """Return a port that nothing listens on."""
     for port in random.sample(RANGE, 100):
         with socket.socket() as free:
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

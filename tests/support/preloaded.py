@@ -1,4 +1,4 @@
-"""`railbed` as processes of their own that start at once: forked from a process that has loaded the command line.
+"""`railbed` processes that start at once: forked from a process that has loaded the command line.
 
 Loading takes 0.4 to 1 s of processor time per start, and the suite starts it hundreds of times. A fork has everything
 that makes a process: its working folder, environment, signals, streams and exit code. Tests of how a process starts, of
@@ -78,7 +78,7 @@ class Server:
 
 
 class Streams:
-    """Standard input, output and error of a process, as files: nobody has to read while it runs."""
+    """Standard input, output and error of a process, as files that need not be read while it runs."""
 
     def __init__(self, stdin: bytes) -> None:
         self.descriptors = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]

@@ -27,7 +27,7 @@ SLOW = ["env", f"PYTHONPATH={Path(__file__).parent / 'slow'}:{os.environ.get('PY
 
 @dataclass
 class Rank:
-    """A rank's process and what it said."""
+    """A rank's process and its messages."""
 
     process: subprocess.Popen[bytes] | Forked
     reader: int
@@ -36,7 +36,7 @@ class Rank:
     _arrived: queue.Queue[bytes] = field(default_factory=queue.Queue)
 
     def __post_init__(self) -> None:
-        """Read from now on: a rank whose messages nobody takes comes to a halt when the pipe is full."""
+        """Read from now on: a rank whose messages are not read stops when the pipe is full."""
         self._thread = threading.Thread(target=self._take, daemon=True)
         self._thread.start()
 

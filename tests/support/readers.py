@@ -1,4 +1,4 @@
-"""Everything that reads what others wrote, each as a function of a text that must return or refuse, nothing else."""
+"""Everything that reads foreign data, each as a function of a text that must either return or refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a recording, as `--replay` takes it, from a file that gives the outputs of all nodes."""
+"""Makes a recording for `--replay` from a file with the outputs of all nodes."""
 
 from __future__ import annotations
 

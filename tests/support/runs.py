@@ -1,4 +1,4 @@
-"""A believable training run, written through the real store and with the records that training makes of messages."""
+"""A realistic training run, written through the real store with the records that training derives from messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ ESTIMATES = {
 
 
 class Clock:
-    """Stands for `time` in the store, so that a run can be as long as it says."""
+    """Replaces `time` in the store, so that a run can have any duration."""
 
     strftime = staticmethod(time.strftime)
     localtime = staticmethod(time.localtime)

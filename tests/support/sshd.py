@@ -1,4 +1,4 @@
-"""Real OpenSSH servers on loopback addresses, with keys made for the test; no root needed."""
+"""Real OpenSSH servers on loopback addresses, with keys made for the test; without root."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """End the server and every session of it at once, as a power cut does."""
+        """End the server and all its sessions at once, as a power cut does."""
         self._signal(signal.SIGKILL)
         self.process.wait()
 
     def freeze(self) -> None:
-        """Stop the server and every session of it: connections stay and nothing answers."""
+        """Stop the server and all its sessions: connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let what was frozen go on."""
+        """Resume what was frozen."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:

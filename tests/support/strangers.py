@@ -1,4 +1,4 @@
-"""Another user of this machine: what they do is done with their rights, not with those of who runs the tests."""
+"""Another user of this machine: runs code with that user's rights instead of those of the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def as_stranger(script: str, *arguments: str | Path) -> str:
-    """Run a shell script as the user nobody; the test is skipped where that needs more than we may."""
+    """Run a shell script as the user nobody; the test is skipped if that is not allowed."""
     if os.geteuid() != 0:
         pytest.skip("being another user needs root")
     about = pwd.getpwnam("nobody")

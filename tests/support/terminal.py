@@ -1,4 +1,4 @@
-"""A terminal for a program: what it prints is read, what a person types is typed, and it can be hung up."""
+"""A terminal for a program: reads its output, types input, and can be hung up."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Terminal:
         self.hang_up()
 
     def read(self, until: str = "") -> str:
-        """Read until something is said, or with nothing given until the program ends; return all that was."""
+        """Read until a text appears, or without one until the program ends; return the complete output."""
         deadline = time.monotonic() + SECONDS
         while not until or until not in self.said:
             assert time.monotonic() < deadline, self.said

@@ -1,4 +1,4 @@
-"""A `railbed train` that runs: its records as they come, and how the run ended."""
+"""A running `railbed train`: its records as they arrive, and how the run ended."""
 
 from __future__ import annotations
 

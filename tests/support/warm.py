@@ -1,4 +1,4 @@
-"""A Python that has torch loaded, in every node of a netns lab, as the machines of a vm lab have it.
+"""A Python with torch loaded, in every node of a netns lab, as in the machines of a vm lab.
 
 A node loads torch for five seconds of processor time whenever a training starts on it; forked from a server, it has it.
 A node that was killed comes back without its server, and then starts Python like any other.

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from railbed.model.cluster import Gpu as ListedGpu
-from railbed.model.cluster import Node
+from railbed.model.cluster import Gpu, Node
 from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.probes import gpu, memory
@@ -38,8 +37,8 @@ def room(size: int, ranks: int = 1) -> Room:
     return Room(node="a", ranks=ranks, device="cpu", memory=size)
 
 
-def card(name: str, size: int | None, capability: str | None = "9.0") -> gpu.Gpu:
-    return gpu.Gpu(index=0, name=name, memory_bytes=size, compute_capability=capability)
+def card(name: str, size: int | None, capability: str | None = "9.0") -> gpu.InstalledGpu:
+    return gpu.InstalledGpu(index=0, name=name, memory_bytes=size, compute_capability=capability)
 
 
 def test_a_node_without_gpus_has_what_is_free_shared_by_its_ranks() -> None:
@@ -63,11 +62,11 @@ def test_the_smallest_gpu_counts_of_those_that_get_a_rank() -> None:
 
 
 def test_a_gpu_that_only_the_file_knows() -> None:
-    node = Node(host="192.0.2.1", gpus=(ListedGpu(name="H200", memory_gb=140),))
+    node = Node(host="192.0.2.1", gpus=(Gpu(name="H200", memory_gb=140),))
     room = room_of(facts(memory=memory.Memory(total=64 * GB), gpu=None), node, 1, "fp32")
     assert room
     assert (room.device, room.memory, room.value_bytes) == ("H200", 140 * 2**30, 4)
-    silent = Node(host="192.0.2.1", gpus=(ListedGpu(name="H200"),))
+    silent = Node(host="192.0.2.1", gpus=(Gpu(name="H200"),))
     assert room_of(facts(memory=memory.Memory(total=64 * GB), gpu=None), silent, 1, "auto") is None
 
 
@@ -79,8 +78,8 @@ def test_too_big_in_one_sentence_with_numbers() -> None:
     big = settings(model=WIDE, batch={"micro": 8, "sequences": 64})
     sentence = refusal(fit_of(big, 2, room(32 * GB, ranks=2)))
     assert sentence == (
-        "the model is too big for a: its 2 ranks need about 115.0 GB, and 32.0 GB are free (1,313,626,112 parameters: "
-        "each rank 21.0 GB for them and the optimiser, 28.2 GB for a micro-batch of 8)"
+        "the model is too big for a: its 2 ranks need about 115 GB, and 32.0 GB are free (1,313,626,112 parameters: "
+        "each rank needs 21.0 GB for them and the optimiser, 28.2 GB for a micro-batch of 8)"
     )
 
 

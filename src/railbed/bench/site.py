@@ -12,6 +12,7 @@ from railbed.bench.tool import End
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.launch.rdma import Obstacle, RdmaPath, rdma_port
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cabling import far_end
 from railbed.model.cluster import Cluster, Port
 from railbed.model.probe import Probe
@@ -83,11 +84,11 @@ class BenchSite:
 async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts]) -> AsyncGenerator[Event, None]:
     """Read the facts that measuring needs into `facts`, by node."""
     names = [target.name for target in surveyed(fleet, PROBES)]
-    yield events.ReadingStarted(message=f"reading {len(names)} nodes", devices=len(names), names=names)
+    yield events.ReadingStarted(message=f"reading {plural(len(names), 'node')}", devices=len(names), names=names)
     async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
         async for answer in answers:
             facts[answer.device] = answer
-            message = answer.failure.reason if answer.failure else f"{len(answer.readings)} probes"
+            message = answer.failure.reason if answer.failure else plural(len(answer.readings), "probe")
             yield events.DeviceRead(subject=answer.device, message=message, ok=answer.failure is None)
 
 

@@ -75,5 +75,5 @@ def _count(targets: Sequence[Target]) -> str:
 
 def device_read(facts: DeviceFacts) -> Event:
     """Return the event that a device was read, or why not."""
-    message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
+    message = facts.failure.reason if facts.failure else plural(len(facts.readings), "probe")
     return events.DeviceRead(subject=facts.device, message=message, ok=facts.failure is None)

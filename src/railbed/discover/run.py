@@ -11,6 +11,7 @@ from railbed.discover.observation import PROBES, Observation, observe
 from railbed.discover.sightings import SWITCH_PROBES, SwitchObservation, observe_switch
 from railbed.fleet import Fleet, survey, surveyed
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.reading import DeviceFacts, DeviceFailure
 from railbed.model.record import Event, Record
@@ -35,7 +36,8 @@ async def discover(
     probes = (*PROBES, *(SWITCH_PROBES if machines.switches else ()))
     hosts = {target.name: target.host or target.name for target in surveyed(fleet, probes)}
     names = list(hosts.values())
-    yield events.ReadingStarted(message=f"reading {len(names)} machines", devices=len(names), names=names)
+    reading = f"reading {plural(len(names), 'machine')}"
+    yield events.ReadingStarted(message=reading, devices=len(names), names=names)
     async with aclosing(survey(fleet, machines, probes)) as answers:
         async for facts in answers:
             if facts.device in observed:
@@ -61,7 +63,7 @@ async def discover(
 
 
 def _device_read(host: str, facts: DeviceFacts) -> Event:
-    message = facts.failure.reason if facts.failure else f"{len(facts.readings)} probes"
+    message = facts.failure.reason if facts.failure else plural(len(facts.readings), "probe")
     return events.DeviceRead(subject=host, message=message, ok=facts.failure is None)
 
 

@@ -50,7 +50,7 @@ PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class InstalledGpu:
     """One GPU that the driver shows."""
 
     index: int
@@ -72,7 +72,7 @@ class Gpu:
 class Gpus:
     """The NVIDIA GPUs of a machine."""
 
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[InstalledGpu, ...] = ()
     on_bus: tuple[str, ...] | None = None
     """PCI addresses of NVIDIA GPUs, with or without a driver; None if not read."""
     module: str | None = None
@@ -123,7 +123,7 @@ def _columns(rows: list[str]) -> tuple[tuple[str, ...], list[str]]:
     return (*COLUMNS, LATE_COLUMN) if len(named) > len(COLUMNS) else COLUMNS, rows
 
 
-def _gpu(line: str, columns: tuple[str, ...]) -> Gpu:
+def _gpu(line: str, columns: tuple[str, ...]) -> InstalledGpu:
     cells = line.split(",")
     if len(cells) != len(columns):
         raise ParseError(f"nvidia-smi: expected {len(columns)} columns", line=line)
@@ -133,7 +133,7 @@ def _gpu(line: str, columns: tuple[str, ...]) -> Gpu:
         raise ParseError("nvidia-smi: a GPU without index or name", line=line)
     pci, memory, errors = (values.get(column) for column in ("pci.bus_id", "memory.total", COLUMNS[-1]))
     capability = values.get(LATE_COLUMN)
-    return Gpu(
+    return InstalledGpu(
         index=integer(index),
         name=name,
         uuid=values.get("uuid"),

@@ -51,15 +51,15 @@ class Ibstat:
 
 
 @dataclass(slots=True)
-class _Block:
+class _DeviceLines:
     values: dict[str, str] = field(default_factory=dict)
     ports: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def parse(text: str) -> Ibstat:
     """Read `ibstat` of all devices or of one port; no output means no devices."""
-    devices: dict[str, _Block] = {}
-    device: _Block | None = None
+    devices: dict[str, _DeviceLines] = {}
+    device: _DeviceLines | None = None
     values: dict[str, str] = {}
     for line in text.split("\n"):
         word = line.strip()
@@ -68,7 +68,7 @@ def parse(text: str) -> Ibstat:
         if word.startswith(PANIC):
             raise ParseError("ibstat stopped", line=line)
         if match := DEVICE.fullmatch(word):
-            device = devices.setdefault(match[1], _Block())
+            device = devices.setdefault(match[1], _DeviceLines())
             values = device.values
         elif word and device is None:
             raise ParseError("expected `CA 'NAME'`", line=line)
@@ -81,7 +81,7 @@ def parse(text: str) -> Ibstat:
     return Ibstat(devices={name: _device(name, block) for name, block in devices.items()})
 
 
-def _device(name: str, block: _Block) -> IbstatDevice:
+def _device(name: str, block: _DeviceLines) -> IbstatDevice:
     values = block.values
     return IbstatDevice(
         name=name,

@@ -58,38 +58,38 @@ class VerbsDevices:
 
 
 @dataclass(slots=True)
-class _Block:
+class _Subtree:
     """The lines below one device or port."""
 
     values: dict[str, str] = field(default_factory=dict)
     gids: list[Gid] = field(default_factory=list)
-    ports: dict[str, _Block] = field(default_factory=dict)
+    ports: dict[str, _Subtree] = field(default_factory=dict)
 
 
 def parse(text: str) -> VerbsDevices:
     """Read `ibv_devinfo` with or without `-v`, or GID lines alone; no output means no devices."""
-    devices: dict[str, _Block] = {}
+    devices: dict[str, _Subtree] = {}
     device = port = None
     for line in text.split("\n"):
         word = line.strip()
         if not word or word == NO_DEVICES:
             continue
         if match := DEVICE.fullmatch(word):
-            device, port = devices.setdefault(match[1], _Block()), None
+            device, port = devices.setdefault(match[1], _Subtree()), None
         elif match := GID.fullmatch(word):
-            device = device or devices.setdefault("", _Block())
-            port = port or device.ports.setdefault("", _Block())
+            device = device or devices.setdefault("", _Subtree())
+            port = port or device.ports.setdefault("", _Subtree())
             port.gids.append(Gid(index=integer(match[1]), gid=gid_text(match[2]), type=gid_type(match[3] or "")))
         elif device is None:
             raise ParseError("expected `hca_id: …`", line=line)
         elif match := PORT.fullmatch(word):
-            port = device.ports.setdefault(match[1], _Block())
+            port = device.ports.setdefault(match[1], _Subtree())
         else:
             _keep_value(line, port or device)
     return VerbsDevices(devices={name: _device(name, block) for name, block in devices.items()})
 
 
-def _keep_value(line: str, block: _Block) -> None:
+def _keep_value(line: str, block: _Subtree) -> None:
     match = VALUE.fullmatch(line.strip())
     if match:
         block.values.setdefault(match[1], (match[2] or "").strip())
@@ -98,7 +98,7 @@ def _keep_value(line: str, block: _Block) -> None:
         raise ParseError("not an output of ibv_devinfo", line=line)
 
 
-def _device(name: str, block: _Block) -> VerbsDevice:
+def _device(name: str, block: _Subtree) -> VerbsDevice:
     values = block.values
     return VerbsDevice(
         name=name,
@@ -112,7 +112,7 @@ def _device(name: str, block: _Block) -> VerbsDevice:
     )
 
 
-def _port(block: _Block) -> VerbsPort:
+def _port(block: _Subtree) -> VerbsPort:
     values = block.values
     return VerbsPort(
         state=_before_bracket(values.get("state")),

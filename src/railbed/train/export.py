@@ -16,7 +16,7 @@ from railbed.launch.files.client import file_client
 from railbed.launch.files.ship import module_command, own_code, ship
 from railbed.launch.protocol import decode
 from railbed.model import events
-from railbed.model.amount import size
+from railbed.model.amount import plural, size
 from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 from railbed.parsing.shell import quote_path
@@ -72,7 +72,7 @@ def _nothing(cluster: Cluster, run: str, silent: Mapping[str, DeviceError], prob
         return Unreachable(f"the weights of {run} could not be fetched: {'; '.join(problems)}")
     if silent:
         node, error = next(iter(silent.items()))
-        others = f" (and {len(silent) - 1} more nodes)" if len(silent) > 1 else ""
+        others = f" (and {plural(len(silent) - 1, 'more node')})" if len(silent) > 1 else ""
         return Unreachable(
             f"no weights of {run} were found, and {node} does not answer{others}: {error.message}", hint=error.hint
         )

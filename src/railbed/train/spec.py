@@ -25,7 +25,7 @@ The rank writes JSON lines to a file descriptor, each with its kind, rank and ti
     intrusion           address, sentence: a stranger without the secret of the job connected to this rank
     error               as `launch.rank` describes it
 
-If nothing reads the messages any more, the rank ends itself: no orphan outlives its starter.
+If nothing reads the messages, the rank ends itself: no orphan outlives its starter.
 """
 
 from __future__ import annotations

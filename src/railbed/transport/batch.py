@@ -117,7 +117,7 @@ async def _run_in_one_shell(
             except TimeoutError:
                 yield unfinished(device, command, stdout.partial_bytes(), sent)
                 return
-            except _PrintsTooMuch:
+            except PrintsTooMuch:
                 yield cut_off(device, command, stdout.partial_bytes(), stderr.partial_bytes(), sent)
                 return
             if out is None or err is None:
@@ -132,7 +132,7 @@ async def _skip_greeting(stdout: _Frames, stderr: _Frames) -> None:
             out, err = await _both(stdout, stderr)
     except TimeoutError as error:
         raise slow_shell(GREETING_SECONDS) from error
-    except _PrintsTooMuch as error:
+    except PrintsTooMuch as error:
         raise Unreachable(
             f"its login printed more than {MAX_OUTPUT_BYTES // 2**20} MiB before a command could start",
             hint="look at the start-up files of its shell, such as ~/.bashrc and /etc/profile",
@@ -164,7 +164,7 @@ async def _both(stdout: _Frames, stderr: _Frames) -> tuple[_Frame | None, _Frame
     return out.result(), err.result()
 
 
-class _PrintsTooMuch(Exception):
+class PrintsTooMuch(Exception):
     """A command printed more than MAX_OUTPUT_BYTES."""
 
 
@@ -176,7 +176,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Frames:
-    """Cuts one stream at the markers. Raises _PrintsTooMuch if a frame has more than MAX_OUTPUT_BYTES."""
+    """Cuts one stream at the markers. Raises PrintsTooMuch if a frame has more than MAX_OUTPUT_BYTES."""
 
     shell: Program
     stream: int
@@ -216,7 +216,7 @@ class _Frames:
         self.frame += self.buffer[:count]
         del self.buffer[:count]
         if len(self.frame) > MAX_OUTPUT_BYTES:
-            raise _PrintsTooMuch
+            raise PrintsTooMuch
 
 
 def _finished(device: str, command: Command, out: _Frame, err: _Frame, sent: float) -> Output:

@@ -18,7 +18,7 @@ import asyncssh
 from railbed.errors import DeviceError, Unreachable
 from railbed.model.output import MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program
-from railbed.transport.batch import CHUNK, cut_off, unfinished
+from railbed.transport.batch import CHUNK, PrintsTooMuch, cut_off, unfinished
 
 REFUSAL = re.compile(rb"\s*(?:\^\s+)?(%\s?\S[^\n]*|ERROR:[^\n]*|Syntax error[^\n]*)")
 """How NX-OS refuses a command: `% Invalid command at '^' marker.` below a line with the caret, or `ERROR: …`."""
@@ -62,7 +62,7 @@ class SshCliTransport:
                     process.close()  # not awaited: a switch that froze would not confirm it
         except TimeoutError:
             return unfinished(self._device, command, bytes(streams.stdout), sent)
-        except _PrintsTooMuch:
+        except PrintsTooMuch:
             return cut_off(self._device, command, bytes(streams.stdout), bytes(streams.stderr), sent)
         except (asyncssh.Error, OSError) as error:
             raise Unreachable(f"the connection ended in the middle of {command.key}: {error}") from error
@@ -86,10 +86,6 @@ class SshCliTransport:
             sent=sent,
             received=time.time(),
         )
-
-
-class _PrintsTooMuch(Exception):
-    """A command printed more than MAX_OUTPUT_BYTES."""
 
 
 @dataclass(slots=True)
@@ -116,4 +112,4 @@ async def _read(reader: asyncssh.SSHReader[bytes], into: bytearray) -> None:
     while chunk := await reader.read(CHUNK):
         into += chunk
         if len(into) > MAX_OUTPUT_BYTES:
-            raise _PrintsTooMuch
+            raise PrintsTooMuch

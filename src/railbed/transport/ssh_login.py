@@ -121,7 +121,7 @@ def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: S
     pairs = list(options.client_keys or ())
     tried = [_shown_key(pair) for pair in pairs[:SHOWN_KEYS]]
     if len(pairs) > SHOWN_KEYS:
-        tried.append(f"{len(pairs) - SHOWN_KEYS} more keys")
+        tried.append(plural(len(pairs) - SHOWN_KEYS, "more key"))
     if login.key and not any(_file_of(pair) == str(expanded(login.key)) for pair in pairs):
         tried.append(f"not the key file {login.key}, which needs a passphrase")
     if agent:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from railbed.errors import UserError
+from railbed.model.amount import plural
 from railbed.yamlfile.kind import FileKind
 
 Key = str | int
@@ -41,7 +42,7 @@ def refusal(kind: FileKind, name: str, mistakes: Iterable[Mistake], *, hint: str
     """Return the error that lists all mistakes, in the order of the file."""
     lines = [mistake.message(name) for mistake in sorted(mistakes, key=lambda mistake: mistake.line)]
     lines = list(dict.fromkeys(lines))
-    more = [f"{name}: and {len(lines) - SHOWN} more mistakes"] if len(lines) > SHOWN else []
+    more = [f"{name}: and {plural(len(lines) - SHOWN, 'more mistake')}"] if len(lines) > SHOWN else []
     return kind.error("\n".join(lines[:SHOWN] + more), hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Makes the interpreter that loads this at its start really slow: for most of the time no Python runs in it."""
+"""Makes the interpreter that loads this at its start really slow: most of the time, no Python runs in it."""
 
 from __future__ import annotations
 

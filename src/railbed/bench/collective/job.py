@@ -11,6 +11,7 @@ from railbed.launch.job import RankStart, rank_specs, rank_starts
 from railbed.launch.placement import Placement
 from railbed.launch.protocol import Message
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.record import Finding, Measurement, Record, Verdict
 
 FUNCTION = "railbed.bench.collective.worker.loop:run"
@@ -85,13 +86,13 @@ class CollectiveJob:
         observed = (
             f"{self.ranks[apart[0]]} (rank {apart[0]}) did not receive the numbers of all others"
             if apart
-            else f"{len(numbers)} ranks on {nodes} nodes received each other's random numbers"
+            else f"{plural(len(numbers), 'rank')} on {plural(nodes, 'node')} received each other's random numbers"
         )
         return Finding(
             check=ONE_JOB,
             subject="cluster",
             verdict=Verdict.FAIL if apart else Verdict.OK,
-            expected=f"{len(self.ranks)} ranks in one job",
+            expected=f"{plural(len(self.ranks), 'rank')} in one job",
             observed=observed,
             why=WHY_ONE_JOB,
         )

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, unknown
 from railbed.check.shared.wording import some
 from railbed.check.site import Site
+from railbed.model.amount import plural
 from railbed.probes import ip_addr
 
 EXPECTED = "each rail address on one node"
@@ -52,7 +53,7 @@ def judge(site: Site) -> Iterator[Judgement]:
     if unread:
         yield unknown(expected=EXPECTED, observed=f"the addresses of {some(unread)} were not read")
     elif owners and not twice:
-        yield ok(expected=EXPECTED, observed=f"{len(owners)} addresses, each on one node")
+        yield ok(expected=EXPECTED, observed=f"{plural(len(owners), 'address', 'addresses')}, each on one node")
 
 
 CHECK = Check(

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.site import NodeView
+from railbed.model.amount import size
 from railbed.probes import disk
 
 GB = 10**9
@@ -57,7 +58,7 @@ def _obstacle(facts: disk.Disk) -> str:
 
 
 def _free(facts: disk.Disk) -> str:
-    return f"{facts.free_bytes / GB:.1f} GB free on {facts.mount}"
+    return f"{size(facts.free_bytes)} free on {facts.mount}"
 
 
 CHECK = Check(

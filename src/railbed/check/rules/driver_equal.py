@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
+from railbed.model.amount import plural
 from railbed.probes import ethtool_driver
 
 EXPECTED = "one driver and firmware"
@@ -41,7 +42,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     if len(versions) < 2:
         yield unknown(expected=EXPECTED, observed=f"known for {len(versions)} of {len(rail.ports)} ports")
     elif len(set(versions.values())) == 1:
-        yield ok(expected=EXPECTED, observed=f"{next(iter(versions.values()))} on {len(versions)} ports")
+        yield ok(expected=EXPECTED, observed=f"{next(iter(versions.values()))} on {plural(len(versions), 'port')}")
     else:
         groups = grouped(versions)
         odd, names = next(iter(groups.items()))

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, skip, warn
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
+from railbed.model.amount import plural
 from railbed.parsing.gids import rocev2_index
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevices
@@ -43,7 +44,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     elif len(set(indices.values())) > 1:
         yield warn(expected=expected, observed=by_value({port: f"index {index}" for port, index in indices.items()}))
     else:
-        yield ok(expected=expected, observed=f"index {next(iter(indices.values()))} on {len(indices)} ports")
+        yield ok(expected=expected, observed=f"index {next(iter(indices.values()))} on {plural(len(indices), 'port')}")
 
 
 def _index(port: PortView, facts: RdmaDevices) -> int | None:

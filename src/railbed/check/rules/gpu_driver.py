@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import NO_GPU
 from railbed.check.site import NodeView
+from railbed.model.amount import plural
 from railbed.probes import gpu, torch
 
 OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
@@ -60,8 +61,10 @@ def _not_working(gpus: gpu.Gpus) -> Judgement:
         return fail(expected=WORKING, observed="nvidia-smi fails", evidence=gpus.problem, remedy=_remedy(gpus.problem))
     count = len(gpus.on_bus or ())
     if gpus.module:
-        return fail(expected=WORKING, observed=f"driver {gpus.module} shows none of {count} GPUs")
-    return fail(expected=WORKING, observed=f"{count} GPUs on the PCI bus, no driver", remedy="install NVIDIA's driver")
+        return fail(expected=WORKING, observed=f"driver {gpus.module} shows 0 of {count} GPUs")
+    return fail(
+        expected=WORKING, observed=f"{plural(count, 'GPU')} on the PCI bus, no driver", remedy="install NVIDIA's driver"
+    )
 
 
 def _remedy(problem: str) -> str:

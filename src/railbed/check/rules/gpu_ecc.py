@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown, warn
 from railbed.check.shared.applies import gpu_obstacle
 from railbed.check.site import NodeView
+from railbed.model.amount import plural
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import gpu
 
@@ -45,7 +46,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield from _judge_cards(node, protected)
 
 
-def _judge_cards(node: NodeView, cards: list[gpu.Gpu]) -> Iterator[Judgement]:
+def _judge_cards(node: NodeView, cards: list[gpu.InstalledGpu]) -> Iterator[Judgement]:
     damaged = [card for card in cards if card.uncorrected_errors]
     unprotected = [card for card in cards if not card.ecc]
     uncounted = [card for card in cards if card.ecc and card.uncorrected_errors is None]
@@ -60,10 +61,10 @@ def _judge_cards(node: NodeView, cards: list[gpu.Gpu]) -> Iterator[Judgement]:
     if uncounted:
         yield unknown(expected=EXPECTED, observed=f"GPU {_indices(uncounted)} does not count errors")
     if not (damaged or unprotected or uncounted):
-        yield ok(expected=EXPECTED, observed=f"ECC on, no errors on {len(cards)} GPUs")
+        yield ok(expected=EXPECTED, observed=f"ECC on, no errors on {plural(len(cards), 'GPU')}")
 
 
-def _fix(node: NodeView, cards: list[gpu.Gpu]) -> Fix:
+def _fix(node: NodeView, cards: list[gpu.InstalledGpu]) -> Fix:
     def command(state: int) -> str:
         return f"nvidia-smi -i {','.join(str(card.index) for card in cards)} -e {state}"
 
@@ -76,7 +77,7 @@ def _fix(node: NodeView, cards: list[gpu.Gpu]) -> Fix:
     )
 
 
-def _indices(cards: list[gpu.Gpu]) -> str:
+def _indices(cards: list[gpu.InstalledGpu]) -> str:
     return ", ".join(str(card.index) for card in cards)
 
 

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, warn
 from railbed.check.site import NodeView
-from railbed.model.cluster import Gpu as ListedGpu
+from railbed.model.cluster import Gpu
 from railbed.probes import gpu
 
 TOLERANCE = 0.1
@@ -50,7 +50,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield ok(expected=expected, observed=observed)
 
 
-def _all_found(listed: Iterable[ListedGpu], installed: list[gpu.Gpu]) -> bool:
+def _all_found(listed: Iterable[Gpu], installed: list[gpu.InstalledGpu]) -> bool:
     """Assign a card to every listed GPU, those with the most exact description first."""
     left = list(installed)
     for item in sorted(listed, key=lambda item: (item.memory_gb is None, -len(item.name))):
@@ -61,7 +61,7 @@ def _all_found(listed: Iterable[ListedGpu], installed: list[gpu.Gpu]) -> bool:
     return True
 
 
-def _fits(listed: ListedGpu, card: gpu.Gpu) -> bool:
+def _fits(listed: Gpu, card: gpu.InstalledGpu) -> bool:
     if listed.name.lower() not in card.name.lower():
         return False
     if listed.memory_gb is None or card.memory_bytes is None:

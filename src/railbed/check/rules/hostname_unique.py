@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok
 from railbed.check.shared.compare import gather, too_few
 from railbed.check.site import Site
+from railbed.model.amount import plural
 from railbed.model.fix import Fix, Persistence, run
 from railbed.probes import hostname
 
@@ -52,7 +53,9 @@ def judge(site: Site) -> Iterator[Judgement]:
                 fix=_fix(node, names.values[node]),
             )
     if not any(shared.values()):
-        yield ok(expected=EXPECTED, observed=f"{len(names.values)} nodes, {len(names.values)} names")
+        yield ok(
+            expected=EXPECTED, observed=f"{plural(len(names.values), 'node')}, {plural(len(names.values), 'name')}"
+        )
 
 
 def _fix(node: str, before: str) -> Fix:

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
 from railbed.check.site import Site
+from railbed.model.amount import plural
 from railbed.probes import os_release
 
 
@@ -47,7 +48,9 @@ def judge(site: Site) -> Iterator[Judgement]:
             remedy=f"install and boot kernel {usual} on {node}",
         )
     if not differing:
-        yield ok(expected="the same kernel on all nodes", observed=f"kernel {usual} on {len(kernels.values)} nodes")
+        yield ok(
+            expected="the same kernel on all nodes", observed=f"kernel {usual} on {plural(len(kernels.values), 'node')}"
+        )
 
 
 CHECK = Check(

@@ -32,6 +32,7 @@ from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.net_counters import both_links, is_drop, is_error, moved
 from railbed.check.shared.wording import no_interface, some
 from railbed.check.site import PortView
+from railbed.model.amount import plural
 from railbed.probes import ethtool_stats, ip_link
 from railbed.probes.ethtool_stats import DriverStatistics
 from railbed.probes.ip_link import Link
@@ -68,7 +69,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         # From here on the driver's counters are required: without them the interface cannot be known to be fine.
         port.node.outputs(ethtool_stats.PROBE)
         count = sum(1 for name in before if name in after and _is_of_interest(name))
-        yield ok(expected=EXPECTED, observed=f"no new errors in {count} counters", evidence=evidence)
+        yield ok(expected=EXPECTED, observed=f"no new errors in {plural(count, 'counter')}", evidence=evidence)
 
 
 def _is_usual(name: str, growth: int) -> bool:

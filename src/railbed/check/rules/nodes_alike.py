@@ -28,6 +28,7 @@ from statistics import median_low
 from railbed.check.rule import Check, Judgement, ok, warn
 from railbed.check.shared.compare import Gathered, gather, too_few
 from railbed.check.site import Site
+from railbed.model.amount import plural
 from railbed.probes import cpu, memory
 
 TOLERANCE = 0.1
@@ -42,7 +43,7 @@ def judge(site: Site) -> Iterator[Judgement]:
         yield from too_few(site, threads)
         return
     sizes = gather(site, memory.PROBE, lambda facts: facts.total, EXPECTED)
-    yield from _compare(site, threads, lambda count: f"{count} processors")
+    yield from _compare(site, threads, lambda count: plural(count, "processor"))
     yield from _compare(site, sizes, lambda size: f"{size / GIB:.0f} GiB of memory")
 
 
@@ -56,7 +57,7 @@ def _compare(site: Site, gathered: Gathered[int], words: Callable[[int], str]) -
     for node, value in differing.items():
         yield warn(subject=node, expected=f"about {words(usual)}", observed=words(value))
     if not differing:
-        yield ok(expected=EXPECTED, observed=f"about {words(usual)} on {len(gathered.values)} nodes")
+        yield ok(expected=EXPECTED, observed=f"about {words(usual)} on {plural(len(gathered.values), 'node')}")
 
 
 CHECK = Check(

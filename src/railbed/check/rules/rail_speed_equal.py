@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.wording import grouped, some
 from railbed.check.site import RailView
+from railbed.model.amount import plural
 from railbed.probes import ethtool
 
 EXPECTED = "one speed on all links"
@@ -43,7 +44,9 @@ def judge(rail: RailView) -> Iterator[Judgement]:
     elif len(known) < 2:
         yield unknown(expected=EXPECTED, observed=f"the speed of {len(known)} of {len(speeds)} ports is known")
     elif len(set(known.values())) == 1:
-        yield ok(expected=EXPECTED, observed=f"{next(iter(known.values())) / 1000:g} Gb/s on {len(known)} ports")
+        yield ok(
+            expected=EXPECTED, observed=f"{next(iter(known.values())) / 1000:g} Gb/s on {plural(len(known), 'port')}"
+        )
     else:
         groups = grouped(known)
         yield fail(

@@ -28,6 +28,7 @@ from railbed.check.rule import Check, Judgement, ok, skip, unknown, warn
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.rail import by_value, rdma_ports, read_ports, unread_findings
 from railbed.check.site import PortView, RailView
+from railbed.model.amount import plural
 from railbed.probes import infiniband
 from railbed.probes.infiniband import RdmaDevice, RdmaDevices
 
@@ -58,7 +59,9 @@ def _compare(devices: Mapping[str, RdmaDevice]) -> Iterator[Judgement]:
     elif len(set(versions.values())) > 1:
         yield warn(expected=EXPECTED, observed=f"firmware {by_value(versions)}")
     else:
-        yield ok(expected=EXPECTED, observed=f"firmware {next(iter(versions.values()))} on {len(devices)} ports")
+        yield ok(
+            expected=EXPECTED, observed=f"firmware {next(iter(versions.values()))} on {plural(len(devices), 'port')}"
+        )
 
 
 def _device(port: PortView, facts: RdmaDevices) -> RdmaDevice | None:

@@ -61,7 +61,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield from _judge_models(gpus.gpus, install.architectures)
 
 
-def _judge_models(gpus: Iterable[gpu.Gpu], wheel: tuple[str, ...]) -> Iterator[Judgement]:
+def _judge_models(gpus: Iterable[gpu.InstalledGpu], wheel: tuple[str, ...]) -> Iterator[Judgement]:
     for name, capability in dict.fromkeys((card.name, card.compute_capability) for card in gpus):
         if capability is None:
             yield unknown(expected=EXPECTED, observed=f"the driver does not report the compute capability of {name}")

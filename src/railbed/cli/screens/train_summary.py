@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railbed.model import events
-from railbed.model.amount import duration, size
+from railbed.model.amount import duration, plural, size
 from railbed.model.record import Measurement, Record
 from railbed.report.reading.series import MeasuringRank, Series, ends
 
@@ -67,7 +67,7 @@ class TrainSummary:
     def sentence(self) -> str:
         """The summary of the run."""
         cost = f", which cost {self._lost_seconds:.1f} s" if self._lost_seconds else ""
-        restarts = f", {self._restarts} restart{'s' * (self._restarts > 1)}{cost}" if self._restarts else ""
+        restarts = f", {plural(self._restarts, 'restart')}{cost}" if self._restarts else ""
         if self._gradient_bytes is None:
             return f"trained {self.steps_taken} of {self._steps} steps{restarts}: {self.numbers}"
         gradient, seconds = self._gradient_bytes, max(self._sums.get("step_seconds", 0.0), SHORTEST)

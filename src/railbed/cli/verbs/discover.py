@@ -36,6 +36,7 @@ from railbed.discover.observation import Location, location_of
 from railbed.discover.run import discover
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster, Host, Login, Node
 from railbed.model.cluster import Text as OneLine
 from railbed.model.events import ClusterBuilt
@@ -266,7 +267,8 @@ def _print_outcome(file: Path, cluster: Cluster, existing: Cluster | None, *, wr
     console = SafeConsole(stderr=True, highlight=False)
     rdma_ports = sum(bool(port.rdma) for _, port in cluster.ports())
     gpus = sum(len(node.gpus) for node in cluster.nodes.values())
-    counts = f"{len(cluster.nodes)} nodes, {len(cluster.rails)} rails, {rdma_ports} RDMA ports, {gpus} GPUs"
+    sizes = {"node": len(cluster.nodes), "rail": len(cluster.rails), "RDMA port": rdma_ports, "GPU": gpus}
+    counts = ", ".join(plural(count, noun) for noun, count in sizes.items())
     option = cluster_option(file)
     if wrote:
         message = f"written: {counts}; next: railbed check{option}"

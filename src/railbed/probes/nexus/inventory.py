@@ -13,7 +13,7 @@ PRODUCT = re.compile(r"PID: ([^,]*),\s*VID: ([^,]*),\s*SN: (\S*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class InventoryPart:
     """One part: chassis, module, power supply, fan, transceiver."""
 
     name: str
@@ -26,14 +26,14 @@ class Part:
 class Inventory:
     """The parts of a switch, in its order."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[InventoryPart, ...]
 
 
 def parse(text: str) -> Inventory:
     """Read both forms."""
     if fields := structured(text):
         parts = tuple(
-            Part(
+            InventoryPart(
                 name=required(row, "name").strip('"'),
                 description=(value_of(row, "desc") or "").strip('"'),
                 product=value_of(row, "productid"),
@@ -48,8 +48,8 @@ def parse(text: str) -> Inventory:
     return Inventory(parts=parts)
 
 
-def _of_text(text: str) -> tuple[Part, ...]:
-    parts: list[Part] = []
+def _of_text(text: str) -> tuple[InventoryPart, ...]:
+    parts: list[InventoryPart] = []
     name = description = ""
     for line in map(str.strip, content(text)):
         product = PRODUCT.fullmatch(line)
@@ -57,7 +57,7 @@ def _of_text(text: str) -> tuple[Part, ...]:
             name, _, description = line.removeprefix("NAME: ").partition("DESCR: ")
         elif product and name:
             parts.append(
-                Part(
+                InventoryPart(
                     name=name.strip(', "'),
                     description=description.strip().removeprefix('"').removesuffix('"').strip(),
                     product=_known(product[1]),

@@ -14,7 +14,7 @@ from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
 from railbed.report.values import duration
 
-MOST_TOLD = 50
+MOST_DESCRIBED = 50
 MOST_LANES = 40
 UNITS = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 
@@ -37,9 +37,10 @@ def show(run: RunData) -> Sequence[Block] | None:
     blocks: list[Block] = []
     failed = restarts(run)
     if failed:
-        blocks.append(Entries([_entry(run, generation) for generation in failed[:MOST_TOLD]]))
-        if len(failed) > MOST_TOLD:
-            blocks.append(Text(f"The other {len(failed) - MOST_TOLD} restarts are in the table below."))
+        blocks.append(Entries([_entry(run, generation) for generation in failed[:MOST_DESCRIBED]]))
+        if len(failed) > MOST_DESCRIBED:
+            others = plural(len(failed) - MOST_DESCRIBED, "other restart is", "other restarts are")
+            blocks.append(Text(f"{others} in the table below."))
     elif len(all_generations) == 1:
         blocks.append(Text("Nothing was restarted."))
     blocks.append(_timeline(run, all_generations))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from railbed.model import events
+from railbed.model import amount, events
 from railbed.model.record import Event
 from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.parallelism import parallelism_of
@@ -28,7 +28,7 @@ def disk_notices(
     for node, size in free.items():
         if size < needed:
             message = (
-                f"its disk has {size / 1e9:,.2f} GB free, and checkpoints take up to {needed / 1e9:,.2f} GB: "
+                f"its disk has {amount.size(size)} free, and checkpoints take up to {amount.size(needed)}: "
                 "those that do not fit will not be saved"
             )
             yield events.Notice(subject=node, message=message)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from railbed.errors import UserError
 from railbed.fleet import Fleet, survey
-from railbed.model import events
+from railbed.model import amount, events
 from railbed.model.cluster import Cluster, Node
 from railbed.model.reading import DeviceFacts, Known
 from railbed.model.record import Event, Record
@@ -132,11 +132,13 @@ def refusal(fit: Fit) -> str:
     """Return a sentence, with numbers, about a model that is too big."""
     need, room = fit.need, fit.room
     who = "a rank needs" if room.gpu or room.ranks == 1 else f"its {room.ranks} ranks need"
-    has = f"{_gb(room.usable)} of its {room.device} are usable" if room.gpu else f"{_gb(room.usable)} are free"
+    usable = amount.size(room.usable)
+    has = f"{usable} of its {room.device} are usable" if room.gpu else f"{usable} are free"
+    state, activations = amount.size(need.state), amount.size(need.activations)
     return (
-        f"the model is too big for {room.node}: {who} about {_gb(fit.needed)}, and {has} ({need.parameters:,} "
-        f"parameters: each rank {_gb(need.state)} for them and the optimiser, {_gb(need.activations)} for a "
-        f"micro-batch of {fit.micro})"
+        f"the model is too big for {room.node}: {who} about {amount.size(fit.needed)}, and {has} ({need.parameters:,} "
+        f"parameters: each rank needs {state} for them and the optimiser, {activations} for a micro-batch of "
+        f"{fit.micro})"
     )
 
 
@@ -167,8 +169,8 @@ def _estimate(fits: Sequence[Fit]) -> Event:
     others = f", the tightest of {len(fits)} nodes" if len(fits) > 1 else ""
     ranks = "a rank" if room.gpu or room.ranks == 1 else f"{room.ranks} ranks"
     return events.MemoryEstimated(
-        message=f"{need.parameters:,} parameters; {ranks} will take about {_gb(tightest.needed)} of "
-        f"{_gb(room.usable)} {f'on a {room.device}' if room.gpu else 'free memory'} of {room.node}{others}",
+        message=f"{need.parameters:,} parameters; {ranks} will take about {amount.size(tightest.needed)} of "
+        f"{amount.size(room.usable)} {f'on a {room.device}' if room.gpu else 'free memory'} of {room.node}{others}",
         parameters=need.parameters,
         nodes={fit.room.node: _node(fit) for fit in fits},
     )
@@ -185,7 +187,3 @@ def _node(fit: Fit) -> events.NodeMemory:
         needed_bytes=fit.needed,
         available_bytes=fit.room.usable,
     )
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
+from railbed.model.amount import plural
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.sampling import window_count
 from railbed.train.recipe import Data, Recipe
@@ -133,7 +134,7 @@ def _inside(folder: Path) -> tuple[list[Path], int]:
     if not every:
         raise DataError(f"the folder {folder} is empty")
     if not text:
-        raise DataError(f"the folder {folder} has no text: all of its {len(every)} files are binary or empty")
+        raise DataError(f"the folder {folder} has no text: {plural(len(every), 'file')}, all binary or empty")
     return text, len(every) - len(text)
 
 

@@ -14,7 +14,7 @@ DEFAULT = "gpt"
 @cache
 def families() -> dict[str, Family]:
     """Return the model families by name."""
-    return catalog.collect(models, Family, "FAMILY")  # type: ignore[type-abstract]
+    return catalog.collect(models, Family, "FAMILY")
 
 
 def family_of(name: str) -> Family:

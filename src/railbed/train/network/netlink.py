@@ -53,7 +53,7 @@ class Connection:
 
     cookie: int
     inode: int
-    """Inode of the socket, as in /proc/PID/fd; 0 if no process has it open any more."""
+    """Inode of the socket, as in /proc/PID/fd; 0 if no process has it open."""
     local: str
     remote: str
     sent: int

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from railbed.errors import RankFailed
+from railbed.model.amount import size
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, memory, micro_limit
 from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
@@ -129,7 +130,7 @@ def _micro_limit(settings: Recipe, device: torch.device, precision: str, world: 
     if total and not limit:
         needed = memory(settings, micro=1, world=world, value_bytes=value_bytes, gpu=True).total
         usable = total * GPU_MEMORY_USED
-        raise RankFailed(f"the model does not fit: it needs {needed / 1e9:.1f} GB of {usable / 1e9:.1f} GB usable")
+        raise RankFailed(f"the model does not fit: it needs {size(needed)}, and {size(usable)} are usable")
     return limit
 
 
@@ -157,7 +158,7 @@ def measured_peak() -> float:
 
 def _processor() -> str:
     try:
-        with open("/proc/cpuinfo") as file:  # noqa: PTH123 -- one line of a file that is no file
+        with open("/proc/cpuinfo") as file:  # noqa: PTH123 -- not a file on disk
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     except OSError:
         names = []

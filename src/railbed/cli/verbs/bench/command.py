@@ -38,6 +38,7 @@ from railbed.cli.tally import Conclusion, Tally, conclude
 from railbed.cli.verbs.bench.notes import Noted
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
+from railbed.model.amount import plural
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.record import Record
 from railbed.store import find_run
@@ -118,7 +119,7 @@ def _conclude(tally: Tally) -> Conclusion:
 def _save(path: Path, noted: Noted, cluster: str) -> None:
     made = baseline.make_baseline(noted.measured, cluster=cluster, run=noted.folder.name, saved=time.time())
     baseline.write(path, made)
-    _print_notice(f"{path}: {len(made.measures)} measurements to judge later runs by")
+    _print_notice(f"{path}: {plural(len(made.measures), 'measurement')} to judge later runs by")
 
 
 def _print_notice(sentence: str) -> None:

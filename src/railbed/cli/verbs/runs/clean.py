@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from railbed.model.amount import size
-from railbed.cli.verbs.runs.leftovers import LocalRun, Plan, make_plan, size_of
+from railbed.cli.verbs.runs.leftovers import CleanUpPlan, LocalRun, make_plan, size_of
 from railbed.cli.console import SafeConsole
 from railbed.cli.signals import run_until_ended
 from railbed.cli.exits import DEVICE, FOUND, OK
@@ -142,14 +142,14 @@ def _with_fleet(nodes: Nodes, wish: Wish, work: Callable[[Fleet], Awaitable[T]])
     return run_until_ended(working())
 
 
-def _agreed(wish: Wish, plan: Plan) -> bool:
+def _agreed(wish: Wish, plan: CleanUpPlan) -> bool:
     if wish.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         sys.stderr.write(f"nothing was removed: `{wish.command()}` removes the listed files\n")
         return False
     return typer.confirm(f"Remove all of this ({size(plan.size)})?", default=False, err=True)
 
 
-def _remove(wish: Wish, nodes: Nodes, plan: Plan) -> bool:
+def _remove(wish: Wish, nodes: Nodes, plan: CleanUpPlan) -> bool:
     """Remove files on the nodes, then here; a run with files left on its nodes stays. Return whether any did."""
     wanted = plan.paths()
     answers = _with_fleet(nodes, wish, lambda fleet: remove_entries(fleet, nodes.folders, wanted)) if wanted else {}
@@ -188,7 +188,7 @@ def _report_removed(wish: Wish, gone: Sequence[tuple[str, int]], failed: dict[st
         sys.stderr.write(f"{printable(f'{where}: {why}')}\n")
 
 
-def _show(plan: Plan, silent: dict[str, DeviceError]) -> None:
+def _show(plan: CleanUpPlan, silent: dict[str, DeviceError]) -> None:
     console, err = SafeConsole(highlight=False), SafeConsole(stderr=True, highlight=False)
     if plan.here or plan.there:
         for taken, when, what in _lines(plan):
@@ -203,7 +203,7 @@ def _show(plan: Plan, silent: dict[str, DeviceError]) -> None:
         err.print(Text(printable(sentence), style="red"), soft_wrap=True)
 
 
-def _lines(plan: Plan) -> Iterator[tuple[int, float, str]]:
+def _lines(plan: CleanUpPlan) -> Iterator[tuple[int, float, str]]:
     """Yield what will be removed: size, last use, and location."""
     for run in plan.here:
         yield run.size, run.summary.ended or run.summary.started, f"{run.folder} ({run.summary.status})"
@@ -212,7 +212,7 @@ def _lines(plan: Plan) -> Iterator[tuple[int, float, str]]:
         yield leftover.entry.size, leftover.entry.used, f"{leftover.where}{shared}"
 
 
-def _show_json(plan: Plan, silent: dict[str, DeviceError]) -> None:
+def _show_json(plan: CleanUpPlan, silent: dict[str, DeviceError]) -> None:
     screen = JsonScreen()
     for run in plan.here:
         summary = run.summary

@@ -48,7 +48,7 @@ class OnNode:
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
+class CleanUpPlan:
     """What is removed and what stays."""
 
     here: list[LocalRun] = field(default_factory=list)
@@ -71,9 +71,9 @@ class Plan:
 
 def make_plan(
     runs: Sequence[LocalRun], listings: Mapping[str, FolderListing | DeviceError], *, named: Collection[str], keep: int
-) -> Plan:
+) -> CleanUpPlan:
     """Decide what to remove. `runs` are all runs here, the newest first; `named` limits it to some runs or jobs."""
-    plan = Plan()
+    plan = CleanUpPlan()
     going: list[LocalRun] = []
     staying: list[LocalRun] = []
     for place, run in enumerate(runs):
@@ -104,7 +104,7 @@ def _leftovers(listings: Mapping[str, FolderListing | DeviceError]) -> Iterator[
                 yield OnNode(node=node, base=listing.base, entry=entry)
 
 
-def _decide(plan: Plan, leftover: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
+def _decide(plan: CleanUpPlan, leftover: OnNode, jobs: Collection[str], known: Collection[str], *, everything: bool) -> None:
     is_bench = leftover.entry.path.startswith("bench/")
     if leftover.entry.busy:
         plan.retained.append((leftover.where, "it is in use" if leftover.job else "it is in use, or was a moment ago"))
@@ -116,7 +116,7 @@ def _decide(plan: Plan, leftover: OnNode, jobs: Collection[str], known: Collecti
         )
 
 
-def _keep_shared(plan: Plan, listings: Mapping[str, FolderListing | DeviceError]) -> None:
+def _keep_shared(plan: CleanUpPlan, listings: Mapping[str, FolderListing | DeviceError]) -> None:
     """Keep shared files if a run stays: they are needed to export its weights."""
     gone = {(leftover.node, leftover.entry.path) for leftover in plan.there}
     disks = {node: listing.disk for node, listing in listings.items() if isinstance(listing, FolderListing)}
@@ -131,7 +131,7 @@ def _keep_shared(plan: Plan, listings: Mapping[str, FolderListing | DeviceError]
     plan.there = [leftover for leftover in plan.there if leftover.job or disks[leftover.node] not in used]
 
 
-def _decide_here(plan: Plan, run: LocalRun, listings: Mapping[str, FolderListing | DeviceError], *, by_name: bool) -> None:
+def _decide_here(plan: CleanUpPlan, run: LocalRun, listings: Mapping[str, FolderListing | DeviceError], *, by_name: bool) -> None:
     """Remove a run here only with its files on nodes: they could not be attributed without it."""
     silent = [node for node in run.nodes if isinstance(listings.get(node), DeviceError)]
     if silent and not by_name:

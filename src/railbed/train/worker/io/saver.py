@@ -13,6 +13,7 @@ import torch
 
 from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
+from railbed.model.amount import size
 from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Written, publish, survey, write_synced
 from railbed.train.worker.io.state import STATE, State
@@ -97,7 +98,7 @@ class Saver:
             tensors = [tensor for part in self._copies.values() for tensor in part.values()]
             needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
             free = shutil.disk_usage(self._folder).free if self._folder.exists() else 0
-            reason += f" ({needed / 1e9:.2f} GB are needed, {free / 1e9:.2f} GB are free)"
+            reason += f" ({size(needed)} are needed, {size(free)} are free)"
         good = survey(self._folder).good
         rest = f"the last intact checkpoint is step {good[0].step}" if good else "there is no checkpoint yet"
         return f"the checkpoint of step {step} was not saved in {self._folder}: {reason}; training continues, {rest}"
