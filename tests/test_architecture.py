@@ -1,4 +1,4 @@
-"""Imports point down only. The layers are those of the README's tree; a few sideways imports are intended."""
+"""Imports only point down. The layers are those of the README's tree; a few sideways imports are intended."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def imports_at_load(node: ast.AST) -> Iterator[str]:
 
 
 def cycle(sources: Mapping[str, str]) -> list[str]:
-    """Return modules that import each other in a circle, from their sources by name; empty where there are none."""
+    """Return modules that import each other in a circle, from their sources by name; empty if there are none."""
     graph: dict[str, set[str]] = {}
     for module, source in sources.items():
         names = {name if name in sources else name.rpartition(".")[0] for name in imports_at_load(ast.parse(source))}

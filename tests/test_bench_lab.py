@@ -1,4 +1,4 @@
-"""`railbed bench` in a lab of namespaces: what is slow among four nodes is named; collectives in one job."""
+"""`railbed bench` in a lab of namespaces: finds the slow one of four nodes; collectives in one job."""
 
 from __future__ import annotations
 

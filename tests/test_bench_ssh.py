@@ -1,4 +1,4 @@
-"""`railbed bench` over real SSH servers: numbers, judgements, and what is left when something goes wrong."""
+"""`railbed bench` over real SSH servers: numbers, judgements, and what remains when something goes wrong."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ esac
 case "$*" in *"-c 127."*) exec {iperf3} "$@" -b 100M ;; esac
 exec {iperf3} "$@"
 """
-"""An iperf3 that sends 100 Mb/s, and from the first node to the second a tenth of it, once or always."""
+"""An iperf3 that sends 100 Mb/s, but only a tenth of that from the first node to the second, once or always."""
 
 
 @pytest.mark.parametrize(("busy", "verdict"), [("mkdir met 2>/dev/null", "ok"), ("true", "warn")])
@@ -266,7 +266,7 @@ def test_one_way_that_is_slow_alone_gets_a_second_look(tmp_path: Path, busy: str
 
 
 def test_a_port_that_is_taken_is_changed(two: Servers, tmp_path: Path) -> None:
-    """UDP ports in use are not known beforehand: the server says so, and the next port does."""
+    """Whether a UDP port is in use shows only when the server starts: then the next port is tried."""
     assert two.servers
     write_suite(tmp_path, "test: sockperf_udp, seconds: 1, direction: one", first_port=20900)
     with socket.socket(type=socket.SOCK_DGRAM) as taken:
@@ -288,7 +288,7 @@ def test_what_cannot_be_measured_is_a_finding_and_the_rest_goes_on(two: Servers,
 
 
 def test_where_nothing_is_measured_that_is_not_a_success(two: Servers, tmp_path: Path) -> None:
-    """Neither without RDMA, nor where no node takes the files of a collective; that ends, and the rest is measured."""
+    """Without RDMA, or if no node accepts the files of a collective, that test ends and the rest is measured."""
     assert two.servers
     done = railbed(tmp_path, "bench", "rdma", "--json")
     assert (done.code, {finding["verdict"] for finding in done.findings}) == (3, {"skipped"}), done
@@ -355,7 +355,7 @@ comparisons:
 
 
 def test_two_visits_that_hear_the_same_see_no_difference(two: Servers, tmp_path: Path) -> None:
-    """The second visit hears, word for word, what the tools said in the first: nothing can differ."""
+    """The second visit gets exactly the output of the tools in the first: nothing can differ."""
     assert two.servers
     (tmp_path / "e.yaml").write_text(VISITS)
     done = railbed(tmp_path, "bench", "--experiment", "e.yaml", "--json")

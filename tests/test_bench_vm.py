@@ -95,7 +95,7 @@ def test_rdma_reads_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None
 
 @pytest.mark.soak
 def test_a_path_is_followed_hop_by_hop(lab: RunningLab) -> None:
-    """Soft-RoCE counts what it sends, but not by priority: what nobody counts is unknown, and the exit code is 3."""
+    """Soft-RoCE counts what it sends, but not by priority: uncounted hops are unknown, and the exit code is 3."""
     result = lab.railbed("check", "reachable", "--prove", "path", "--json", *PATIENTLY)
     assert result.code == 3, result.problems
     hops = {(finding["check"], finding["subject"]): finding for finding in result.findings}
@@ -123,7 +123,7 @@ comparisons:
 
 @pytest.mark.soak
 def test_rdma_against_tcp_is_a_signed_difference_with_its_interval(lab: RunningLab) -> None:
-    """Half a round trip is compared with half of one; emulation decides who wins, so only the form is known."""
+    """Half a round trip is compared with half a round trip; which is faster depends on emulation and is not tested."""
     (lab.folder / "experiment.yaml").write_text(EXPERIMENT)
     result = lab.railbed("bench", "--experiment", "experiment.yaml", "--json", *PATIENTLY)
     assert result.code == 0, result

@@ -1,4 +1,4 @@
-"""`railbed runs --clean`: what runs left here and on their nodes goes, and nothing else."""
+"""`railbed runs --clean` removes what runs left here and on their nodes, and nothing else."""
 
 from __future__ import annotations
 

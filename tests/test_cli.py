@@ -1,4 +1,4 @@
-"""The command line as a user meets it, on this machine: right input, wrong input, exit codes, what is kept."""
+"""The command line from a user's point of view, on this machine: valid and invalid input, exit codes, stored runs."""
 
 from __future__ import annotations
 

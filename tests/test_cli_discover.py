@@ -1,4 +1,4 @@
-"""`railbed discover` as a user meets it: odd arguments, odd machines, and care for the file it writes."""
+"""`railbed discover` from a user's point of view: odd arguments, odd machines, and care for the file it writes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_the_login_of_the_recording_stays(tmp_path: Path, recording: Path, found
 
 
 def rediscover(folder: Path, recording: Path, file: str | Path = "found.yaml") -> str:
-    """Make the changes in a file, and return what was said."""
+    """Make the changes in a file, and return the messages."""
     result = railbed(folder, "discover", "--replay", recording, "-c", file, "--write", COLUMNS="300")
     assert result.code == 0, result
     return result.err
 
 
 def say(recording: Path, node: str, **outputs: str | None) -> None:
-    """Let a recorded machine say something else; None is a probe that got no answer."""
+    """Replace the recorded output of a machine; None is a probe that got no answer."""
     shutil.rmtree(recording / node)
     with Recorder(recording) as recorder:
         for key, text in outputs.items():

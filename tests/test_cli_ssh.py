@@ -41,7 +41,7 @@ def slow_down(servers: Servers, folder: Path) -> Path:
 
 
 def use_home(servers: Servers, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the user's own OpenSSH configuration know the servers."""
+    """Add the servers to the user's own OpenSSH configuration."""
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "config").write_text(
         f"Host *\n  IdentityFile {servers.key}\n  UserKnownHostsFile {servers.known_hosts}\n"

@@ -1,4 +1,4 @@
-"""Ranks that are one MPI world without mpiexec: here over shared memory; labs have a network for it."""
+"""Ranks in one MPI world without mpiexec: here over shared memory, in labs over a network."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_mpi_is_refused_where_its_device_is_gone(starter: Starter) -> None:
 
 
 def test_mpi_that_crashes_costs_no_rank(starter: Starter) -> None:
-    """UCX is told to use a transport that it does not have: it ends its process."""
+    """UCX is configured to use a transport that it does not have: it ends its process."""
     broken = {"UCX_NET_DEVICES": "", "UCX_TLS": "rc_v", "MPIR_CVAR_CH4_NETMOD": "nonsense"}
     sentence = refused(starter, transport="mpi", node="node7", environment=broken)
     assert sentence.startswith("mpi was requested and does not work here: node7: ")

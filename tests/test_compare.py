@@ -1,4 +1,4 @@
-"""`railbed compare A B`: what changed, what did not, what cannot be told, and what else is different."""
+"""`railbed compare A B`: what changed, what did not, what is unclear, and what else differs."""
 
 from __future__ import annotations
 

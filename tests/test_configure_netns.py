@@ -1,4 +1,4 @@
-"""configure on a netns lab: apply, a clean second run, drift, undo, and whatever may cut it short."""
+"""configure on a netns lab: apply, a clean second run, drift, undo, and everything that may cut it short."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_step_that_fails_restores_its_device_and_not_the_others(lab: RunningLa
         shown = " ".join(terminal.read().split())
         assert terminal.process.wait() == 1
     assert f"node1 cannot be changed: no room (at: ip addr replace {address} dev rail0)" in shown
-    assert "node2 is changed" in shown
+    assert "node2 was changed" in shown
     assert state(lab)["node1"] == before["node1"], "the step before the one that failed is undone"
     assert rail_address(lab, "node2") in state(lab)["node2"]
 
@@ -192,7 +192,7 @@ def test_no_is_no(lab: RunningLab) -> None:
 def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     lab: RunningLab, number: signal.Signals
 ) -> None:
-    """It is cut short when node1's MTU is set and node2's address is not: undoing what never happened is no failure."""
+    """It is cut short when node1's MTU is set and node2's address is not: undoing the step that never ran works."""
     assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
     before = state(lab)
     waiting = "touch /run/waiting; exec sleep 60"

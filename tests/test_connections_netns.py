@@ -1,4 +1,4 @@
-"""TCP between two network namespaces that lose packets: what the kernel says of it is exact all the same."""
+"""TCP between two network namespaces that lose packets: the kernel's counts are exact nevertheless."""
 
 from __future__ import annotations
 

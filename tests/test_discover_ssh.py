@@ -1,4 +1,4 @@
-"""discover over real SSH with the login on the command line: what of it stands in the file."""
+"""discover over real SSH with the login on the command line, and which of its options the file contains."""
 
 from __future__ import annotations
 

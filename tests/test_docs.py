@@ -1,4 +1,4 @@
-"""Documents that cannot go stale: the generated ones are as they would be written, and what they point to is there."""
+"""Documents that cannot go stale: generated pages are up to date, and links lead somewhere."""
 
 from __future__ import annotations
 

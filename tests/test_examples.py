@@ -1,4 +1,4 @@
-"""Every example loads, and says what it is about."""
+"""Every example loads and describes its site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weights of a run, fetched from its node: whole, checked, and loaded by transformers."""
+"""The weights of a run, fetched from its node: complete, verified, and loaded by transformers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def events(result: Result, name: str) -> list[dict[str, Any]]:
 
 
 def test_transformers_loads_it_and_samples_from_it(trained: Path, tmp_path: Path) -> None:
-    """Exactly what docs/training.md says."""
+    """Exactly as in docs/training.md."""
     done = call(trained, "export", "newest", tmp_path / "weights")
     assert done.code == 0, done
     assert done.out.startswith("weights of step 12, as written at its end, from here: ")
@@ -173,7 +173,7 @@ def test_a_full_disk_here_keeps_nothing(trained: Path, tmp_path: Path) -> None:
 
 
 def test_a_kill_leaves_no_folder_that_is_not_whole(trained: Path, tmp_path: Path) -> None:
-    """A folder that is there is whole: it is filled under another name."""
+    """A folder that exists is complete: it is filled under another name."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED_AT_THE_END, "export", "newest", str(tmp_path / "weights")],
         cwd=trained,

@@ -1,4 +1,4 @@
-"""Foreign text, files and messages: whatever they are given, readers return or refuse, and nothing else.
+"""Foreign text, files and messages: for any input, readers either return or refuse.
 
 `make soak` does the same with a million inputs; see tools/soak_fuzz.py.
 """

@@ -1,4 +1,4 @@
-"""The whole product over a recorded RDMA cluster: what the terminal shows, line by line, narrow and wide."""
+"""The complete product on a recorded RDMA cluster: what the terminal shows, line by line, narrow and wide."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_check_all(recording: Path, tmp_path: Path, update: bool) -> None:
 
 
 def test_nothing_is_left_unread(recording: Path, tmp_path: Path) -> None:
-    """The recording speaks to every rule: what is unknown is unknown for a reason of the cluster."""
+    """The recording has facts for every rule: whatever is unknown has a reason in the cluster."""
     result = railbed(tmp_path, "check", "--replay", recording, "--json")
     unread = [
         f for f in result.findings if "not in the recording" in f["observed"] or "could not be parsed" in f["observed"]
@@ -61,7 +61,7 @@ def test_discover_finds_the_cluster_that_was_recorded(recording: Path, tmp_path:
 def test_what_training_depends_on_must_be_known(
     recording: Path, tmp_path: Path, rule: str, probe: str, code: int
 ) -> None:
-    """One node of two prints what no parser knows: the other is well, and that is not all well."""
+    """One node of two prints something that no parser understands: the other passes, but the check does not."""
     (recording / "vm2" / f"{probe}.1.out").write_text("\x1b[2Jsegmentation fault\n")
     result = railbed(tmp_path, "check", "--replay", recording, rule)
     assert result.code == code, result

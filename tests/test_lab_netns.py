@@ -1,4 +1,4 @@
-"""A lab of namespaces: verbs on it, its faults, and that nothing of it is left behind."""
+"""A lab of namespaces: verbs on it, its faults, and that it leaves nothing behind."""
 
 from __future__ import annotations
 

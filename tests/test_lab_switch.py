@@ -1,4 +1,4 @@
-"""The emulated switch of a lab: cabled to the nodes, broken by faults, and gone with the lab."""
+"""The emulated switch of a lab: cabled to the nodes, broken by faults, and removed with the lab."""
 
 from __future__ import annotations
 

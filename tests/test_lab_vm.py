@@ -1,4 +1,4 @@
-"""A lab of virtual machines: real RoCEv2 between nodes, verbs on it, its faults, and that nothing is left of it."""
+"""A lab of virtual machines: real RoCEv2 between nodes, verbs on it, its faults, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.labs import RunningLab, cache_variables, call, end_up_at, run
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 ON_RAIL = "-d rxe0 -x 1 -F -u 20"
-"""Options of perftest: Soft-RoCE, RoCEv2 over IPv4, whatever the processor's clock does, and answers may be late."""
+"""Options of perftest: Soft-RoCE, RoCEv2 over IPv4, no check of the processor's clock, and late answers."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 
 @contextmanager
 def in_background(lab: RunningLab, node: str, command: str, ready: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a command on a node, and go on when another command there succeeds."""
+    """Run a command on a node, and continue when another command there succeeds."""
     wait = f"while kill -0 $! && ! {ready}; do sleep 0.1; done 2>/dev/null"
     script = f"timeout 90 {command} & {wait}; echo started; wait $!"
     with lab.start_shell(node, script) as process:

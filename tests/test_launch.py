@@ -1,4 +1,4 @@
-"""Launching on a lab: ranks on every node, failures noticed and told, nothing left behind."""
+"""Launching on a lab: ranks on every node, failures detected and reported, nothing left behind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 
 
 class Counting:
-    """A job of ranks that count; it goes on from the lowest step that was reached."""
+    """A job of ranks that count; it continues from the lowest step that was reached."""
 
     preload = ()
     advice = "count again"
@@ -62,7 +62,7 @@ class Counting:
         self._pace = pace
         self._refuses = refuses
         self._stops = stops
-        """The rank that is stopped in the first generation, before it says anything."""
+        """The rank that is stopped in the first generation, before it sends anything."""
         self._interference = interference
         self._interfered = interfered
         """How many generations somebody from outside gets at."""
@@ -93,7 +93,7 @@ class Counting:
 async def launch(
     cluster: Cluster, job: Counting, faults: Mapping[int, Sequence[str]], lab: RunningLab, until: str
 ) -> list[Event]:
-    """Run a job, put faults in force when their step is reached, and leave it where something is said."""
+    """Run a job, inject faults when their step is reached, and leave it when a given message arrives."""
     told: list[Event] = []
     pending = dict(faults)
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:

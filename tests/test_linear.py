@@ -1,4 +1,4 @@
-"""No input may hang us: what reads foreign text takes time in proportion to it.
+"""No input may hang railbed: everything that reads foreign text takes linear time.
 
 Every regular expression of the source is collected by itself, so a new one is tested from its first day.
 """

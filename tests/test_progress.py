@@ -1,4 +1,4 @@
-"""Never silent: a terminal and a pipe see who is waited for while nothing happens, and every end says what is left.
+"""Never silent: a terminal and a pipe show what is waited for, and every end shows what remains.
 
 One node hangs until a file is there, so that nothing depends on how fast this machine is.
 """

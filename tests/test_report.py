@@ -1,4 +1,4 @@
-"""The report as a user meets it: the command, and the page in a real browser, opened from disk."""
+"""The report from a user's point of view: the command, and the page in a real browser, opened from disk."""
 
 from __future__ import annotations
 

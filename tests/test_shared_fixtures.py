@@ -1,4 +1,4 @@
-"""Real device output kept beside the project: each file is read by a probe through `railbed parse`."""
+"""Real device output stored beside the project: `railbed parse` reads each file with a probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files on nodes: only what we put there ourselves is used, whatever another user of the node has prepared."""
+"""Files on nodes: only what railbed put there is used, no matter what another user of the node has prepared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def content(folder: Path) -> Mapping[str, bytes]:
 
 
 def greet(base: str, files: Parcel, cwd: Path | None = None) -> str:
-    """Run what was put there as a node would, and return what it says."""
+    """Run what was put there as a node would, and return its output."""
     command = module_command(sys.executable, f"{base}/{files.name}", "greet", [])
     return shell(command, cwd)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while railbed is starting: heard also where Python or a library swallows its exception."""
+"""Ctrl-C while railbed is starting works even if Python or a library swallows the exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real OpenSSH servers on loopback: logins, host keys, jump hosts, and machines that die, freeze or babble."""
+"""Real OpenSSH servers on loopback: logins, host keys, jump hosts, and machines that die, freeze or print too much."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_connection_outlives_half_a_minute_without_an_answer(one: Server
 
 
 async def test_a_program_that_is_not_awaited_is_ended_and_takes_no_room(one: Servers, tmp_path: Path) -> None:
-    """A server allows ten programs a connection; one that nobody waited for would count, and run, until its end."""
+    """A server allows ten programs per connection; one that was not waited for would count, and run, until it ends."""
     (target,) = targets(one)
     async with live_connector() as connect, connect(target) as transport:
 

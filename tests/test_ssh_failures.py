@@ -1,4 +1,4 @@
-"""Logins that fail, against real servers, agents and key files: each cause has its own message, and says what to do."""
+"""Logins that fail, against real servers, agents and key files: each cause has its own message and hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices, files and runs of others say never steers the terminal, by whatever path it gets there."""
+"""Nothing in the output of devices, in files or in other people's runs controls the terminal, on any path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training without a terminal: it goes on, can be seen and stopped, and what ends it is told."""
+"""Training without a terminal: it continues, can be followed and stopped, and reports what ended it."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def done(folder: Path) -> str:
 
 
 def states(folder: Path, run: str) -> Path:
-    """Return where a run keeps its checkpoints."""
+    """Return the folder of a run's checkpoints."""
     with (folder / "runs" / run / "records.jsonl").open() as records:
         job = str(json.loads(records.readline())["data"]["run"])
     return folder / ".railbed" / "runs" / job / "here" / "checkpoints"
@@ -332,7 +332,7 @@ def test_ctrl_c_after_a_checkpoint_says_how_to_continue(folder: Path) -> None:
 
 
 def test_ctrl_c_before_the_run_began_ends_it(folder: Path) -> None:
-    """A text that never comes keeps it preparing; the pipe ends when no process has it any more."""
+    """A text that never arrives keeps it preparing; the pipe ends when no process has it open."""
     os.mkfifo(folder / "never.txt")
     reading, writing = os.pipe()
     process = subprocess.Popen(

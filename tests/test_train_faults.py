@@ -101,7 +101,7 @@ def wait_for_steps(run: Training, steps: int, nodes: int, latest: int) -> None:
 
 
 def cause(lab: RunningLab, run: Training, kind: str, node: str) -> None:
-    """Cause a fault, wait until the run goes on, and heal it."""
+    """Cause a fault, wait until the run continues, and heal it."""
     start, before = time.monotonic(), run.generation
     match kind:
         case "kill rank" | "stop rank":

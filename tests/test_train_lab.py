@@ -1,4 +1,4 @@
-"""Training on nodes of a lab of namespaces: proofs, an intruder, resuming, and that nothing is left behind."""
+"""Training on the nodes of a netns lab: proofs, an intruder, resuming, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def copying(lab: RunningLab) -> Iterator[Callable[[], None]]:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that came to its end."""
+    """A run that was completed."""
 
     name: str
     records: Records
@@ -216,7 +216,7 @@ def over_gloo(site: RunningLab) -> Finished:
 
 
 def test_gloo_is_proven_to_be_tcp_to_the_byte(over_gloo: Finished) -> None:
-    """What another program sent is told apart."""
+    """Traffic of another program is counted separately."""
     finding = proof(over_gloo.records)
     assert finding["verdict"] == "warn"
     assert "on all 3 nodes, because node1 has no RDMA: no RDMA device in the cluster file" in finding["observed"]
@@ -239,7 +239,7 @@ def test_gloo_is_proven_to_be_tcp_to_the_byte(over_gloo: Finished) -> None:
 
 
 def test_weights_come_from_the_node_of_rank_0(site: RunningLab, over_gloo: Finished, tmp_path: Path) -> None:
-    """The run knows where that is."""
+    """The run's own cluster file has the node."""
     fetched = call(site.folder, "export", over_gloo.name, tmp_path / "weights")
     assert (fetched.code, "weights of step 40, as written at its end, from node1" in fetched.out) == (0, True), fetched
 

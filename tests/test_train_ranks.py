@@ -1,4 +1,4 @@
-"""Training on real processes: the same step on any number of ranks, and the same bits after a kill."""
+"""Training in real processes: the same step on any number of ranks, and the same bits after a kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.smallmodel import recipe, write_tokens
 pytestmark = pytest.mark.whole
 
 EVEN_LONG = recipe(steps=60, model={"dropout": 0.1}, batch={"micro": 6}, checkpoint={"steps": 10})
-"""Long enough to be killed in the middle; with dropout, so that random numbers must go on too."""
+"""Long enough to be killed in the middle; with dropout, so that random numbers must continue as well."""
 
 TOLERANCE = 5e-4
 """How far the loss of a step may be from that of fp32 when gradients travel in bf16."""
@@ -65,7 +65,7 @@ def test_the_same_loss_on_any_ranks(starter: Starter, alone: list[float], shares
 
 
 def test_a_validation_that_a_failure_prevented_is_made_up_for(starter: Starter) -> None:
-    """The state of step 10 was saved, and what was due after it was not told any more."""
+    """The state of step 10 was saved, but what was due after it was never reported."""
     wanted = recipe(evaluation={"every": 10}, checkpoint={"steps": 10})
     complete = starter.run(2, wanted)[0].said("evaluation")
     shutil.rmtree(starter.folder / "node1" / "step-00000020")

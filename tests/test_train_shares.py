@@ -1,4 +1,4 @@
-"""The global batch shared by measured speed: a rank that is really slow takes less of it, and the step is the same."""
+"""The global batch is divided by measured speed: a slow rank takes less of it, and the step is the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def starter(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> Iterator[
 
 @pytest.fixture(scope="module")
 def whole(starter: Starter) -> list[Rank]:
-    """Return the ranks of a whole run by speed; its checkpoints stay."""
+    """Return the ranks of a complete run by speed; its checkpoints stay."""
     return starter.run(2, BY_SPEED, names=NAMES, slow=[1])
 
 

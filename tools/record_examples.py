@@ -177,7 +177,7 @@ EXAMPLES: tuple[Event, ...] = (
         time=TIME,
     ),
     events.ChangeStarted(subject="node1", message="changing node1", time=TIME),
-    events.DeviceChanged(subject="node1", message="node1 is changed", outcome="applied", time=TIME),
+    events.DeviceChanged(subject="node1", message="node1 was changed", outcome="applied", time=TIME),
     events.ChangeUnfinished(
         subject="node1",
         message="run 20260921-141320-configure was cut short while it changed node1; it may be half-changed",

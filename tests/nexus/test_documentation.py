@@ -1,4 +1,4 @@
-"""docs/emulated-nexus.md names what there is."""
+"""docs/emulated-nexus.md lists every platform, option and request."""
 
 from __future__ import annotations
 

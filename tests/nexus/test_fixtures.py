@@ -1,4 +1,4 @@
-"""The emulator held against real device output and configurations."""
+"""The emulator compared with real device output and configurations."""
 
 from __future__ import annotations
 

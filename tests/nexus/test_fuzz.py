@@ -17,7 +17,7 @@ from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.servers.control import ControlService
 from railbed.lab.nexus.servers.nxapi_forms import answer_ins_api, answer_json_rpc
 from railbed.lab.nexus.session import Session, trees_for
-from railbed.lab.nexus.terminal import Keys, Terminal
+from railbed.lab.nexus.terminal import Keyboard, Terminal
 
 WORDS = sorted(
     {
@@ -100,7 +100,7 @@ def test_every_command_gets_a_reply(name: str, lines: list[str]) -> None:
 
 @given(st.text(max_size=400), st.booleans())
 def test_every_keystroke_is_survived(typed: str, echo: bool) -> None:
-    """The terminal reads whatever is typed to the end, and stops when the client is gone."""
+    """The terminal reads any input to its end, and stops when the client is gone."""
     session = Session(Switch(PLATFORMS["n9k"]))
     session.context.terminal_length = 5
     chunks = [typed[at : at + 7] for at in range(0, len(typed), 7)]
@@ -109,7 +109,7 @@ def test_every_keystroke_is_survived(typed: str, echo: bool) -> None:
         return chunks.pop(0) if chunks else ""
 
     written: list[str] = []
-    asyncio.run(asyncio.wait_for(Terminal(session, Keys(read), written.append, echo=echo).run(), 10))
+    asyncio.run(asyncio.wait_for(Terminal(session, Keyboard(read), written.append, echo=echo).run(), 10))
     assert written[0] == "switch# "
 
 

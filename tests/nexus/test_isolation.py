@@ -1,4 +1,4 @@
-"""The emulator and the rest of railbed know nothing about each other."""
+"""The emulator and the rest of railbed do not import each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An independent client: netmiko's driver for NX-OS, which nobody here wrote."""
+"""An independent client: netmiko's driver for NX-OS."""
 
 from __future__ import annotations
 

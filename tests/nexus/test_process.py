@@ -1,4 +1,4 @@
-"""The emulator as a process of its own, and its control socket."""
+"""The emulator as a separate process, and its control socket."""
 
 from __future__ import annotations
 

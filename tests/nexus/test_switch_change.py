@@ -1,4 +1,4 @@
-"""Changing an emulated Nexus over SSH: applied in order, rolled back, undone byte for byte, and found half-changed."""
+"""Changes of an emulated Nexus over SSH: applied in order, rolled back, undone byte for byte, left half-made."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def lossless() -> Fix:
 async def test_a_factory_switch_becomes_lossless_and_comes_back_byte_for_byte(site: Site) -> None:
     before, startup = site.switch.running_text(), site.switch.startup
     changed = await site.apply(lossless())
-    assert (changed.outcome, changed.message) == ("applied", "s is changed")
+    assert (changed.outcome, changed.message) == ("applied", "s was changed")
     running = site.switch.running_text()
     for line in ("pause pfc-cos 3", "service-policy type network-qos NETWORK", "priority-flow-control mode on"):
         assert line in running
@@ -180,7 +180,7 @@ async def test_a_switch_that_cannot_be_logged_in_to_any_more_is_rolled_back(
     monkeypatch.setattr(site.fleet, "log_in_again", unreachable)
     changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"))
     assert changed.outcome == "restored"
-    assert changed.message == "s was changed back: railbed cannot log in any more: no answer"
+    assert changed.message == "s was restored: railbed can no longer log in: no answer"
     assert site.switch.running_text() == before
 
 
@@ -223,7 +223,7 @@ async def test_a_switch_that_was_left_half_changed_is_refused_unless_it_is_our_o
     await site.fleet.ask("s", Command(key="x", script=f"checkpoint {CHANGING}"))
     refused = await site.apply(change("interface Ethernet1/1", "  mtu 9216"))
     assert refused.outcome == "refused"
-    assert f"s has a checkpoint {CHANGING}: somebody changes it, or was cut short" in refused.message
+    assert f"s has a checkpoint {CHANGING}: somebody is changing it, or was cut short" in refused.message
     changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"), unfinished={"s": RUN})
     assert changed.outcome == "applied", changed.message
     assert CHANGING not in site.switch.checkpoints

@@ -93,7 +93,7 @@ def test_a_paused_class_does_not_drop_and_a_lossy_one_does(lossless: Switch) -> 
 
 
 def test_packets_over_the_mtu_are_lost(switch: Switch) -> None:
-    """As giants where they arrive, as discards where they cannot leave."""
+    """As giants at the ingress, as discards at the egress."""
     jumbo = Packets(dscp=0, bytes=40_000, packet_size=4000)
     session = Session(connect(switch))
     assert (outcome := switch.carry("Ethernet1/1", "Ethernet1/2", jumbo)).dropped == 10

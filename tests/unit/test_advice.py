@@ -1,4 +1,4 @@
-"""Commands in hints: pasted as they are, they must work on the cluster that is in use."""
+"""Commands in hints: pasted unchanged, they must work on the cluster in use."""
 
 from __future__ import annotations
 

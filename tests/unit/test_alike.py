@@ -1,4 +1,4 @@
-"""One block for nodes of which the same is to be said, and what it is called."""
+"""One block for nodes with the same findings, and its title."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them: no value of a cable, disk or clock is told with an exponent."""
+"""Numbers as people read them: no value of a cable, disk or clock is shown with an exponent."""
 
 from __future__ import annotations
 

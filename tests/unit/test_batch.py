@@ -117,7 +117,7 @@ async def test_a_command_cannot_read_the_script() -> None:
 
 
 async def test_when_we_are_gone_the_shell_ends_with_all_it_started(tmp_path: Path) -> None:
-    """As after a lost connection: nobody signals, the input just ends. What ignores TERM is killed a second later."""
+    """As after a lost connection: no signal, the input just ends. What ignores TERM is killed a second later."""
     stubborn = f"trap '' TERM HUP; echo $$ > {tmp_path}/pid; sleep 300"
     script = batch.render_script([Command(key="x", script=f"sh -c {shlex.quote(stubborn)}")], "MARK").encode()
     process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Servers and clients as real processes on this machine: what a trial makes of each that goes wrong."""
+"""Servers and clients as real processes on this machine: how a trial handles each that goes wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ peer.sendall(b'42')
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody here takes long to say goodbye."""
+    """Processes get little time to end."""
     monkeypatch.setattr(exchange, "GOODBYE_SECONDS", 0.5)
 
 

@@ -1,4 +1,4 @@
-"""The estimate of a bench: corrected by what trials really take, each test by its own."""
+"""The estimated duration of a benchmark, corrected by how long trials really take, separately for each test."""
 
 from __future__ import annotations
 

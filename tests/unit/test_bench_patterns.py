@@ -1,4 +1,4 @@
-"""Who measures with whom, and when."""
+"""Which nodes measure with which, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What perftest is told: the same on both sides but for the device, and to be patient where the kernel does RDMA."""
+"""The options of perftest: the same on both sides but for the device, with more patience if the kernel does RDMA."""
 
 from __future__ import annotations
 

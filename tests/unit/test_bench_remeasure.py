@@ -1,4 +1,4 @@
-"""Which measurements are made again before somebody is named: few ones, and not for ever."""
+"""Which measurements are repeated before a node is blamed: few, and not forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a bench run: arms apart, no column without a value, and nothing cut at 80 columns."""
+"""The table of a bench run: arms are separate, no column is empty, and nothing is cut at 80 columns."""
 
 from __future__ import annotations
 

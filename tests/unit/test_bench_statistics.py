@@ -1,4 +1,4 @@
-"""Numbers about numbers: percentiles, outliers, baselines, limits; with what is known by hand or by Python's own."""
+"""Percentiles, outliers, baselines and limits, compared with values computed by hand or by Python's statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tried again: as often as its cause deserves, and together with what it was measured against."""
+"""What is tried again: as often as its cause deserves, together with what it is compared with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INCAST, PAIRS = (("b", "a"), ("c", "a")), (("b", "a"), ("c", "d"))
 async def run(
     monkeypatch: pytest.MonkeyPatch, ways: Sequence[tuple[str, str]], tries: int, works_from: int
 ) -> tuple[list[list[str]], list[Record]]:
-    """Run a trial whose first flow works from an attempt on; return who was asked in each attempt, and the records."""
+    """Run a trial whose first flow works from some attempt on; return the nodes of each attempt, and the records."""
     asked: list[list[str]] = []
 
     async def measured_together(_: Fleet, jobs: Sequence[Assignment]) -> list[Measured | NotMeasured]:

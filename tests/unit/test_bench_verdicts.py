@@ -1,4 +1,4 @@
-"""From a site and numbers to findings: which part bounds, who is named, what is left out and why."""
+"""From a site and numbers to findings: the limiting part, the suspect, what is left out and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An experiment in two visits: what the second one takes from the first, and what it refuses."""
+"""An experiment in two visits: what the second uses from the first, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of devices: whatever ends the shell that started a guard, the guard undoes, unless it was confirmed."""
+"""Changes of devices: no matter what ends the shell that started a guard, the guard undoes an unconfirmed change."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_change_that_fails_half_way_is_undone_and_an_undo_that_fails_is_report
         with pytest.raises(NotUndone, match="a change may still be in effect: n1: not today") as raised:
             async with temporarily(fleet, [fix(f"touch {made}", undo="echo not today >&2; exit 1")]):
                 pass
-        assert raised.value.hint == "check there, and undo it by hand: echo not today >&2; exit 1"
+        assert raised.value.hint == "check the device, and undo the change by hand: echo not today >&2; exit 1"
 
     on_this_machine(work)
 
@@ -178,7 +178,7 @@ def test_a_change_that_is_not_good_or_not_confirmed_in_time_is_undone(tmp_path: 
         return ""
 
     async def work(fleet: Fleet) -> None:
-        with pytest.raises(NotChanged, match="n1 was changed back: the node no longer answers on rail0"):
+        with pytest.raises(NotChanged, match="n1 was restored: the node no longer answers on rail0"):
             await commit(fleet, making, save=lambda _: None, verify=unreachable)
         assert not made.exists()
         with pytest.raises(NotChanged, match="not confirmed in time"):
@@ -285,7 +285,7 @@ def test_a_step_that_fails_is_named() -> None:
 
 
 def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
-    """`set -e` has no effect where failures are handled: a half-written file must not replace the old one."""
+    """`set -e` has no effect if failures are handled: a half-written file must not replace the old one."""
     file, mark = tmp_path / "file", tmp_path / "mark"
     file.write_text("before\n")
     mark.touch()

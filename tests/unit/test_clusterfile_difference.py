@@ -1,4 +1,4 @@
-"""What changed between two clusters, and how it is told."""
+"""The differences between two clusters, and their wording."""
 
 from __future__ import annotations
 

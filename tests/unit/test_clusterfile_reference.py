@@ -1,4 +1,4 @@
-"""The generated reference of the cluster file is whole."""
+"""The generated reference of the cluster file is complete."""
 
 from __future__ import annotations
 

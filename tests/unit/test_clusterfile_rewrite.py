@@ -1,4 +1,4 @@
-"""Changes made in a person's file: what is not changed stays to the letter."""
+"""Changes in a file that a person wrote: everything else stays exactly as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine is chosen, from what the ranks say and what a trial measured; and the trial's own rules."""
+"""Which engine is chosen, from the ranks' reports and a test; and the rules of that test."""
 
 from __future__ import annotations
 

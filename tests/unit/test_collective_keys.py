@@ -1,4 +1,4 @@
-"""The keys and values that ranks share: who knows the secret gets what torch expects, everybody else nothing."""
+"""The keys and values that ranks share: with the secret as torch expects, without it nothing."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_flood_of_strangers_is_reported_a_few_times(served: Served) -> None:
 
 
 def test_what_is_altered_on_the_way_is_noticed(served: Served) -> None:
-    """In both directions; a frame that is sent again is no better."""
+    """In both directions; a replayed frame is rejected as well."""
     with served.plain() as connection:
         channel = Channel.connect(connection, SECRET)
         channel.send([b"set", b"a", b"1"])

@@ -1,4 +1,4 @@
-"""What an MPI library asks of whoever started it, and the answers."""
+"""What an MPI library asks its launcher, and the answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from railbed.collective.pmi import Responder, World, mapping
 
 
 class Asker:
-    """One process of an MPI world, as MPICH speaks."""
+    """One process of an MPI world, with MPICH's side of the protocol."""
 
     def __init__(self, store: Store, rank: int, machines: tuple[int, ...], name: str = "mpi") -> None:
         self.socket, theirs = socket.socketpair()

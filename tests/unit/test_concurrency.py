@@ -1,4 +1,4 @@
-"""How many devices are worked on at once, and whether this machine is too late to tell."""
+"""How many devices are read at once, and whether this machine is too slow for a time-out to mean anything."""
 
 from __future__ import annotations
 

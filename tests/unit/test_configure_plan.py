@@ -1,4 +1,4 @@
-"""What configure would do: from findings to changes in order, with what keeps them at boot."""
+"""The plan of configure: from findings to changes in order, including those that make them survive a reboot."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_fix_that_needs_a_decision_is_applied_only_if_its_rule_is_named() -> N
     ("command", "refused"),
     [
         ("ip addr del 192.0.2.1/24 dev eth0", "at 192.0.2.1, which this would remove"),
-        ("ip link set dev eth0 down", "through eth0, which this would switch off"),
+        ("ip link set dev eth0 down", "through eth0, which this would turn off"),
         ("ip addr del 10.1.0.1/24 dev eth1", ""),
         ("ip addr add 192.0.2.1/24 dev eth1", ""),
         ("ip link set dev eth1 down", ""),

@@ -1,4 +1,4 @@
-"""From observations of machines to a cluster: rails by subnet, names, what an existing file keeps."""
+"""From observations of machines to a cluster: rails by subnet, names, what is taken from an existing file."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_lldp_gives_the_switch_and_its_ports() -> None:
 
 
 def cabled(*sockets: tuple[str, str] | None) -> list[Observation]:
-    """Return machines whose ens2 hear a Nexus and its port, or nothing."""
+    """Return machines whose ens2 have a Nexus and its port as LLDP neighbour, or none."""
     heard = [
         {"ens2": (Neighbour(system=socket[0], system_description="NX-OS", port=socket[1]),)} if socket else {}
         for socket in sockets
@@ -422,7 +422,7 @@ def test_odd_system_names(system: str, addresses: tuple[str, ...], switches: dic
 
 
 def facts_of(**changes: Any) -> DeviceFacts:
-    """Return what a machine with one RDMA port says, with some of it changed or unknown."""
+    """Return the facts of a machine with one RDMA port, some of them changed or unknown."""
     link = ip_link.Link(name="ens2", mtu=9000, state="UP", flags=())
     said: dict[str, Any] = {
         "hostname": hostname.Hostname(name="gpu1"),

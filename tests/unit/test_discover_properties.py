@@ -1,4 +1,4 @@
-"""What must hold for any machines, however odd: the file loads, and says the same when nothing changed."""
+"""What must hold for any machines, however odd: the file loads, and is the same if nothing changed."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_order_of_the_hosts_changes_nothing_but_order(given_in: tuple[Site, 
 @FEWER
 @given(sites(min_size=2))
 def test_machines_that_share_a_network_share_a_rail(site: Site) -> None:
-    """Leaving the management network out cuts nobody off."""
+    """Leaving out the management network cuts no machine off."""
     choice = choose(machines_of(seen(site), None), None)
     for seats in choice.management.values():
         names = {name for name, _ in seats}

@@ -1,4 +1,4 @@
-"""Which networks discover makes rails of (not the one that carries SSH, where there is another), and their MTU."""
+"""Which networks become rails (not the one that carries SSH, if there is another), and their MTU."""
 
 from __future__ import annotations
 

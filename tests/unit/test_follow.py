@@ -1,4 +1,4 @@
-"""Following a run: what there is, what comes, and its end, whatever is half-written in between."""
+"""Following a run: existing records, new ones, and its end, even with half-written lines in between."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run() -> Iterator[OpenRun]:
 
 
 async def names(folder: Path, told: asyncio.Queue[str] | None = None) -> list[str]:
-    """Return the messages of a run's events, once it has ended; tell each as it comes."""
+    """Return the messages of a run's events, once it has ended; pass on each as it arrives."""
     found = []
     async with asyncio.timeout(SECONDS), aclosing(follow(folder)) as lines:
         async for line in lines:
@@ -173,7 +173,7 @@ def test_a_line_that_is_not_a_record_is_refused_in_one_way(line: bytes) -> None:
 
 @pytest.fixture
 def sleeper() -> Iterator[tuple[subprocess.Popen[bytes], Process]]:
-    """A process that says which one it is, and sleeps."""
+    """A process that prints its number, and sleeps."""
     code = (
         "import time; from pydantic_core import to_json; from railbed.store.process import this_process\n"
         "print(to_json(this_process()).decode(), flush=True); time.sleep(60)\n"

@@ -1,4 +1,4 @@
-"""Tests of a group run one after the other, in one process: labs and ranks of several at once would be too slow."""
+"""Tests of a group run one after another in one process: several labs or trainings at once would be too slow."""
 
 from __future__ import annotations
 

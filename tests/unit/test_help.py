@@ -1,4 +1,4 @@
-"""The list of verbs says what the verbs say of themselves, and loads none of them."""
+"""The list of verbs matches the verbs' own help, and loads none of them."""
 
 from __future__ import annotations
 

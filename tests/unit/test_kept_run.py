@@ -1,4 +1,4 @@
-"""What is said of a run that ends early: where it is, what it has, and what continues it; and its summary."""
+"""The messages about a run that ends early (where it is, what it has, what continues it), and its summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a lab needs no machine: numbers, names, units, folders and locks."""
+"""The parts of a lab that need no machine: numbers, names, units, folders and locks."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_disk_that_is_mounted_in_a_lab_is_left_alone(tmp_path: Path) -> None:
         (lab.folder / "homes").mkdir()
         with small_disk(lab.folder / "homes" / "node1") as disk:
             (disk / "letter").write_text("dear")
-            with pytest.raises(HostFault, match="node1 is a mount: it is left as it is"):
+            with pytest.raises(HostFault, match="node1 is a mount and was not removed"):
                 folder.remove(lab)
             assert (disk / "letter").read_text() == "dear"
             assert folder.load_labs() == [lab]
@@ -163,5 +163,5 @@ def test_every_port_of_the_switch_is_used_once(tmp_path: Path) -> None:
 
 def test_more_nodes_than_switch_ports_are_refused() -> None:
     admit(Spec(name="x", kind="netns", nodes=32, switch="n5k"))
-    with pytest.raises(UsageError, match="33 nodes on 1 rails need 33 switch ports, and n5k has 32"):
+    with pytest.raises(UsageError, match="33 nodes on 1 rail need 33 switch ports, and n5k has 32"):
         admit(Spec(name="x", kind="netns", nodes=33, switch="n5k"))

@@ -1,4 +1,4 @@
-"""Waiting for machines: slow ones are waited for, stuck and dead ones are not, and the error names the cause."""
+"""Waiting for machines: for slow ones, but not for stuck and dead ones, whose error names the cause."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def started(lab: Lab, processes: list[subprocess.Popen[bytes]], script: str) -> machine.Started:
-    """Return a guest that is a script; it writes to its console and to where QEMU complains."""
+    """Return a guest that is a script; it writes to its console and to QEMU's standard error."""
     log = (lab.folder / "node1" / machine.QEMU_LOG).open("wb")
     with log:
         process = subprocess.Popen(["sh", "-c", script], cwd=lab.folder / "node1", stderr=log)

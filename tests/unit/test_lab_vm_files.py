@@ -1,4 +1,4 @@
-"""What the machines of a lab are made of: keys, command lines, identities, and images that are only half there."""
+"""The files of a lab's machines: keys, command lines, identities, and incomplete images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines of both architectures: QEMU's command line, KVM or emulation, and how images are made and kept."""
+"""Machines of both architectures: QEMU's command line, KVM or emulation, and how images are made and stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python of virtual machines that has torch loaded already: programs that it forks are as those of any Python."""
+"""The Python of virtual machines with torch already loaded: programs forked from it behave like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work with a log: its stages are told as they come, and work that has stalled is ended."""
+"""Long work with a log: its stages are reported as they happen, and stalled work is ended."""
 
 from __future__ import annotations
 

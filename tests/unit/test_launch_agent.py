@@ -1,4 +1,4 @@
-"""An agent as a process: what it keeps from others, and what it tells of ranks that cannot speak for themselves."""
+"""An agent as a process: what it hides from other users, and what it reports for ranks that cannot do so."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECRET = "a" * 64
 
 
 class Agent:
-    """An agent, and both ends of what is said."""
+    """An agent, and both ends of its connection."""
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
@@ -35,7 +35,7 @@ class Agent:
         self.process.stdin.flush()
 
     def hear(self, kind: str) -> dict[str, Any]:
-        """Return the next message of a kind; say meanwhile that we live."""
+        """Return the next message of a kind; send heartbeats in the meantime."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + 30
         for line in self.process.stdout:

@@ -1,4 +1,4 @@
-"""The environment that the fabric asks for: from a cluster file and what nodes said, line by line."""
+"""The environment of the fabric, from a cluster file and the facts of nodes, line by line."""
 
 from __future__ import annotations
 

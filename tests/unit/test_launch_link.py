@@ -1,4 +1,4 @@
-"""Our end of an agent: one that does not come to speak, and one that does not stop."""
+"""Our end of an agent's connection: an agent that never answers, and one that never stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from railbed.launch.agentlink import MAX_LINE_BYTES, AgentLink, NodeMessage, _Li
 
 
 class SilentFleet:
-    """Lets a program start that says nothing, as a login shell does in its start-up files."""
+    """Starts a program that prints nothing, like a login shell that hangs in its start-up files."""
 
     @asynccontextmanager
     async def open(self, node: str, command: str) -> AsyncIterator[Any]:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Who is noticed: a rank that says nothing, ranks that should step and do not; and who is not."""
+"""Which ranks count as failed: silent ones, and those that should take a step and do not; and which do not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def live(watch: RankWatch, clock: Clock, seconds: float, *ranks: int, stepping: bool = True) -> None:
-    """Let ranks say every second that they live."""
+    """Send the heartbeat of each rank every second."""
     for _ in range(int(seconds)):
         clock.now += 1
         for rank in ranks:
@@ -67,7 +67,7 @@ def test_of_ranks_that_make_no_step_the_silent_one_is_the_cause(clock: Clock) ->
 
 @pytest.mark.parametrize("first", [(), (41,)])
 def test_loading_and_the_first_step_may_take_long(clock: Clock, first: tuple[int, ...]) -> None:
-    """A generation that goes on after step 40 says so while it loads and compiles: that is no step yet."""
+    """A generation that continues after step 40 reports that while it loads and compiles: that is not a step yet."""
     watch = RankWatch({0: "node1", 1: "node2"})
     live(watch, clock, 1, 0, 1, stepping=False)
     step(watch, clock, *first)

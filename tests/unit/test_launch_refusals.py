@@ -1,4 +1,4 @@
-"""What is concluded from what ranks say, and from their silence."""
+"""Conclusions from the messages of ranks, and from their silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks from the fork server: what they are given, how they end, and what happens without it."""
+"""Ranks from the fork server: what they receive, how they end, and what happens without it."""
 
 from __future__ import annotations
 

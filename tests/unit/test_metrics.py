@@ -1,4 +1,4 @@
-"""The figures of a training run: from its records alone, and only of steps that stayed in the history."""
+"""The figures of a training run: from its records alone, and only of steps that remained in the history."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def file_of(folder: Path) -> Any:
 
 
 def by_hand(folder: Path) -> dict[tuple[str, int], dict[int, float]]:
-    """Read the records without the report: what is told last of a step and rank stands."""
+    """Read the records without the report: the last value of a step and rank counts."""
     found: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
     for line in (folder / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -105,7 +105,7 @@ def test_what_a_restart_went_back_behind_is_gone_though_nobody_did_it_again() ->
 
 
 def test_a_validation_made_up_for_after_a_restart_throws_no_step_away() -> None:
-    """Ranks that go on from step 10 validate that state first; its own step stays that of the generation before."""
+    """Ranks that continue from step 10 validate that state first; the step itself belongs to the previous one."""
     records: list[Record] = [generation(1)]
     records += [measured("loss", step, 9.0) for step in range(1, 11)]
     records += [event(name="restart", subject="b", message="b: gone", time=STARTED + 20), generation(2)]

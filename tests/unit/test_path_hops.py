@@ -1,4 +1,4 @@
-"""`check --prove path`: what each counter on the way saw, through the emulated Nexus, and the verdict of each hop."""
+"""`check --prove path`: the counters on the path, through the emulated Nexus, and the verdict of each hop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pings of a node: as large as the MTU of the rail they go over."""
+"""The pings of a node are as large as the MTU of their rail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What railbed keeps here is for its user alone, and what somebody else prepared is not written through."""
+"""Files of railbed are for its user alone, and never written through something that another user prepared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.strangers import as_stranger, open_folder
 
 @pytest.fixture(autouse=True)
 def careless() -> Iterator[None]:
-    """A user whose files everybody can write to, if nobody takes care."""
+    """A user whose new files everybody can write to by default."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -1,4 +1,4 @@
-"""The progress line: what it says of the records, that it moves while nothing else does, and who is shown it."""
+"""The progress line: its text, that it moves while nothing else does, and who gets to see it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HANG = 20.0
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """Seconds that pass on request."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -126,7 +126,7 @@ def test_a_line_is_cut_before_the_last_column() -> None:
 
 
 class FakeTerminal(io.StringIO):
-    """Standard error that is, or is not, a terminal; tells when something was written."""
+    """Standard error that is, or is not, a terminal; signals when something was written."""
 
     encoding = "utf-8"
 

@@ -1,4 +1,4 @@
-"""Recordings: what goes in comes out without secrets; a damaged one is one sentence, whoever damaged it."""
+"""Recordings: they contain no secrets, and a damaged one gives one sentence, however it was damaged."""
 
 from __future__ import annotations
 

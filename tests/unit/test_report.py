@@ -1,4 +1,4 @@
-"""Sections over small runs: what they say, what they leave out, and that nothing a device said becomes markup."""
+"""Sections about small runs: their content, what they leave out, and that no device output becomes markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a number changed between two runs: a decision that is the same in both directions and at every scale."""
+"""Whether a number changed between two runs: the decision is the same in both directions and at every scale."""
 
 from __future__ import annotations
 

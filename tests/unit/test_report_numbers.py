@@ -1,4 +1,4 @@
-"""One median for one measure: everything that shows it, page, terminal and file, shows the same."""
+"""One median per measure: page, terminal and file all show the same."""
 
 from __future__ import annotations
 

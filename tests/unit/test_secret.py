@@ -1,4 +1,4 @@
-"""Where secrets come from: the environment, a keyring, or the terminal, which is asked once."""
+"""Where secrets come from: the environment, a keyring, or the terminal, which asks once."""
 
 from __future__ import annotations
 

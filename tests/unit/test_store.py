@@ -1,4 +1,4 @@
-"""A run's folder: whole after any crash, readable while it is written."""
+"""A run's folder: consistent after any crash, readable while it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a cluster in phases: nodes test each other a few at a time, and what timed out is looked at again."""
+"""Reading a cluster in phases: nodes test each other a few at a time, and tests that timed out are repeated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOAD = "==> load <==\n{load} 1.00 1.00 1/100 100\n2\n100.00 100.10\n"
 
 
 class FakeNodes:
-    """Nodes that print what a function gives, and count who works at the same time."""
+    """Nodes that print what a function returns, and count how many run at the same time."""
 
     def __init__(self, say: Say, *, silent: dict[str, int] | None = None) -> None:
         self._say = say
@@ -147,7 +147,7 @@ async def test_what_timed_out_twice_fails_and_on_a_busy_node_is_unknown() -> Non
 async def test_what_there_is_not_a_time_to_test_again(
     monkeypatch: pytest.MonkeyPatch, cleared: bool, verdict: str
 ) -> None:
-    """Where a second test proved a first one wrong, the others may be wrong, too; where none did, they stand."""
+    """If a second test proved a first one wrong, the others may be wrong, too; if none did, they stand."""
     monkeypatch.setattr(survey_module, "AGAIN_SECONDS", -1.0)
     monkeypatch.setattr(survey_module, "AGAIN_AT_ONCE", 1)
     cluster = cluster_of([[0]] * 6)

@@ -1,4 +1,4 @@
-"""Rules about switches on the emulated Nexus: what they find, and that their fixes are what makes it right."""
+"""Rules about switches on the emulated Nexus: their findings, and that their fixes repair it."""
 
 from __future__ import annotations
 

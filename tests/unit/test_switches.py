@@ -1,4 +1,4 @@
-"""Switches are devices: a probe that runs on them and rules about them need nothing but their own code."""
+"""Switches are devices: a probe or rule for them needs no other code."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def cluster(host: str | None = "10.0.0.9") -> Cluster:
 
 
 class Devices:
-    """A connector to devices that print what a table says; it notes who was connected to and what was run."""
+    """A connector to devices that print the entries of a table; it records connections and commands."""
 
     def __init__(self, printed: dict[tuple[str, str], str], dead: str = "") -> None:
         self.printed = printed

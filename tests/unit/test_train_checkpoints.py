@@ -1,4 +1,4 @@
-"""Saved states: what is whole is found, what is not is named and never used."""
+"""Saved states: complete ones are found, others are named and never used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients in bf16: what is lost, what is sent later, and that all ranks agree on when nothing is held back."""
+"""Gradients in bf16: what is lost, what is sent later, and that all ranks agree when nothing is held back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.smallmodel import recipe
 
 STEPS = 40
 VALUE = 1 + 1 / 512
-"""Between two values of bf16, nearer to the lower one: rounding loses the same part of it at every step."""
+"""Between two values of bf16, nearer to the lower one: rounding loses the same amount at every step."""
 
 
 def received(compressor: Compressor, *, settle_last: bool = False) -> torch.Tensor:

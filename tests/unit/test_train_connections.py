@@ -1,4 +1,4 @@
-"""What the kernel says of TCP connections: read from netlink to the byte, and added up between looks."""
+"""The kernel's view of TCP connections: read from netlink to the byte, and added up between readings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORDED = [
 ]
 """What Linux 6.18 answered to the two questions, for IPv4 and IPv6, while three connections stood on its loopback."""
 HERE, THERE = "127.83.7.1", "127.83.7.2"
-"""Two addresses of the loopback that nobody else uses, which the tests take for those of two machines."""
+"""Two loopback addresses that nothing else uses, standing in for two machines."""
 LOOPBACK_FRAME = 65536 + 18
 
 

@@ -1,4 +1,4 @@
-"""Text to tokens: kept by content, and one clear sentence for what is no text."""
+"""Text to tokens: cached by content, and one clear sentence for files that are not text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_text_that_is_useless(tmp_path: Path) -> None:
     for path, told in [
         (tmp_path / "missing", f"there is no file or folder {tmp_path / 'missing'}"),
         (empty, f"the folder {empty} is empty"),
-        (binary, f"the folder {binary} has no text: all of its 2 files are binary or empty"),
+        (binary, f"the folder {binary} has no text: 2 files, all binary or empty"),
         (binary / "a.bin", f"{binary / 'a.bin'} is not text: it has bytes that are not UTF-8"),
         (tmp_path / "none.txt", f"{tmp_path / 'none.txt'} is empty"),
         (tmp_path / "late.txt", f"{tmp_path / 'late.txt'} is not text to its end: it has bytes that are not UTF-8"),

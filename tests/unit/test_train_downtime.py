@@ -11,7 +11,7 @@ from tests.support.events import event
 
 
 class Story:
-    """A run in the time that a test says."""
+    """A run whose clock the test sets."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""The ranks of a generation: what they share with each other and with no other generation."""
+"""The ranks of a generation: what they share with each other, but with no other generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model family of one class: selected by a recipe, estimated, built, trained, saved, loaded, exported and sampled."""
+"""A model family in one class: selected by a recipe, estimated, built, trained, saved, loaded, exported and sampled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof of how gradients travelled: counters of every kind of card, bounds that hold, verdicts that are true."""
+"""The proof of what carried the gradients: counters of every kind of card, bounds that hold, correct verdicts."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class TestCards:
 
 @st.composite
 def truths(draw: st.DrawFn) -> tuple[float, NodeTraffic]:
-    """Draw what really happened on a node, as its counters would tell it: some share over RDMA, and others' traffic."""
+    """Draw what really happened on a node, as its counters would show it: some share over RDMA, and other traffic."""
     card = draw(st.sampled_from(["words", "soft", "mute", "none"]))
     gradients = draw(st.integers(10**6, 10**12))
     share = draw(st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]) | st.floats(0, 1)) if card != "none" else 0.0

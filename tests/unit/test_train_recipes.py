@@ -1,4 +1,4 @@
-"""Recipes: those that come with railbed, the user's own, and every mistake in words."""
+"""Recipes: built-in ones, the user's own, and a message for every mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of the data: every window exactly once per epoch, whoever works on it."""
+"""The order of the data: every window exactly once per epoch, on any number of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal says of a training, in the end: what restarts cost, and why the exit code is not 0."""
+"""The terminal's summary of a training: what restarts cost, and why the exit code is not 0."""
 
 from __future__ import annotations
 

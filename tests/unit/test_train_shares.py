@@ -1,4 +1,4 @@
-"""Sharing by speed: the split that is over first, the same on ranks that hear at different times, and its words."""
+"""Dividing by speed: the split that finishes first, equal on ranks that receive it at different times; its wording."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_split_is_over_earlier(sequences: int, paces: list[float]) -> None:
 @settings(max_examples=40)
 @given(st.lists(st.lists(PACE, min_size=3, max_size=3), min_size=20, max_size=60))
 def test_ranks_that_hear_later_have_the_same_split(heard: list[list[float]]) -> None:
-    """A rank with a GPU hears of a step one step later than one without."""
+    """A rank with a GPU learns about a step one step later than one without."""
 
     def splits(lag: int) -> list[tuple[int, ...]]:
         balance = Balance(32, Split.by_pace(32, [1.0] * 3))

@@ -1,4 +1,4 @@
-"""Functions in a process of their own: their deadlines hold, whatever they do."""
+"""Functions in a separate process: their deadlines hold, no matter what they do."""
 
 from __future__ import annotations
 

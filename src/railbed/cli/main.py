@@ -110,7 +110,7 @@ def _ending(error: BaseException) -> int:  # noqa: PLR0911  (one for each ending
     if signals.was_interrupted() and not isinstance(error, SystemExit):
         return _complain("interrupted", "", INTERRUPTED, notes)  # as some libraries raise it
     match error:
-        case SystemExit(code=1):  # raised by typer and rich if nobody reads the output any more (`railbed … | head`)
+        case SystemExit(code=1):  # raised by typer and rich if nothing reads the output (`railbed … | head`)
             return PIPE
         case SystemExit(code=code):
             return int(code or 0)

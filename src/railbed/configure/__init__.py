@@ -1,1 +1,4 @@
-"""configure: the fixes of failing rules as changes of each device; shown, applied, undone. `run.py` is the verb."""
+"""configure: turns the fixes of failing rules into changes of each device; shows, applies and undoes them.
+
+`run.py` is the verb.
+"""

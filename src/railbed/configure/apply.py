@@ -19,16 +19,16 @@ from railbed.model.record import Record
 Verify = Callable[[], Awaitable[str]]
 APPLY_SECONDS = 60.0
 CONFIRM_SECONDS = 180
-"""After this time a device restores itself: more than applying and looking again takes."""
+"""After this time a device restores itself; applying and verifying a change takes less."""
 
 
 async def change_devices(
     fleet: Fleet, fixes: Sequence[Fix], callbacks: Callbacks, *, outcome: Outcome, run: str | None = None
 ) -> AsyncGenerator[Record, None]:
-    """Yield that each device is being changed, then what became of it, the quickest first.
+    """Yield an event for each device that is being changed, then one for each outcome, the quickest first.
 
-    `outcome` is that of a success, `run` the run that is undone. Who cancels this waits until every device that was
-    not confirmed has undone its change.
+    `outcome` is the outcome of a success, `run` the run that is being undone. Cancelling this waits until every device
+    whose change was not confirmed has undone it.
     """
     for fix in fixes:
         yield events.ChangeStarted(subject=fix.device, message=f"changing {fix.device}")
@@ -47,16 +47,16 @@ async def change_devices(
 async def _change(
     fleet: Fleet, fix: Fix, callbacks: Callbacks, outcome: Outcome, run: str | None
 ) -> events.DeviceChanged:
-    """Change a device and return what became of it: a device that fails does not end the others."""
+    """Change a device and return the outcome: a device that fails does not stop the others."""
 
     async def verify() -> str:
         reason = await fleet.log_in_again(fix.device)
-        return f"railbed cannot log in any more: {reason}" if reason else ""
+        return f"railbed can no longer log in: {reason}" if reason else ""
 
     result: Outcome
     try:
         note = await _commit(fleet, fix, callbacks, verify, undoing=run is not None)
-        done = "is as before" if outcome == "undone" else "is changed"
+        done = f"is back to its state before {run}" if run else "was changed"
         result, message = outcome, f"{fix.device} {done}{f'; {note}' if note else ''}"
     except BeingChanged as error:
         result, message = "refused", f"{error.message}{f'; {error.hint}' if error.hint else ''}"
@@ -64,13 +64,13 @@ async def _change(
         result, message = "restored", error.message
     except NotUndone as error:
         result, message = "unknown", f"{error.message}; {error.hint}"
-    except DeviceError as error:  # a connection that broke, before anything was done or after all was undone
-        result, message = "restored", f"{fix.device} is as before: {error.message}"
+    except DeviceError as error:  # the connection broke before anything was done, or after everything was undone
+        result, message = "restored", f"{fix.device} was not changed: {error.message}"
     return events.DeviceChanged(subject=fix.device, message=message, outcome=result, run=run)
 
 
 async def _commit(fleet: Fleet, fix: Fix, callbacks: Callbacks, verify: Verify, *, undoing: bool) -> str:
-    """Change a node under a guard, a switch under a checkpoint; return what the user should know of it."""
+    """Change a node under a guard, a switch under a checkpoint; return what the user should know about it."""
     name = callbacks.run_name()
     if next(target for target in fleet.targets if target.name == fix.device).kind == "switch":
         change = SwitchChange(fleet, fix, checkpoint_name(name), f"run {name}")

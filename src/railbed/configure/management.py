@@ -18,7 +18,7 @@ _CUTS = re.compile(
 
 
 def management_cut(node: NodeView, fix: Fix) -> str:
-    """Return how a fix would cut the path; empty where it does not, or where railbed runs on the node itself."""
+    """Return how a fix would cut the path; empty if it does not, or if railbed runs on the node itself."""
     session = node.try_read(ssh_session.PROBE)
     if session is None or session.address is None:
         return ""
@@ -33,12 +33,12 @@ def management_cut(node: NodeView, fix: Fix) -> str:
         if words[:3] in (["ip", "addr", "del"], ["ip", "address", "del"]) and _address(words) == session.address:
             return f"refused: railbed reaches {node.name} at {session.address}, which this would remove"
         if words[:3] == ["ip", "link", "set"] and "down" in words and set(words) & set(netdevs):
-            return f"refused: railbed reaches {node.name} through {netdevs[0]}, which this would switch off"
+            return f"refused: railbed reaches {node.name} through {netdevs[0]}, which this would turn off"
     return ""
 
 
 def switch_cut(fix: Fix) -> str:
-    """Return which line of a switch's configuration would cut the path to it; empty where none does."""
+    """Return which line of a switch's configuration would cut the path to it; empty if none does."""
     lines = [line for step in fix.apply if isinstance(step, ConfigStep) for line in step.lines]
     cutting = next((line.strip() for line in lines if _CUTS.match(line.strip())), "")
     return f"refused: `{cutting}` would cut the path to {fix.device}" if cutting else ""

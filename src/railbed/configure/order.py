@@ -14,8 +14,8 @@ RULES = (
     *("rdma_modules", "link_up", "mtu", "rail_address", "rdma_mtu"),
     *("ets", "buffers", "pfc", "dscp_trust", "dscp_map", "global_pause", "roce_tos", "dcqcn", "cnp_dscp"),
 )
-"""The usual order, from the machine to the link to what runs over it; other rules follow. Where one fix really depends
-on another it says so itself (`Fix.after`)."""
+"""The usual order, from the machine to the link to what runs over it; other rules follow. A fix that really depends on
+another names it (`Fix.after`)."""
 
 
 def in_order(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
@@ -30,7 +30,7 @@ def in_order(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
     ordered: list[PlannedFix] = []
     ready: list[int] = []
     while sorter.is_active():
-        # One at a time, always the first that may go: the usual order stays as far as the dependencies let it.
+        # One at a time, always the first whose dependencies are met: this keeps the usual order as far as possible.
         for index in sorter.get_ready():
             heapq.heappush(ready, index)
         first = heapq.heappop(ready)

@@ -1,4 +1,4 @@
-"""What configure would do: the fixes of findings, per device and in order, and what it leaves out, and why."""
+"""What configure would do: the fixes of findings, per device and in order; what it leaves out, and why."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DevicePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What would be changed, and what not."""
+    """What would be changed, and what would be left out."""
 
     devices: tuple[DevicePlan, ...]
     left_out: tuple[tuple[PlannedFix, str], ...] = ()
@@ -86,7 +86,7 @@ def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None
 
 
 def _obstacle(planned: PlannedFix, node: NodeView | None, named: Collection[str]) -> str:
-    """Return why a fix is not applied; empty where nothing is in the way."""
+    """Return why a fix is not applied; empty if nothing prevents it."""
     fix = planned.fix
     cut = management_cut(node, fix) if node else switch_cut(fix)
     if cut:

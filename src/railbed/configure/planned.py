@@ -10,7 +10,7 @@ from railbed.model.record import Change, Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFix:
-    """A fix with the rules it satisfies and what it changes, for people."""
+    """A fix with the rules it satisfies, and a description of what it changes."""
 
     checks: tuple[str, ...]
     subject: str
@@ -18,7 +18,7 @@ class PlannedFix:
     after: str
     fix: Fix
     shown: tuple[str, ...] = ()
-    """The lines that people read, where those of the steps would be too long: the difference of a file."""
+    """The lines to show if those of the steps would be too long: the diff of a file."""
 
     @classmethod
     def of(cls, finding: Finding, fix: Fix) -> PlannedFix:

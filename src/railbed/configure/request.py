@@ -1,4 +1,4 @@
-"""What configure was asked to do, and what it needs of the command line: to ask, to save, to be the only one."""
+"""What configure was asked to do, and the callbacks it needs: to ask the user, to save, to take the lock."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Mode = Literal["show", "render", "apply"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What a verb leaves to the command line: effects, and what earlier runs left."""
+    """What configure leaves to the command line: side effects, and what earlier runs left unfinished."""
 
     confirm: Callable[[str], Awaitable[bool]]
     """Ask the user once whether to proceed."""
     save: Callable[[Fix], None]
     """Save the fix that undoes a change, before the change is made."""
     exclusive: Callable[[], AbstractContextManager[None]]
-    """Be the only run that changes this cluster; raises UsageError where another one does."""
+    """Hold the lock of this cluster; raises UsageError if another run is changing it."""
     run_name: Callable[[], str]
     """The name of this run."""
     write: Callable[[Mapping[str, str]], str]

@@ -18,6 +18,7 @@ from railbed.configure.render import rendered_files
 from railbed.configure.request import ConfigureRequest
 from railbed.fleet import Fleet
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.fix import Persistence
 from railbed.model.probe import PairTest, Probe
@@ -27,16 +28,16 @@ from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
 
 OWN_PROBES: tuple[Probe[Any], ...] = (boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE)
 ALWAYS: tuple[Check[Any], ...] = (reachable.CHECK, pending_rule.CHECK)
-"""What is reported whatever rules were chosen: a device that cannot be changed as it is."""
+"""Reported no matter which rules were chosen: they make it impossible to change a device."""
 
 
 def checks_with_fixes(checks: Collection[Check[Any]]) -> list[Check[Any]]:
-    """Return the rules that may carry a fix: those that test pairs of nodes take long, and only blame."""
+    """Return the rules that may carry a fix: not those that test pairs of nodes, which take long and offer none."""
     return [check for check in checks if not any(isinstance(probe.command, PairTest) for probe in check.needs)]
 
 
 async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -> AsyncGenerator[Record, None]:
-    """Yield what was read, the changes, and with `apply` what became of them and the findings afterwards."""
+    """Yield what was read, the changes, and with `apply` their outcome and the findings afterwards."""
     devices: dict[str, DeviceFacts] = {}
     probes = {probe.name: probe for probe in (*probes_needed(request.checks, cluster), *OWN_PROBES)}
     async with aclosing(read_devices(cluster, fleet, probes.values(), devices)) as records:
@@ -52,7 +53,9 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
     for change in plan.records():
         yield change
     if forgetful := forgetful_devices(site, plan):
-        yield events.Notice(message=f"{_names(forgetful)}: no systemd runs there, so that a reboot loses the changes")
+        yield events.Notice(
+            message=f"{_names(forgetful)}: a reboot loses the changes, since systemd does not run there"
+        )
     yield planned_event(plan)
     match request.mode:
         case "render" if plan.devices:
@@ -66,7 +69,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
 
 
 async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> AsyncGenerator[Record, None]:
-    """Yield what becomes of each device, then the findings of the rules behind the changes."""
+    """Yield the outcome on each device, then the findings of the rules behind the changes."""
     with request.callbacks.exclusive():
         if not await request.callbacks.confirm(question(plan)):
             yield events.Notice(message="nothing was changed")
@@ -86,7 +89,7 @@ def planned_event(plan: Plan) -> events.ChangesPlanned:
     """Return the event that sums up a plan."""
     count = sum(len(device.changes) for device in plan.devices)
     return events.ChangesPlanned(
-        message=f"{count} changes on {len(plan.devices)} devices" if count else "nothing to change",
+        message=f"{plural(count, 'change')} on {plural(len(plan.devices), 'device')}" if count else "nothing to change",
         devices=[device.device for device in plan.devices],
         changes=count,
         left_out=len(plan.left_out),
@@ -95,7 +98,7 @@ def planned_event(plan: Plan) -> events.ChangesPlanned:
 
 
 def question(plan: Plan) -> str:
-    """Return what the user is asked."""
+    """Return the question to the user."""
     devices = [device.device for device in plan.devices]
     stops = [device.device for device in plan.devices if device.fix.interrupts]
     pause = f"; traffic of {_names(stops)} may stop for a moment" if stops else ""
@@ -103,7 +106,7 @@ def question(plan: Plan) -> str:
 
 
 def forgetful_devices(site: Site, plan: Plan) -> list[str]:
-    """Return the nodes with changes that a reboot loses, because nothing there could apply them again."""
+    """Return the nodes with changes that are lost at reboot, because nothing there could apply them again."""
     boots = {node.name: node.try_read(boot_config.PROBE) for node in site.nodes}
     return [
         device.device
@@ -126,7 +129,7 @@ def _unfinished(site: Site, unfinished: Mapping[str, str]) -> Iterator[Record]:
             continue
         pending = states.get(device)
         if pending and pending.state == "none":
-            state = "no change is pending there: it restored itself, or was rebooted"
+            state = "no change is pending there: the node restored itself, or was rebooted"
         else:
             state = "it may be half-changed"
         yield events.ChangeUnfinished(

@@ -1,8 +1,8 @@
 """Lines of a switch's configuration: merged from all fixes, and ordered by reference.
 
 Nothing is used before it exists, and nothing is removed while something uses it: class-maps, then policy-maps, then
-where they are attached; what is no longer used leaves at the end, in the opposite order. Within a section the lines
-that remove come first, since most slots hold one value.
+their attachments; what is no longer used is removed at the end, in the opposite order. Within a section, removals come
+first, since most slots hold one value.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ REMOVALS = ("no policy-map", "no class-map", "no feature")
 
 
 @dataclass(slots=True)
-class Section:
+class ConfigSection:
     """A line and the lines below it."""
 
     line: str
-    below: dict[str, Section] = field(default_factory=dict)
+    below: dict[str, ConfigSection] = field(default_factory=dict)
     sources: list[PlannedFix] = field(default_factory=list)
-    """The fixes that it comes from."""
+    """The fixes that the lines come from."""
 
     def lines(self, depth: int = 0) -> Iterator[str]:
-        """Yield the line and, indented, those below it; those that remove first."""
+        """Yield the line and, indented, those below it, removals first."""
         yield f"{'  ' * depth}{self.line}"
         for section in sorted(self.below.values(), key=lambda section: not section.line.startswith("no ")):
             yield from section.lines(depth + 1)
@@ -35,7 +35,7 @@ class Section:
 
 def merged(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
     """Return one change for each section of the switch's configuration, in the order to make them."""
-    root = Section("")
+    root = ConfigSection("")
     for planned in fixes:
         for step in planned.fix.apply:
             if isinstance(step, ConfigStep):
@@ -44,7 +44,7 @@ def merged(fixes: Sequence[PlannedFix]) -> tuple[PlannedFix, ...]:
 
 
 def phase(line: str) -> int:
-    """Return when a section of the configuration is entered."""
+    """Return the sort key of a section: when it is entered."""
     for number, start in enumerate(PHASES):
         if line.startswith(start):
             return number
@@ -54,20 +54,20 @@ def phase(line: str) -> int:
     return len(PHASES)
 
 
-def _add(root: Section, lines: Iterable[str], planned: PlannedFix) -> None:
+def _add(root: ConfigSection, lines: Iterable[str], planned: PlannedFix) -> None:
     """Add lines to the sections they belong to, by their indentation."""
-    stack: list[tuple[int, Section]] = [(-1, root)]
+    stack: list[tuple[int, ConfigSection]] = [(-1, root)]
     for line in lines:
         indent = len(line) - len(line.lstrip())
         while stack[-1][0] >= indent:
             stack.pop()
-        section = stack[-1][1].below.setdefault(line.strip(), Section(line.strip()))
+        section = stack[-1][1].below.setdefault(line.strip(), ConfigSection(line.strip()))
         if planned not in section.sources:
             section.sources.append(planned)
         stack.append((indent, section))
 
 
-def _planned(section: Section) -> PlannedFix:
+def _planned(section: ConfigSection) -> PlannedFix:
     sources = section.sources
     fixes = [planned.fix for planned in sources]
     return PlannedFix(
@@ -80,6 +80,6 @@ def _planned(section: Section) -> PlannedFix:
 
 
 def _subject(sources: Sequence[PlannedFix]) -> str:
-    """Return the port or switch that the fixes are about; the switch, where they are about several ports."""
+    """Return the port or switch that the fixes are about; the switch if they are about several ports."""
     subjects = dict.fromkeys(planned.subject for planned in sources)
     return next(iter(subjects)) if len(subjects) == 1 else sources[0].fix.device

@@ -15,12 +15,12 @@ from railbed.model.record import Change, Record
 
 
 async def undo(fleet: Fleet, run: str, fixes: Sequence[Fix], callbacks: Callbacks) -> AsyncGenerator[Record, None]:
-    """Yield what undoing a run changes and, once confirmed, what became of each device; `fixes` are those it saved."""
+    """Yield the changes that undo a run and, once confirmed, the outcome on each device; `fixes` are those it saved."""
     for fix in fixes:
         yield Change(
             subject=fix.device,
             action="set",
-            after=f"as before {run}",
+            after=f"the state before {run}",
             apply=tuple(line for step in fix.apply for line in lines_of(step)),
             interrupts=fix.interrupts,
         )

@@ -1,6 +1,6 @@
 """Joins the observations of many machines into one cluster: a pure function.
 
-Unchanged machines must give the same file as before, in whatever order they are given. So entries of the existing file
+Unchanged machines must give the same file as before, in any order. So entries of the existing file
 that no machine contradicts come first, then machines sorted by host, and only entries of the file can displace others.
 """
 

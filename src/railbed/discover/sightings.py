@@ -1,6 +1,6 @@
-"""Where switches see the nodes: by LLDP, else by the MAC addresses that they learned.
+"""Where nodes are connected according to switches: by LLDP, else by the MAC addresses that they learned.
 
-A sighting has the form of what a node would see over LLDP, so that both lead to the same cables.
+A sighting has the form of an LLDP neighbour of the node, so that both lead to the same cables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SWITCH_PROBES: tuple[Probe[object], ...] = (lldp.PROBE, mac_table.PROBE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchObservation:
-    """What one switch sees."""
+    """The neighbours and MAC addresses of one switch."""
 
     neighbours: Mapping[str, tuple[Neighbour, ...]]
     """By port."""
@@ -40,7 +40,7 @@ def observe_switch(facts: DeviceFacts) -> SwitchObservation:
 def sightings(
     switches: Mapping[str, SwitchObservation], machines: Sequence[DiscoveredMachine], ends: Collection[End]
 ) -> dict[End, tuple[Neighbour, ...]]:
-    """Return the switch port that each end is seen on; LLDP counts more than the MAC table."""
+    """Return the switch port of each end; LLDP takes precedence over the MAC table."""
     learned = dict(_learned(switches, machines, ends))
     return learned | dict(_announced(switches, machines, ends))
 
@@ -69,7 +69,10 @@ def _netdevs(machine: DiscoveredMachine, neighbour: Neighbour) -> Iterator[str]:
 def _learned(
     switches: Mapping[str, SwitchObservation], machines: Sequence[DiscoveredMachine], ends: Collection[End]
 ) -> Iterator[tuple[End, tuple[Neighbour, ...]]]:
-    """Yield the port on which a switch learned the address of an end, and of no other node: else it leads further."""
+    """Yield the port on which a switch learned the address of an end.
+
+    A port with addresses of other nodes leads to another switch and is left out.
+    """
     owners = {
         mac: (machine.name, netdev)
         for machine in machines

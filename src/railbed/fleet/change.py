@@ -12,8 +12,8 @@ show its state:
          └───────── confirmed ──> none
 
 While a guard lives it holds a lock on LOCK. A permanent change is refused while any other change is in force, and its
-name in LOCK tells others who changes the device; temporary changes exclude only permanent ones. Text in a LOCK that
-nobody holds is of a guard that died or could not undo: the device may be half-changed (`pending_change` reads it).
+name in LOCK shows others who is changing the device; temporary changes exclude only permanent ones. Text in a LOCK that
+nobody holds comes from a guard that died or could not undo: the device may be half-changed (`pending_change` reads it).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from railbed.transport.base import Command
 
 MARK = "/tmp/railbed-change-"  # noqa: S108  (on the node, under a name that nobody can guess)
 BUSY = 75
-"""The exit status where somebody else changes the device."""
+"""The exit status if somebody else is changing the device."""
 DAY = 24 * 3600
 CONFIRM_SECONDS = 120
 """How long a device waits for the confirmation of a change before it restores itself."""
@@ -53,7 +53,7 @@ class NotChanged(DeviceError):
 
 
 class BeingChanged(NotChanged):
-    """Somebody else changes the device right now; nothing was done."""
+    """Somebody else is changing the device right now; nothing was done."""
 
 
 class NotUndone(DeviceError):
@@ -61,7 +61,7 @@ class NotUndone(DeviceError):
 
     def __init__(self, reasons: Mapping[str, str], undo: str) -> None:
         named = "; ".join(f"{device}: {reason}" for device, reason in reasons.items())
-        hint = f"check there, and undo it by hand: {undo}" if undo else "check there"
+        hint = f"check the device, and undo the change by hand: {undo}" if undo else "check the device"
         super().__init__(f"a change may still be in effect: {named}", hint=hint)
         self.reasons = reasons
 
@@ -95,9 +95,9 @@ async def commit(
 ) -> None:
     """Apply a fix permanently; raise NotChanged if it fails and was undone, or NotUndone if it could not be undone.
 
-    `save` gets the fix that undoes it, before anything is changed. `verify` returns why the change is not good; it is
-    undone then, and also if the device cannot be reached any more or the confirmation does not arrive in time.
-    `holder` names the change to others who want to change the device meanwhile.
+    `save` gets the fix that undoes it, before anything is changed. The change is undone if `verify` returns a reason,
+    if the device can no longer be reached, or if the confirmation does not arrive in time. `holder` names the change to
+    others who want to change the device in the meantime.
     """
     exact = await with_exact_undo(fleet, fix)
     save(exact.inverse)
@@ -105,7 +105,7 @@ async def commit(
     try:
         await guard.apply(apply_seconds)
         if verify and (reason := await verify()):
-            raise NotChanged(f"{fix.device} was changed back: {reason}")
+            raise NotChanged(f"{fix.device} was restored: {reason}")
         await guard.confirm()
     except BaseException:
         if reason := await guard.undo():
@@ -170,10 +170,10 @@ class _Guard:
         return f" (at: {self.fix.apply[int(number)]})" if number.isdigit() and int(number) < len(self.fix.apply) else ""
 
     async def confirm(self) -> None:
-        """Disarm the guard so that the change stays; too late once it has begun to undo."""
+        """Disarm the guard so that the change stays; raise NotChanged if it has already begun to undo."""
         script = f"mv {self._mark} {self._mark}.kept && rm {self._mark}.kept"
         if reason := await self._run("confirm", script, APPLY_SECONDS):
-            raise NotChanged(f"{self.fix.device} was changed back, since it was not confirmed in time: {reason}")
+            raise NotChanged(f"{self.fix.device} was restored, since the change was not confirmed in time: {reason}")
 
     async def undo(self) -> str:
         """End the guard's input and wait until it has undone the change; return why it has not."""
@@ -195,8 +195,8 @@ class _Guard:
 def guard_script(undo: Iterable[Step], mark: str, seconds: int, *, holder: str, alone: bool) -> str:
     """Return a script that waits until its input ends, and then undoes the change unless it was confirmed.
 
-    With `alone`, no other change may be in force, and the holder is named from the start; otherwise only if its undo
-    fails. The lock is waited for, a little: who only looks at it holds it for a moment, too.
+    With `alone`, no other change may be in force, and the holder is named from the start; otherwise it is named only if
+    its undo fails. The script waits a little for the lock: probes that only inspect it hold it for a moment, too.
     """
     sign, clear = f"printf '%s\\n' {shlex.quote(holder)} >>{LOCK}", f": >{LOCK}"
     lock, begin, done, failed = ("-x", f"{clear}; {sign}", clear, ":") if alone else ("-s", ":", ":", sign)
@@ -211,7 +211,7 @@ code=0
 ) >{mark}.log 2>&1; then rm {mark}.log; {done}; else {failed}; cat {mark}.log >>{LOCK}; mv {mark}.log {mark}.failed; fi
 rm {mark}.undoing"""
     busy = f"{{ grep -m 1 . {LOCK} || echo an experiment; }} >{mark}.new; mv {mark}.new {mark}.busy"
-    # If nobody reads any more, any output would end the shell before it has undone anything.
+    # If nothing reads the output, printing would end the shell before it has undone anything.
     return f"""exec 3<&- >/dev/null 2>&1
 umask 022
 exec 9>>{LOCK}
@@ -270,7 +270,7 @@ def _write(step: FileStep) -> str:
 
 
 def describe_holder(purpose: str) -> str:
-    """Return who changes a device, for others who want to: on one line."""
+    """Return one line that shows other users who is changing a device."""
     user, machine = getpass.getuser(), socket.gethostname()
     since = time.strftime("%Y-%m-%d %H:%M:%S %Z")
     return f"{purpose or 'a change'}, {user} on {machine}, pid {os.getpid()}, since {since}"

@@ -1,8 +1,8 @@
-"""Changes switches by lines of their configuration, under a checkpoint: the one way in which railbed changes a switch.
+"""Changes switches by lines of their configuration, under a checkpoint: the only way in which railbed changes a switch.
 
-A switch runs no guard of ours. Two checkpoints stand in for it: one, named after the run, is the state before the
-change and stays for `undo`; the other, CHANGING, exists only while the change is made. No name exists twice, so that it
-is a lock; where it is left behind, the switch may be half-changed.
+A switch cannot run a guard. Two checkpoints stand in for it: one, named after the run, is the state before the change
+and stays for `undo`; the other, CHANGING, exists only during the change. No name can exist twice, so CHANGING is a
+lock; if it is left behind, the switch may be half-changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from railbed.transport.base import Command
 
 CHANGING = "railbed-changing"
 REFUSAL = re.compile(r"^[ \t]*+(%\s?\S[^\n]*+|ERROR:[^\n]*+|Syntax error[^\n]*+)", re.MULTILINE)
-"""A refusal anywhere in what a switch printed: the lines after it are still executed."""
+"""A refusal anywhere in the output of a switch: the lines after it are still executed."""
 EXISTS = re.compile(r"already exists|exist already", re.IGNORECASE)
 ROLLED_BACK = re.compile(r"completed successfully|Patch is Empty", re.IGNORECASE)
 STEP_SECONDS = 30.0
@@ -52,10 +52,10 @@ class SwitchChange:
     async def commit(
         self, *, save: Callable[[Fix], None], verify: Callable[[], Awaitable[str]], take_over: bool = False
     ) -> str:
-        """Apply the lines and save them; return what the user should know of it.
+        """Apply the lines and save them; return what the user should know about it.
 
-        Raise NotChanged where it was rolled back, BeingChanged where somebody else changes the switch, and NotUndone
-        where the rollback failed. `take_over` continues where an earlier run was cut short.
+        Raise NotChanged if it was rolled back, BeingChanged if somebody else is changing the switch, and NotUndone if
+        the rollback failed. `take_over` continues where an earlier run was cut short.
         """
         with self._in_doubt():
             await self._lock(take_over=take_over)
@@ -66,7 +66,7 @@ class SwitchChange:
             for step in self.fix.apply:
                 await self._step(step)
             if reason := await verify():
-                raise NotChanged(f"{self.device} was changed back: {reason}")
+                raise NotChanged(f"{self.device} was restored: {reason}")
         except BaseException as error:
             await self._roll_back(error)
             raise
@@ -74,10 +74,10 @@ class SwitchChange:
             if saved:
                 await self._accepted("copy running-config startup-config", ROLLBACK_SECONDS)
             await self._ask(f"no checkpoint {CHANGING}")
-        return "" if saved else "it had unsaved changes before, so that nothing was saved: `copy running startup`"
+        return "" if saved else "not saved, since it had unsaved changes before: `copy running-config startup-config`"
 
     async def undo(self) -> None:
-        """Roll back to the checkpoint of an earlier run, which is removed then; raise NotUndone where that fails."""
+        """Roll back to the checkpoint of an earlier run and remove it; raise NotUndone if that fails."""
         await self._lock(take_over=True)
         for step in self.fix.apply:
             try:
@@ -102,7 +102,7 @@ class SwitchChange:
 
     @contextmanager
     def _in_doubt(self) -> Iterator[None]:
-        """Report a connection that breaks where nobody can tell whether the switch still did it."""
+        """Raise NotUndone if the connection breaks while it is uncertain whether the switch executed the command."""
         try:
             yield
         except NotChanged:
@@ -117,8 +117,8 @@ class SwitchChange:
             raise NotChanged(f"{self.device} cannot be changed: {refusal}")
         if refusal and not take_over:
             raise BeingChanged(
-                f"{self.device} has a checkpoint {CHANGING}: somebody changes it, or was cut short",
-                hint=f"`show checkpoint {CHANGING}` there is the state before; `no checkpoint {CHANGING}` frees it",
+                f"{self.device} has a checkpoint {CHANGING}: somebody is changing it, or was cut short",
+                hint=f"`show checkpoint {CHANGING}` shows the state before that, `no checkpoint {CHANGING}` unlocks it",
             )
 
     async def _step(self, step: Step) -> None:
@@ -132,7 +132,7 @@ class SwitchChange:
         await self._accepted(command)
 
     async def _is_saved(self) -> bool:
-        """Whether the startup configuration is the running one: otherwise saving would save what others left open."""
+        """Whether startup and running configuration are equal: if not, saving would also save other people's work."""
         running, startup = [
             await self._ask(f"show {which}-config", ROLLBACK_SECONDS) for which in ("running", "startup")
         ]
@@ -162,7 +162,7 @@ class SwitchChange:
 
 
 def entered(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines as they are typed: `exit` leaves a mode, since some lines mean something in two of them."""
+    """Yield the lines as they are typed; `exit` leaves each mode, since some lines are valid in two modes."""
     depth: list[int] = []
     for line in lines:
         indent = len(line) - len(line.lstrip())
@@ -179,7 +179,7 @@ def _refusal(output: Output) -> str:
 
 
 def _lines(output: Output) -> list[str]:
-    """Return a configuration without its comments, which have times."""
+    """Return a configuration without its comments, which contain times."""
     return [line.rstrip() for line in output.text.splitlines() if line.strip() and not line.startswith("!")]
 
 

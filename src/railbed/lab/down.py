@@ -41,7 +41,7 @@ async def clear_broken() -> AsyncGenerator[Event, None]:
 
 
 async def take_down(lab: Lab) -> None:
-    """End and remove all of a lab, its files last."""
+    """End and remove everything of a lab, its files last."""
     await switch.stop(lab)
     await KINDS[lab.spec.kind].destroy(lab)
     folder.remove(lab)

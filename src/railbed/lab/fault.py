@@ -1,4 +1,4 @@
-"""Faults: what goes wrong in a real fabric, declared on purpose and healed on request."""
+"""Faults: what goes wrong in a real fabric, injected on purpose and healed on request."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class LabBusy(UsageError):
 
 
 def cache_folder() -> Path:
-    """Return `$RAILBED_CACHE`, by default a folder of ours in the user's cache."""
+    """Return `$RAILBED_CACHE`, by default `railbed` in the user's cache folder."""
     override = os.environ.get("RAILBED_CACHE")
     if override:
         return Path(override).expanduser().absolute()
@@ -48,7 +48,7 @@ def labs_folder() -> Path:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is not fit for a folder and a hostname."""
+    """Refuse a name that is not valid as a folder and a hostname."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid lab name", hint="letters, digits, - and _, at most 32")
 
@@ -116,7 +116,7 @@ def created(spec: Spec, taken: set[int]) -> Iterator[Lab]:
             with _flock(labs_folder()):
                 if _load(folder):
                     hint = f"`railbed lab down --name {spec.name}` ends it; --name chooses another name"
-                    raise UsageError(f"lab {spec.name!r} exists already", hint=hint)
+                    raise UsageError(f"lab {spec.name!r} already exists", hint=hint)
                 number = _free_number(taken)
                 folder.mkdir(mode=0o700, exist_ok=True)
                 # Locked before anyone can see it: others remove a lab that is neither up nor locked.
@@ -167,7 +167,7 @@ def remove(lab: Lab) -> None:
 
 @contextmanager
 def machine_locked() -> Iterator[None]:
-    """Hold a lock of the whole machine, so that labs of all users choose different numbers."""
+    """Hold a machine-wide lock, so that labs of all users choose different numbers."""
     with _flock(Path("/run")):
         yield
 
@@ -224,5 +224,5 @@ def _load(folder: Path) -> Lab | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
-            f"{folder / ABOUT} cannot be read: {error}", hint=f"if no lab of that name runs any more, remove {folder}"
+            f"{folder / ABOUT} cannot be read: {error}", hint=f"if no lab of that name is running, remove {folder}"
         ) from error

@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 class HostFault(DeviceError):
-    """This machine could not do what a lab needs of it."""
+    """This machine could not do what a lab needs."""
 
 
 def need_root(what: str) -> None:
     """Refuse an account that may not make namespaces."""
     if os.geteuid() != 0:
-        raise HostFault(f"{what} needs root", hint="call railbed through sudo, or as root")
+        raise HostFault(f"{what} needs root", hint="run railbed with sudo, or as root")
 
 
 def need_programs(packages: Mapping[str, str]) -> None:

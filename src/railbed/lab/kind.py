@@ -37,7 +37,7 @@ class LabKind(Protocol):
         ...
 
     async def destroy(self, lab: Lab) -> None:
-        """End all processes of a lab and remove all it made outside its folder."""
+        """End all processes of a lab and remove everything it created outside its folder."""
         ...
 
     def describe(self, lab: Lab, node: LabNode) -> Node:

@@ -49,7 +49,7 @@ class Fault:
     value: float | None = None
     """Bit/s for `slow` and `mark`, percent for `lose`, bytes for `mtu`."""
     text: str = ""
-    """For `refuse`, how the commands start that the switch refuses."""
+    """For `refuse`, the beginning of the commands that the switch refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class LabNode:
 
     number: int
     lab: int
-    """The lab's own number on this machine, which keeps labs side by side apart."""
+    """The lab's number, different for each lab on this machine."""
 
     @property
     def name(self) -> str:
@@ -87,9 +87,9 @@ class Lab:
 
     spec: Spec
     number: int
-    """1 to 254, its own among the labs of this machine: addresses are made of it."""
+    """1 to 254, different for each lab on this machine: addresses derive from it."""
     id: str
-    """Drawn at random: names in the kernel are made of it, so that clearing up never touches what is not ours."""
+    """Random: names in the kernel derive from it, so that cleaning up never touches anything of others."""
     folder: Path
     state: Literal["starting", "up"] = "starting"
     faults: tuple[Fault, ...] = field(default=())
@@ -116,12 +116,12 @@ class Lab:
 
     @property
     def cluster_file(self) -> Path:
-        """The cluster file that every verb takes."""
+        """The cluster file that every verb accepts."""
         return self.folder / "cluster.yaml"
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Names of all that accepts SSH logins: the nodes, and the switch if there is one."""
+        """Names of everything that accepts SSH logins: the nodes, and the switch if there is one."""
         return (*(node.name for node in self.nodes), *([SWITCH] if self.spec.switch else []))
 
     def host_key(self, device: str) -> Path:
@@ -143,7 +143,7 @@ class Lab:
                 yield node, rail
 
     def slowed(self, node: LabNode, rail: int) -> float | None:
-        """Return the bit/s that faults leave of a node's link to a rail; None if none slows it."""
+        """Return the bit/s to which faults limit a node's link to a rail; None if no fault slows it."""
         faults = (self.of("slow", target) for target in (node.name, rail_name(rail)))
         return min((fault.value for fault in faults if fault and fault.value), default=None)
 
@@ -153,7 +153,7 @@ class Lab:
 
 
 def rail_name(rail: int) -> str:
-    """Return `rail0`, `rail1`, …; it is the name of the interface on the nodes, too."""
+    """Return `rail0`, `rail1`, …, which is also the name of the interface on the nodes."""
     return f"rail{rail}"
 
 

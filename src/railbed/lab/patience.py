@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 BUSY_SHARE = 0.2
-"""A process that runs, or waits for a processor, for this part of the time is at work; an idle guest takes a tenth."""
+"""A process that runs, or waits for a processor, for this share of the time is working; an idle guest takes a tenth."""
 LOOK_SECONDS = 5.0
 Signs = Callable[[], Hashable]
-"""Returns something that is different each time there was progress."""
+"""Returns a value that differs each time there was progress."""
 
 
 class Patience:
-    """Ends `quiet` seconds after the last sign of progress, and `most` seconds after the beginning."""
+    """Runs out `quiet` seconds after the last sign of progress, or `most` seconds after the start."""
 
     def __init__(self, signs: Signs, *, quiet: float, most: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._signs, self._quiet, self._most, self._clock = signs, quiet, most, clock
@@ -42,7 +42,7 @@ def no_signs() -> Hashable:
 class ProcessSigns:
     """A working process: its output grows, it reads or writes, or it needs a processor most of the time.
 
-    The time that it waits for a processor counts too: on a busy machine that is most of it.
+    Waiting for a processor counts too: on a busy machine, a working process spends most of its time on that.
     """
 
     def __init__(self, pid: int, output: Path, clock: Callable[[], float] = time.monotonic) -> None:

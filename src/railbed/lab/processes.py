@@ -1,7 +1,7 @@
 """Processes of a lab that outlive railbed.
 
-They are found by an argument of their own and the folder they run in, also those of a railbed that was killed before it
-could write anything down.
+They are found by a unique argument and the folder they run in, even if the railbed that started them was killed before
+it could write anything down.
 """
 
 from __future__ import annotations

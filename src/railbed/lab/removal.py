@@ -12,17 +12,17 @@ REMOVE_SECONDS = 10.0
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, or a folder with all in it, and never what is mounted below it."""
+    """Remove a file, or a folder and its content, but never what is mounted below it."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     deadline = time.monotonic() + REMOVE_SECONDS
     while path.is_dir():
         if mounts := mounts_below(path):
-            raise HostFault(f"{mounts[0]} is a mount: it is left as it is", hint=f"umount it, then remove {path}")
+            raise HostFault(f"{mounts[0]} is a mount and was not removed", hint=f"umount it, then remove {path}")
         try:
             shutil.rmtree(path)
         except OSError as error:
-            # A process that was just killed may still write.
+            # A process that was just killed may still be writing.
             if time.monotonic() > deadline:
                 raise HostFault(f"{path} cannot be removed: {error.strerror}") from error
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Long steps, announced with their usual duration on this machine, which the cache remembers."""
+"""Long steps, announced with their usual duration on this machine, which is stored in the cache."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Steps:
         return progress(self._message, subject=self._subject, detail=detail, usual=self._usual)
 
     def end(self, message: str) -> Event:
-        """End the step, and remember how long it took."""
+        """End the step, and store how long it took."""
         seconds = self.remember()
         return LabImage(subject=self._subject, message=f"{message}, {seconds:.1f} s", seconds=seconds)
 
     def remember(self) -> float:
-        """Remember how long the step took, and return it."""
+        """Store how long the step took, and return it."""
         seconds = time.monotonic() - self._since
         _remember(self._name, seconds)
         return seconds
@@ -53,7 +53,7 @@ def usual_seconds(name: str, otherwise: float) -> float:
 
 
 def _remember(name: str, seconds: float) -> None:
-    """Keep how long a step took; a failure to write it does not matter."""
+    """Store how long a step took; a failure to write it does not matter."""
     with suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_file(), json.dumps({**_durations(), name: round(seconds, 1)}, indent=1).encode())

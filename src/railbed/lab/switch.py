@@ -1,7 +1,7 @@
 """The emulated switch of a lab: started with it, cabled to the rails of its nodes, and ended with it.
 
-It is a process of its own, `python -m railbed.lab.nexus`, driven through its control socket; nothing of it is imported
-here. It forwards no packets: the rails of the lab do, and the switch shows their cabling.
+It is a separate process, `python -m railbed.lab.nexus`, driven through its control socket; nothing from there is
+imported here. It forwards no packets: the rails of the lab do, and the switch shows their cabling.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from railbed.lab.kind import KINDS
 from railbed.lab.model import SWITCH, Lab, LabNode, PlatformName, Spec, rail_name
 from railbed.lab.patience import Patience, ProcessSigns
 from railbed.lab.processes import detach, find_processes, forget, is_stopped
+from railbed.model.amount import plural
 from railbed.model.cluster import Login, Switch, SwitchPort
 
 USER = "admin"
 FOLDER, CONTROL, READY, CONFIG, LOG = "nexus", "control", "ready", "initial.cfg", "nexus.log"
 INITIAL = "feature lldp\n"
-"""The rest is in factory state. Without LLDP, only the MAC table would show the cabling."""
+"""Everything else is in factory state. Without LLDP, only the MAC table would show the cabling."""
 QUIET_SECONDS, MOST_SECONDS, ANSWER_SECONDS = 60.0, 600.0, 30.0
 PAUSE_SECONDS = 0.02
 REFUSAL = "% Permission denied for the role"
@@ -57,8 +58,8 @@ def admit(spec: Spec) -> None:
     wanted = spec.nodes * spec.rails
     if spec.switch and wanted > MODELS[spec.switch].ports:
         raise UsageError(
-            f"{spec.nodes} nodes on {spec.rails} rails need {wanted} switch ports, and {spec.switch} has "
-            f"{MODELS[spec.switch].ports}",
+            f"{plural(spec.nodes, 'node')} on {plural(spec.rails, 'rail')} need {wanted} switch ports, and "
+            f"{spec.switch} has {MODELS[spec.switch].ports}",
             hint="choose fewer nodes or rails, or another --switch",
         )
 
@@ -69,7 +70,7 @@ def port_of(lab: Lab, node: LabNode, rail: int) -> str:
 
 
 def describe(lab: Lab) -> dict[str, Switch]:
-    """Return the switch as it stands in the cluster file; its key and known_hosts are those of the cluster."""
+    """Return the switch for the cluster file; its key and known_hosts are those of the cluster."""
     if not lab.spec.switch:
         return {}
     door = KINDS[lab.spec.kind].switch_door(lab)
@@ -140,14 +141,14 @@ def processes(lab: Lab) -> list[int]:
 
 
 async def drive(lab: Lab, *requests: Mapping[str, object]) -> list[object]:
-    """Send requests to the control socket and return their results; the first that it refuses is the error."""
+    """Send requests to the control socket and return their results; raise HostFault for the first that is refused."""
     results = []
     with ExitStack() as opened:
         folder = os.open(lab.folder / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, folder)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                # The path of a socket has at most 107 bytes, and that of a lab may be longer.
+                # The path of a socket is limited to 107 bytes, and that of a lab may be longer.
                 reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{CONTROL}")
                 opened.callback(writer.close)
                 for request in requests:
@@ -194,7 +195,7 @@ def _faults(lab: Lab) -> Iterator[dict[str, object]]:
 
 
 async def _until_ready(lab: Lab) -> None:
-    """Wait until the switch answers; it writes a file then."""
+    """Wait until the switch has written the file that says it answers."""
     log, pids = lab.folder / LOG, processes(lab)
     patience = Patience(ProcessSigns(pids[0] if pids else 0, log), quiet=QUIET_SECONDS, most=MOST_SECONDS)
     while not _is_written(lab.folder / FOLDER / READY):

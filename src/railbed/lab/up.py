@@ -77,7 +77,7 @@ async def _take_down_on_failure(
     lab: Lab, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
 ) -> None:
     if error is not None:
-        # A second Ctrl-C does not interrupt this; whatever remains is removed by the next up or down.
+        # A second Ctrl-C does not interrupt this; the next up or down removes anything that remains.
         await asyncio.shield(take_down(lab))
 
 

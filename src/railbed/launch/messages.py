@@ -14,7 +14,7 @@ NO_READER = 4
 
 
 class Messages:
-    """Messages from a rank to its starter. If nothing reads them any more, the rank ends at once."""
+    """Messages from a rank to its starter. If nothing reads them, the rank ends at once."""
 
     def __init__(self, descriptor: int, rank: int) -> None:
         self.rank = rank

@@ -111,7 +111,7 @@ class Roster:
             self._nodes[node].returned = time.monotonic()
 
     def mark_lost(self, node: str) -> None:
-        """Note that a node's agent does not answer any more."""
+        """Note that a node's agent no longer answers."""
         state = self._nodes[node]
         state.port, state.cut, state.returned = None, "", None
 

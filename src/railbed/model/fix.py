@@ -1,4 +1,4 @@
-"""A fix: a change of one device as data, so that people read exactly what is applied and undone.
+"""A fix: a change to one device, as data, so that people see exactly what is applied and undone.
 
 A rule builds a fix from the facts it judged. The remedy of its finding is the text of the fix, and code that changes
 devices (an experiment, `configure`) runs its steps through `fleet.change`.
@@ -19,7 +19,7 @@ class RunStep:
 
     command: str
     only_if: str = ""
-    """A command that fails where nothing is left to do: an undo also runs if the step it undoes never ran."""
+    """A test that fails if there is nothing to do: an undo also runs if the step it undoes never ran."""
     step: Literal["run"] = "run"
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class FileStep:
     owner: str = ""
     """`user:group` as numbers; empty for the owner that the file has, or root."""
     own_folder: bool = False
-    """Its folder is made for it, and removed with it."""
+    """Its folder is created for it, and removed with it."""
     step: Literal["file"] = "file"
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class FileStep:
 class ConfigStep:
     """Lines of a switch's configuration, indented as `show running-config` shows them; `no …` removes a line.
 
-    It needs no undo: the switch saves a checkpoint first. `configure` merges the lines of all fixes of a switch and
+    It needs no undo: a checkpoint is created first. `configure` merges the lines of all fixes of a switch and
     orders them, so that nothing is used before it exists or removed while it is used.
     """
 

@@ -1,6 +1,6 @@
 """How settings of the machine survive a reboot: its service manager, what configures its network, railbed's files.
 
-Of other people's files only the names are read, and of netplan the Ethernet part: the rest may hold passwords.
+Only the names of other people's files are read, and of netplan only the Ethernet part: the rest may contain passwords.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ echo '==> end <=='
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootConfig:
-    """What a reboot keeps."""
+    """What determines the machine's configuration at boot."""
 
     systemd: bool
     """The machine was started by systemd."""
     manager: str = ""
-    """What configures the network at boot: `netplan`, `networkd`, `ifupdown`; empty where none of these does."""
+    """What configures the network at boot: `netplan`, `networkd`, `ifupdown`; empty if none of these does."""
     netplan_ids: dict[str, str] = field(default_factory=dict)
-    """netplan's own name of an interface, where that is another one."""
+    """netplan's name of an interface, if it differs."""
     network_files: dict[str, str] = field(default_factory=dict)
     """By interface, the file of systemd-networkd that applies to it."""
     files: dict[str, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def parse(text: str) -> ClockSync:
 
 
 def _can_start(text: str) -> bool | None:
-    """Return whether systemd has a service that is off; None where `timedatectl show` does not say so."""
+    """Return whether systemd has a service that is off; None if `timedatectl show` does not say so."""
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     if "CanNTP" not in values or "NTP" not in values:
         return None

@@ -32,7 +32,7 @@ class Hostname:
     """Addresses that the name resolves to, in order; empty if there are none, None if not read."""
 
     hosts: str | None = None
-    """The content of /etc/hosts, where it was read."""
+    """The content of /etc/hosts, if it was read."""
 
     @property
     def resolves_to_loopback_first(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who changes the machine right now, or began to and did not end it (the lock of `fleet.change`)."""
+"""The change in progress on a machine, or one that was left unfinished (the lock of `fleet.change`)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PendingChange:
     """The change that a guard on the machine holds, or held when it died."""
 
     state: str
-    """`none`; `held`, somebody changes the machine; `abandoned`, it may be half-changed."""
+    """`none`; `held`: somebody is changing the machine; `abandoned`: it may be half-changed."""
     holder: str = ""
-    """What is changed, by whom and since when."""
+    """What is being changed, by whom and since when."""
     trouble: str = ""
-    """What the undo printed, where it failed."""
+    """The output of the undo, if it failed."""
 
 
 def parse(text: str) -> PendingChange:
@@ -40,7 +40,7 @@ def parse(text: str) -> PendingChange:
 
 PROBE = Probe(
     name="pending_change",
-    title="changes in progress or not ended",
+    title="changes in progress or left unfinished",
     command=COMMAND,
     parse=parse,
     facts=PendingChange,

@@ -1,6 +1,6 @@
 """The address that this SSH session arrived at (`SSH_CONNECTION`): it shows which network carries SSH.
 
-Only the machine can tell: from outside, a jump host, a name or address translation hides it.
+It has to be read on the machine: from outside, a jump host, a name or address translation hides it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def save_undo(run: Path, undo: Fix) -> None:
 
 
 def read_undo(run: Path) -> list[Fix]:
-    """Return the fixes that undo a run, the last change first; an incomplete line is of a change never made."""
+    """Return the fixes that undo a run, the last change first; an incomplete line is of a change that was not made."""
     try:
         lines = (run / FILE).read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def read_undo(run: Path) -> list[Fix]:
 
 
 def read_outcomes(run: Path) -> dict[str, DeviceChanged | None]:
-    """Return what became of each device that a run began to change; None where the run was cut short.
+    """Return the outcome on each device that a run began to change; None if the run was cut short.
 
     A device whose undo was not saved yet was not changed, and is left out.
     """
@@ -71,7 +71,7 @@ def unfinished_changes(cluster: str) -> dict[str, str]:
 
 
 def devices_to_undo(cluster: str, name: str) -> tuple[list[str], dict[str, str]]:
-    """Return the devices on which a run's changes are in effect, and those that a later run changed since, by run."""
+    """Return the devices on which a run's changes are in effect, and those that a later run has changed, by run."""
     undone: set[str] = set()
     later: dict[str, str] = {}
     for run, outcomes in _changes_of(cluster):
@@ -91,7 +91,7 @@ def _is_in_effect(event: DeviceChanged | None) -> bool:
 
 
 def _changes_of(cluster: str) -> Iterator[tuple[RunSummary, dict[str, DeviceChanged | None]]]:
-    """Yield the runs of configure on a cluster that ended, the newest first, and what became of each device."""
+    """Yield the finished runs of configure on a cluster, the newest first, with the outcome on each device."""
     for run in list_runs():
         if run.verb == "configure" and run.cluster == cluster and run.status != "running":
             yield run, read_outcomes(runs_folder() / run.id)

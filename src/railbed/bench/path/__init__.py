@@ -1,4 +1,4 @@
 """`check --prove path`: a marked RDMA stream between two nodes, followed from counter to counter.
 
-`run.py` sends the streams, `movement.py` reads what each counter on the way moved, and `hops.py` judges hop by hop.
+`run.py` sends the streams, `movement.py` reads how far each counter on the path moved, and `hops.py` judges hop by hop.
 """

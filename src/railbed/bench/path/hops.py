@@ -1,7 +1,7 @@
 """The verdicts of a lossless path, hop by hop: mark, class, queue, PFC, delivery, ECN, CNP.
 
-A hop counts as passed only if a counter there saw the marked stream. A hop without such a counter is unknown. The
-unmarked stream is the control: a counter that sees that as well proves nothing about the mark.
+A hop passes only if a counter there shows the marked stream. A hop without such a counter is unknown. The unmarked
+stream is the control: if a counter shows that as well, it proves nothing about the mark.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from railbed.bench.path.movement import Amount, Movement
+from railbed.model.amount import plural
 from railbed.model.cabling import Cable
 from railbed.model.cluster import Policy, Port
 from railbed.model.record import Finding, Verdict
@@ -17,13 +18,13 @@ from railbed.model.record import Finding, Verdict
 MOST_OF_IT = 0.9
 """A counter that shows at least this share of a stream carried it."""
 SOME_OF_IT = 0.5
-"""A counter that shows at least this share of the control carried it, too: the counters of a switch lag a little."""
+"""A counter that shows at least this share of the control carried that as well: counters of a switch lag a little."""
 WHY = {
-    "path_mark": "A card that does not send with the priority of the policy puts gradients among all other traffic.",
+    "path_mark": "A card that does not send with the priority of the policy mixes gradients with all other traffic.",
     "path_class": "A switch that does not recognise the mark puts gradients into a queue that drops.",
-    "path_queue": "One lost packet makes the card send everything after it again.",
+    "path_queue": "After one lost packet, the card sends everything that followed it again.",
     "path_pfc": "Without PFC on this priority the queue overflows instead of pausing the sender.",
-    "path_delivery": "A receiver that does not see the priority cannot pause it either.",
+    "path_delivery": "A receiver that does not recognise the priority cannot pause it either.",
     "path_ecn": "Without ECN marks senders slow down only when the fabric pauses, which stops everyone.",
     "path_cnp": "A sender that does not receive notifications does not slow down, and PFC has to stop it.",
 }
@@ -37,7 +38,7 @@ DROPS = ("drop_packets", "drop_bytes", "watchdog_drop_packets")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direction:
-    """One direction of a path, and what its counters saw of a marked and of an unmarked stream."""
+    """One direction of a path, and how its counters moved during a marked and an unmarked stream."""
 
     source: str
     source_port: Port
@@ -125,7 +126,7 @@ def _delivery(direction: Direction) -> Finding:
 def _judge_counter(  # noqa: PLR0917  (what to judge, and how to word it)
     direction: Direction, check: str, expected: str, carried: Amount, control: Amount, what: str, remedy: str
 ) -> Finding:
-    """Judge a counter by how much it saw of the stream, and of the control."""
+    """Judge a counter by how much of the stream, and of the control, it shows."""
     share = carried.share_of(direction.sent)
     if share is None:
         return _finding(direction, check, Verdict.UNKNOWN, expected, NO_PRIORITY_COUNTER)
@@ -133,7 +134,7 @@ def _judge_counter(  # noqa: PLR0917  (what to judge, and how to word it)
     if share < MOST_OF_IT:
         return _finding(direction, check, Verdict.FAIL, expected, observed, remedy=remedy)
     if (control.share_of(direction.sent_unmarked) or 0.0) >= SOME_OF_IT:
-        observed += f", and {control} of the unmarked stream: everything has this priority, whatever its mark"
+        observed += f", and {control} of the unmarked stream: everything has this priority, regardless of its mark"
         return _finding(direction, check, Verdict.WARN, expected, observed, remedy=remedy)
     return _finding(direction, check, Verdict.OK, expected, observed)
 
@@ -164,7 +165,7 @@ def _class(direction: Direction) -> Finding:
         return _finding(direction, "path_class", Verdict.FAIL, expected, observed, remedy="railbed configure")
     control = _amounts(direction, direction.unmarked)[0].get(best, Amount())
     if (control.share_of(direction.sent_unmarked) or 0.0) >= SOME_OF_IT:
-        observed += f", and {control} of the unmarked stream: the switch does not look at the mark"
+        observed += f", and {control} of the unmarked stream: the switch ignores the mark"
         return _finding(direction, "path_class", Verdict.WARN, expected, observed, remedy="railbed configure")
     return _finding(direction, "path_class", Verdict.OK, expected, observed)
 
@@ -205,9 +206,13 @@ def _pfc(direction: Direction) -> Finding:
         return _finding(direction, "path_pfc", Verdict.UNKNOWN, expected, reason)
     off = [place for place, port in ports.items() if port and not (port.operational and priority in port.priorities)]
     evidence = "\n".join(
-        [f"{place}: {port.sent} pauses sent, {port.received} received" for place, port in ports.items() if port]
+        [
+            f"{place}: {plural(port.sent, 'pause')} sent, {port.received} received"
+            for place, port in ports.items()
+            if port
+        ]
         + [
-            f"{node}/{port.netdev}: {count} pauses of priority {priority} {word}"
+            f"{node}/{port.netdev}: {plural(count, 'pause')} of priority {priority} {word}"
             for node, port in ((direction.source, direction.source_port), (direction.target, direction.target_port))
             for way, word in (("tx", "sent"), ("rx", "received"))
             if (count := direction.marked.pauses(node, port, way, priority)) is not None
@@ -222,8 +227,8 @@ def _pfc(direction: Direction) -> Finding:
 
 
 def _ecn(direction: Direction) -> Finding:
-    """Compare the marks that the switch set with those that the receiver saw."""
-    expected = "the receiver sees what the switch marks"
+    """Compare the marks that the switch set with those that the receiver counted."""
+    expected = "packets that the switch marks arrive marked"
     if not direction.policy.ecn:
         return _finding(direction, "path_ecn", Verdict.SKIPPED, expected, "the policy has ECN off")
     received = direction.marked.rdma_counter(direction.target, direction.target_port, MARKED_RECEIVED)

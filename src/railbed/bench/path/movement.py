@@ -30,13 +30,13 @@ PAUSES = ("{way}_prio{priority}_pause", "{way}_pause_prio_{priority}", "{way}_pf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
-    """How much traffic a counter saw, in every unit that it counts."""
+    """How much traffic a counter shows, in every unit that it counts."""
 
     bytes: int | None = None
     packets: int | None = None
 
     def share_of(self, sent: Amount) -> float | None:
-        """Return how much of what was sent it saw; None if the two have no unit in common."""
+        """Return which fraction of the sent traffic this is; None if the two have no unit in common."""
         for part, total in ((self.bytes, sent.bytes), (self.packets, sent.packets)):
             if part is not None and total:
                 return part / total
@@ -50,7 +50,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movement:
-    """What was read before and after a stream, by device."""
+    """The counters before and after a stream, by device."""
 
     before: Mapping[str, DeviceFacts]
     after: Mapping[str, DeviceFacts]
@@ -77,7 +77,7 @@ class Movement:
         return self._rdma(node, port, names)
 
     def queues(self, cable: Cable) -> PortQueues | None:
-        """Return the queues of a switch port with what each counted meanwhile; None where they were not read."""
+        """Return the queues of a switch port with what each counted meanwhile; None if they were not read."""
         before, after = (_queues(facts, cable) for facts in (self.before, self.after))
         if before is None or after is None:
             return None

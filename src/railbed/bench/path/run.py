@@ -26,7 +26,7 @@ from railbed.model.record import Finding, Measurement, Record, Verdict
 
 SECONDS = 3.0
 SETTLE_SECONDS = 4.0
-"""Between two looks at counters that do not show a stream yet: a switch renews its own every few seconds."""
+"""Between two readings of counters that do not show a stream yet: a switch updates its own every few seconds."""
 LOOKS = 4
 STEP = Step(test="ib_write_bw", pattern="pair", direction="each", seconds=SECONDS)
 SUITE = Suite(steps=(STEP.model_copy(update={"marked": False}), STEP))
@@ -37,7 +37,7 @@ Path = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The streams of a rail in one direction: twice the same flows, without the mark and with it."""
+    """The streams of a rail in one direction: the same flows twice, without the mark and with it."""
 
     unmarked: Trial
     marked: Trial
@@ -74,13 +74,13 @@ def rounds(nodes: Sequence[str]) -> list[list[Pair]]:
 
 
 def _narrowed(site: BenchSite, pair: Pair) -> BenchSite:
-    """Return the site with two nodes alone."""
+    """Return the site reduced to two nodes."""
     cluster = site.cluster.model_copy(update={"nodes": {name: site.cluster.nodes[name] for name in pair}})
     return replace(site, cluster=cluster, ports=tuple(port for port in site.ports if port.end.node in pair))
 
 
 def streams_of(trials: Iterable[Trial]) -> list[Streams]:
-    """Put the trials of all pairs together that run over the same rail in the same direction."""
+    """Combine the trials of all pairs that run over the same rail in the same direction."""
     together: dict[tuple[str, bool], dict[bool, list[Trial]]] = {}
     for trial in trials:
         (flow,) = trial.flows

@@ -1,4 +1,4 @@
-"""Global pause (802.3x) is off where the policy uses priority flow control.
+"""Global pause (802.3x) is off if the policy uses priority flow control.
 
 What
 ----

@@ -72,7 +72,7 @@ def _fix(node: NodeView, facts: hostname.Hostname) -> Fix | None:
 
 
 def _without(line: str, name: str) -> str | None:
-    """Return a line of /etc/hosts without a name, if it gives that to loopback; None where no name would be left."""
+    """Return a line of /etc/hosts without a name, if it gives that to loopback; None if no name would be left."""
     words = line.partition("#")[0].split()
     if name not in words[1:] or not (words[0].startswith("127.") or words[0] == "::1"):
         return line

@@ -1,13 +1,13 @@
-"""No change of the node was left half-made.
+"""No change to the node was left unfinished.
 
 What
 ----
-The lock that railbed holds on a node while it changes it is free, and no guard left it behind.
+The lock that railbed holds on a node during a change is free, and no guard left it behind.
 
 Why
 ---
-A node whose change was cut short may have some settings of before and some of after: an MTU without its address, or
-PFC without the DSCP map. Training may run on it, at a fraction of its speed.
+A node whose change was cut short may have a mix of old and new settings: an MTU without its address, or PFC without the
+DSCP map. Training may run on it, at a fraction of its speed.
 
 Fix
 ---
@@ -36,7 +36,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     facts = node.read(pending_change.PROBE)
     match facts.state:
         case "held":
-            yield warn(expected=EXPECTED, observed=f"being changed by {facts.holder}", remedy="wait until it has ended")
+            yield warn(expected=EXPECTED, observed=f"being changed by {facts.holder}", remedy="wait until it is done")
         case "abandoned":
             yield fail(
                 expected=EXPECTED,
@@ -57,7 +57,7 @@ def _remedy(facts: pending_change.PendingChange) -> str:
 
 CHECK = Check(
     name="pending_change",
-    title="no change left half-made",
+    title="no unfinished change",
     scope="node",
     needs=(pending_change.PROBE,),
     judge=judge,

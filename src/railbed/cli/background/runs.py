@@ -76,7 +76,7 @@ def summary_of(folder: Path) -> RunSummary:
     """Return the current summary of a run."""
     summary = read_run_in(folder)
     if summary is None:
-        raise UsageError(f"the run in {folder} cannot be read any more", hint="`railbed runs` lists the runs")
+        raise UsageError(f"the run in {folder} can no longer be read", hint="`railbed runs` lists the runs")
     return summary
 
 

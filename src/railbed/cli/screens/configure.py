@@ -1,4 +1,4 @@
-"""configure for people: what would change on each device, line by line, then what became of it."""
+"""configure for people: what would change on each device, line by line, then the outcome."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.text import Text
 
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.model.record import Change, Record
@@ -16,7 +17,7 @@ OUTCOMES = {"applied": "green", "undone": "green", "restored": "yellow", "refuse
 
 
 class ConfigureScreen(TextScreen):
-    """The changes by device as soon as they are known, so that the user can be asked; findings at the end."""
+    """Shows the changes by device as soon as all are known, before the user is asked; findings at the end."""
 
     def __init__(self, *, cluster: Cluster) -> None:
         super().__init__(verbose=False, cluster=cluster)
@@ -37,12 +38,12 @@ class ConfigureScreen(TextScreen):
             case events.ChangeUnfinished():
                 self._print(Text(printable(record.message), style="bold yellow"))
             case events.FilesRendered():
-                self._print(Text(f"{len(record.files)} files {printable(record.message)}"))
+                self._print(Text(f"{plural(len(record.files), 'file')} {printable(record.message)}"))
             case _:
                 super().show(record)
 
     def finish(self, run: Path) -> None:
-        """Show the findings after the changes, and how to undo those."""
+        """Show the findings after the changes, and how to undo the changes."""
         super().finish(run)
         if self._applied:
             self._out.print(Text.assemble("undo: ", (f"railbed configure --undo {run.name}", "bold")))
@@ -56,8 +57,7 @@ class ConfigureScreen(TextScreen):
         for device in planned.devices:
             changes = [change for change in self._planned if _device(change) == device and not change.left_out]
             stops = "; traffic may stop for a moment" if device in planned.interrupts else ""
-            count = f"{len(changes)} change{'s' if len(changes) != 1 else ''}"
-            self._out.print(Text.assemble((printable(device), "bold"), f"  {count}{stops}"))
+            self._out.print(Text.assemble((printable(device), "bold"), f"  {plural(len(changes), 'change')}{stops}"))
             for change in changes:
                 self._show_change(change)
             self._out.print()

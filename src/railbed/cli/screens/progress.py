@@ -61,7 +61,7 @@ class ProgressLine:
 
     def print_line(self, text: str, style: str = "") -> None:
         """Print a line that stays."""
-        with self._lock, suppress(OSError, ValueError):  # nobody reads any more
+        with self._lock, suppress(OSError, ValueError):  # nothing reads the output
             self._wipe()
             if self._on_terminal:
                 # Imported here because drawing is slow to load and often not needed.

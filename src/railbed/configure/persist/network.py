@@ -1,7 +1,7 @@
 """Addresses and MTUs in the network configuration that a node reads at boot: netplan, systemd-networkd or ifupdown.
 
-railbed's settings are in files of their own, beside those of other people, with the values in a comment on their first
-line. A file holds all settings that configure made; a later run adds to them.
+railbed's settings are in separate files beside other people's, with the values in a comment on the first line. A file
+holds all settings that configure made; a later run adds to them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALUES = "# railbed: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSettings:
-    """What is set on an interface; None is left as it is."""
+    """The settings of an interface; None leaves a setting alone."""
 
     mtu: int | None = None
     address: str | None = None
@@ -30,7 +30,7 @@ class PortSettings:
 
 
 def network_files(boot: BootConfig, wanted: Mapping[str, PortSettings]) -> dict[str, str]:
-    """Return the files, by path, that keep the settings of interfaces, and those that earlier runs made."""
+    """Return the files, by path, that make the settings of interfaces, and those of earlier runs, survive a reboot."""
     ports = dict(wanted)
     for text in boot.files.values():
         for netdev, earlier in read_values(text).items():
@@ -64,13 +64,13 @@ def _head(ports: Mapping[str, PortSettings]) -> list[str]:
 
 
 def _netplan(ports: Mapping[str, PortSettings], boot: BootConfig) -> str:
-    """Return a netplan file: netplan merges it with the others, so that it only adds."""
+    """Return a netplan file, which only adds to the others: netplan merges them."""
     lines = [*_head(ports), "network:", "  version: 2", "  ethernets:"]
     for netdev, settings in ports.items():
         lines.append(f"    {json.dumps(boot.netplan_ids.get(netdev, netdev))}:")
         lines += [f"      mtu: {settings.mtu}"] if settings.mtu else []
         lines += [f"      addresses: [{json.dumps(settings.address)}]"] if settings.address else []
-        # Without a link at boot it must not hold up the boot.
+        # An interface without a link must not hold up the boot.
         lines.append("      optional: true")
     return "\n".join(lines) + "\n"
 
@@ -93,7 +93,7 @@ def _networkd(netdev: str, settings: PortSettings, boot: BootConfig) -> str:
 
 
 def _ifupdown(ports: Mapping[str, PortSettings]) -> str:
-    """Return stanzas that ifupdown runs in addition to those that other files have for the interfaces."""
+    """Return stanzas that ifupdown runs in addition to those in other files for the interfaces."""
     lines = _head(ports)
     for netdev, settings in ports.items():
         lines += ["", f"auto {netdev}", f"iface {netdev} inet manual"]

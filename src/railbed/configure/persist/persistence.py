@@ -21,7 +21,7 @@ _DISABLE = RunStep(command=f"systemctl disable --quiet {NAME}", only_if=f"system
 
 
 def persistence_of(node: NodeView, changes: Sequence[PlannedFix]) -> Iterator[PlannedFix]:
-    """Yield the files that make changes survive a reboot, and what enables them."""
+    """Yield the changes that write the files which make other changes survive a reboot, and enable them."""
     boot = node.try_read(boot_config.PROBE)
     if boot is None or not boot.systemd:
         return
@@ -35,7 +35,7 @@ def persistence_of(node: NodeView, changes: Sequence[PlannedFix]) -> Iterator[Pl
 
 
 def _settings(node: NodeView, changes: Iterable[PlannedFix]) -> dict[str, PortSettings]:
-    """Return what the cluster file gives each port, as far as the rules behind the changes set it."""
+    """Return the settings of each port in the cluster file, as far as the rules behind the changes set them."""
     rules: dict[str, set[str]] = {}
     for change in changes:
         rules.setdefault(change.subject.partition("/")[2], set()).update(change.checks)
@@ -83,7 +83,7 @@ def _file(
         checks=("boot",),
         subject=device,
         before="",
-        after=f"{path} {'keeps this, too' if earlier else 'keeps this'} at reboot",
+        after=f"{path} {'also restores this' if earlier else 'restores this'} at boot",
         fix=Fix(device=device, apply=(file, *after), undo=undo, persistence=Persistence.KEPT),
         shown=_difference(earlier, content, path) if earlier else (),
     )

@@ -1,4 +1,4 @@
-"""The systemd unit that applies the settings again at boot that the kernel and the cards forget.
+"""The systemd unit that applies settings at boot which the kernel and the cards would otherwise lose.
 
 Each setting is a block under a comment with its key, the rule and the port, so that a later run can replace it.
 """
@@ -33,7 +33,7 @@ _COMMAND = re.compile(r'ExecStart=-/bin/sh -c "(?P<command>.*)"')
 
 
 def render_unit(settings: Mapping[str, Iterable[str]]) -> str:
-    """Return the unit for commands by key; a command that fails does not keep the next from running."""
+    """Return the unit for commands by key; a command that fails does not prevent the next."""
     ports = dict.fromkeys(key.partition("/")[2] for key in settings if "/" in key)
     devices = " ".join(f"sys-subsystem-net-devices-{_escape(port)}.device" for port in ports)
     blocks = (

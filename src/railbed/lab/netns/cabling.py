@@ -1,4 +1,4 @@
-"""Cables, bridges and addresses: made with one `ip -batch` per namespace."""
+"""Cables, bridges and addresses, created with one `ip -batch` per namespace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ THIS_SWITCH, THIS_MACHINE = 253, 254
 
 
 async def lay_uplink(lab: Lab) -> None:
-    """Make the switch, and this machine's cable to it."""
+    """Create the switch, and this machine's cable to it."""
     host = host_interface(lab)
     await batch(
         [
@@ -47,7 +47,8 @@ async def lay_cables(lab: Lab) -> None:
 async def remove_cables(lab: Lab) -> None:
     """Remove the namespaces, and with them every interface of the lab."""
     present = [namespace for namespace in namespaces(lab) if namespace_file(namespace).exists()]
-    # A pair of interfaces goes with either end, so this machine's is gone with the switch; and again if that was not.
+    # Removing one end of a veth pair removes both, so this machine's end disappears with the switch's namespace; it is
+    # removed explicitly only if that namespace did not exist.
     await batch([f"netns del {namespace}" for namespace in present])
     if host_interface(lab) in {link["ifname"] for link in json.loads(await run(["ip", "-j", "link"]))}:
         await run(["ip", "link", "del", host_interface(lab)], check=False)

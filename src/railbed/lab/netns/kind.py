@@ -22,7 +22,7 @@ MOST_NODES = 64
 MOST_RAILS = 8
 SSH_PORT, NXAPI_PORT = 22, 80
 CARD_MBPS = 10_000
-"""Speed that a virtual cable reports, whatever it is shaped to."""
+"""Speed that a virtual cable reports, regardless of how it is shaped."""
 PACKAGES = {
     "ip": "iproute2",
     "tc": "iproute2",
@@ -56,7 +56,7 @@ class NetnsKind:
         need_programs(PACKAGES)
 
     async def taken_numbers(self) -> set[int]:
-        """Return numbers whose management network overlaps with one that this machine is in or has a route to."""
+        """Return numbers whose management network overlaps with one that this machine is on or has a route to."""
         addresses, routes = await run(["ip", "-j", "addr"]), await run(["ip", "-j", "route"])
         return set(cabling.numbers_in_use(addresses, routes))
 
@@ -65,7 +65,7 @@ class NetnsKind:
         await cabling.lay_uplink(lab)
 
     async def build(self, lab: Lab) -> AsyncGenerator[Event, None]:
-        """Make keys, cables and nodes."""
+        """Create keys, cables and nodes."""
         yield progress("laying cables", subject=lab.spec.name)
         machine.write_files(lab)
         await together([make_keys(lab), cabling.lay_cables(lab)])

@@ -1,10 +1,10 @@
 """A node's processes: an sshd that is the first process of its own process, mount and hostname namespaces.
 
-Whatever runs on a node runs in its network namespace, so its processes can be found there, even if railbed was killed
-before it could write anything down.
+All processes of a node are in its network namespace, so they can be found there, even if railbed was killed before it
+could write anything down.
 
-A node has a home folder of its own and a plain login shell, so that what the user's start-up files do (set up pyenv or
-conda, take a lock) neither slows down its logins nor collides with the other nodes.
+A node has its own home folder and a plain login shell, so that the user's start-up files (which may set up pyenv or
+conda, or take a lock) neither slow down its logins nor make nodes collide.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from railbed.lab.processes import is_stopped
 
 LOOKS = 10
 PAUSE_SECONDS = 0.05
-# The first process of a process namespace takes all others with it when it ends, as a machine does.
+# When the first process of a process namespace ends, the kernel kills all others, as when a machine loses power.
 BOOT = """\
 mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
 mount --bind {hosts} /etc/hosts && mount --bind {accounts} /etc/passwd &&
@@ -62,12 +62,12 @@ def write_files(lab: Lab) -> None:
 
 
 def _environment() -> str:
-    """Return the line of sshd's configuration that lets Python find packages in the home folder of the user."""
+    """Return the line of sshd's configuration with which Python finds packages in the user's home folder."""
     return f'SetEnv "PYTHONUSERBASE={site.getuserbase()}"\n' if site.ENABLE_USER_SITE else ""
 
 
 def _write_account(lab: Lab, node: LabNode) -> Path:
-    """Make the home folder of a node, and return its list of accounts: this machine's, but for who logs in."""
+    """Create the home folder of a node, and return its passwd file: this machine's, but with another root account."""
     home, accounts = lab.folder / "homes" / node.name, lab.folder / f"{node.name}.passwd"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -95,7 +95,7 @@ async def start(lab: Lab, node: LabNode) -> None:
 
 
 async def stop(lab: Lab, nodes: Sequence[LabNode]) -> None:
-    """End all that runs on nodes.
+    """End all processes on nodes.
 
     A scan may miss a process that is being started or is entering a namespace: two scans in a row must find nothing.
     """
@@ -153,7 +153,7 @@ def _entering(file: Path) -> str:
 
 
 def _is_of(process: Path, entering: set[bytes], within: set[int]) -> bool:
-    # In this order: a process that was about to enter has entered by the time of the second test.
+    # In this order: a process that was about to enter has entered by the second test.
     with contextlib.suppress(OSError):
         arguments = (process / "cmdline").read_bytes().split(b"\0")
         return not entering.isdisjoint(arguments) or os.stat(process / "ns/net").st_ino in within  # noqa: PTH116  (follows)

@@ -30,7 +30,7 @@ def namespaces(lab: Lab) -> list[str]:
 
 
 def namespace_file(namespace: str) -> Path:
-    """Return where the kernel's handle of a network namespace lies."""
+    """Return the path of the kernel's handle for a network namespace."""
     return Path("/run/netns") / namespace
 
 

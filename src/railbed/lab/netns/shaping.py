@@ -1,7 +1,7 @@
 """Speed, delay, loss and ECN marks on the rails, and links that are down: applies the declared faults to the cables.
 
-Queues stand on both ends of a cable: on the node's it is as fast as its card, on the switch's as fast as the rail.
-Loss and marks are decided where the switch forwards, by nftables, which every kernel with bridges has.
+A cable has a queue at both ends: the node's end has the speed of its card, the switch's end that of the rail.
+nftables, which every kernel with bridges has, drops and marks packets where the switch forwards them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from railbed.lab.netns.cabling import batch
 from railbed.lab.netns.names import node_namespace, switch_namespace, switch_port
 
 MARK_RATE = 1e9
-"""Bit/s from which a rail marks by default."""
+"""Bit/s above which a rail marks by default."""
 QUEUE_SECONDS = 0.01
 SMALLEST_BURST = 131072
-"""A packet on a virtual cable can be as large as 64 KiB, whatever the MTU: the sender leaves cutting it to the card."""
+"""A packet on a virtual cable can be as large as 64 KiB, regardless of the MTU: the sender leaves segmentation to the
+card."""
 
 
 async def shape_nodes(lab: Lab) -> None:
@@ -30,7 +31,7 @@ async def shape_nodes(lab: Lab) -> None:
             await settle_cards(lab, node)
         except HostFault as error:
             if lab.spec.delay is not None and "qdisc kind is unknown" in error.message:
-                raise HostFault("this machine's kernel has no netem, so there can be no --delay") from error
+                raise HostFault("this machine's kernel has no netem, which --delay needs") from error
             raise
 
 
@@ -56,7 +57,7 @@ async def settle_cards(lab: Lab, node: LabNode) -> None:
     shaped = {queue["dev"] for queue in shown if queue["kind"] in ("tbf", "netem")}
     lines = []
     for name, rail in lab.rails.items():
-        # A slow rail is slow where the switch forwards; only a fault of the node itself is its card's.
+        # A slow rail is limited at the switch; only a fault of the node itself limits its card.
         fault = lab.of("slow", node.name)
         rate = lab.slowed(node, rail) if fault else lab.spec.rate
         if rate is not None or lab.spec.delay is not None:
@@ -105,7 +106,7 @@ def _filter(lab: Lab) -> str:
     """Return the switch's packet filter. Loss comes first: what is dropped is not marked."""
     rules = []
     for rail, number in lab.rails.items():
-        # Not by the bridge's name, which not every kernel can ask for.
+        # Not by the bridge's name, which not every kernel can match.
         of_rail = f"iifname {{ {', '.join(switch_port(node, number) for node in lab.nodes)} }}"
         if fault := lab.of("lose", rail):
             percent = fault.value or 0

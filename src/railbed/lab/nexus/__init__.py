@@ -1,4 +1,4 @@
 """An emulated Cisco Nexus: SSH and NX-API over a real configuration tree, with counters that tests drive.
 
-It knows nothing about the rest of railbed, and imports only the standard library and asyncssh.
+It imports only the standard library and asyncssh, and nothing from the rest of railbed.
 """

@@ -30,7 +30,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--nxapi-port", type=int, default=0, help="the NX-API port, open while `feature nxapi` is on")
     parser.add_argument("--nxapi-tls", nargs=2, type=Path, metavar=("CERT", "KEY"), help="serve NX-API over TLS")
     parser.add_argument(
-        "--config", type=Path, help="configuration lines to apply at the start, if nothing was saved before"
+        "--config", type=Path, help="configuration lines to apply at the start, unless a configuration was saved"
     )
     parser.add_argument("--hostname", help="the switch's name (default: switch)")
     parser.add_argument("--state", type=Path, help="folder for the startup configuration and checkpoints")

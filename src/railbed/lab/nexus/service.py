@@ -1,4 +1,4 @@
-"""A whole switch with its services, started and ended together."""
+"""A switch with all its services, started and ended together."""
 
 from __future__ import annotations
 

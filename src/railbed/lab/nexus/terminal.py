@@ -17,7 +17,7 @@ class Disconnected(Exception):
 
 
 @dataclass
-class Keys:
+class Keyboard:
     """Characters from a client, one at a time; `read` returns an empty string at the end of input."""
 
     read: Callable[[], Awaitable[str]]
@@ -46,7 +46,7 @@ class Terminal:
     """Output is collected and sent whenever the switch waits for the client: one packet per pause, not per key."""
 
     session: Session
-    keys: Keys
+    keys: Keyboard
     send: Callable[[str], None]
     echo: bool = True
     _line: str = field(init=False, default="")

@@ -53,7 +53,7 @@ TRAINING_PACKAGES = {"debugfs": "e2fsprogs", "mkfs.ext4": "e2fsprogs", "chroot":
 
 
 class VmKind:
-    """See `railbed.lab.kind.Kind`."""
+    """See `railbed.lab.kind.LabKind`."""
 
     def __init__(self) -> None:
         self._claims: dict[str, socket.socket] = {}

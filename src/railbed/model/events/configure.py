@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 from railbed.model.record import Event
 
 Outcome = Literal["applied", "undone", "restored", "refused", "unknown"]
-"""`applied` and `undone` succeeded. `restored`: it failed, and the device is as before. `refused`: nothing was done.
-`unknown`: it failed, and so did restoring the device, or that could not be observed."""
+"""`applied` and `undone` succeeded. `restored`: it failed, and the device was restored. `refused`: nothing was done.
+`unknown`: it failed, and so did restoring the device, or the connection broke before that was certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

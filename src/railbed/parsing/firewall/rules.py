@@ -1,4 +1,4 @@
-"""One model of packet filter rules, whatever tool set them, and what they do to a packet."""
+"""One model of packet filter rules, regardless of the tool that set them, and what they do to a packet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Answers of a Nexus: JSON of `| json` and of NX-API, and the names of ports.
 
-NX-OS writes a table as an object `TABLE_x` with `ROW_x` in it: an object where there is one row, a list where there are
-several, nothing where there is none. Numbers are strings after `| json` and numbers over NX-API.
+NX-OS writes a table as an object `TABLE_x` that contains `ROW_x`: an object if there is one row, a list if there are
+several, nothing if there is none. Numbers are strings after `| json` and numbers over NX-API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SLOT = re.compile(r"slot\s+\d+", re.IGNORECASE)
 
 
 def structured(text: str) -> Fields | None:
-    """Return the object of a JSON answer, unwrapped where NX-API wraps it; None where the answer is text."""
+    """Return the object of a JSON answer, unwrapped if it comes from NX-API; None if the answer is text."""
     if not text.lstrip().startswith("{"):
         return None
     fields = Fields(json_value(text))
@@ -54,7 +54,7 @@ def _rows(value: object) -> list[Fields]:
 
 
 def value_of(fields: Fields, key: str) -> str | None:
-    """Return a value as text, whether it is a string or a number; None where it is absent or `-`."""
+    """Return a value as text, whether it is a string or a number; None if it is absent or `-`."""
     value = dict(fields.items()).get(key)
     if value is None:
         return None
@@ -73,7 +73,7 @@ def required(fields: Fields, key: str) -> str:
 
 
 def count(fields: Fields, key: str) -> int | None:
-    """Return a number; None where it is absent or `-`."""
+    """Return a number; None if it is absent or `-`."""
     value = value_of(fields, key)
     return None if value is None else integer(value)
 
@@ -89,7 +89,7 @@ def port_name(text: str) -> str:
 
 
 def find_port(ports: Mapping[str, T], name: str) -> T | None:
-    """Return what is known of a port, however its name is written."""
+    """Return the value for a port, no matter how its name is written."""
     key = port_key(name)
     return next((value for port, value in ports.items() if port_key(port) == key), None)
 
@@ -103,7 +103,7 @@ def bitmap(text: str) -> tuple[int, ...]:
 
 
 def content(text: str) -> Iterator[str]:
-    """Yield the lines of a text that are more than rulers, slot headings, or blank."""
+    """Yield the lines of a text, except rulers, slot headings and blank lines."""
     for line in text.splitlines():
         if not RULER.fullmatch(line) and not SLOT.fullmatch(line.strip()):
             yield line

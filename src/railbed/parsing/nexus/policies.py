@@ -36,13 +36,13 @@ class Attachment:
     port: str = ""
     """Empty for the system."""
     direction: str = ""
-    """`input` or `output`; empty for network-qos, and where a policy is only listed."""
+    """`input` or `output`; empty for network-qos, and for a policy that is only listed."""
     policy: PolicyMap
 
 
 @dataclass(slots=True)
 class _Open:
-    """A policy of which the classes are still being read."""
+    """A policy whose classes are still being read."""
 
     port: str
     direction: str

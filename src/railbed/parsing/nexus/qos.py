@@ -65,7 +65,7 @@ class PolicyClass:
     """Level of a strict priority queue."""
     wred: Wred | None = None
     other: tuple[str, ...] = ()
-    """Lines that are none of these, as they are."""
+    """All other lines, unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class ClassMap:
 
     @property
     def dscps(self) -> frozenset[int]:
-        """The DSCPs that it matches by themselves: of `match-all`, only where there is nothing else to match."""
+        """The DSCPs that suffice for a match: with `match-all`, only if nothing else has to match."""
         if self.match_all and len(self.matches) != 1:
             return frozenset()
         return frozenset(number for match in self.matches for number in _dscps(match))
@@ -136,7 +136,7 @@ def _dscps(match: str) -> Iterator[int]:
 
 
 def class_of(name: str, lines: Iterable[str]) -> PolicyClass:
-    """Return what the lines below a class of a policy mean."""
+    """Parse the lines below a class of a policy."""
     settings = PolicyClass(name=name)
     for line in lines:
         words = " ".join(line.split())
@@ -182,6 +182,6 @@ def _wred(line: str) -> Wred:
 
 
 def kilobytes(amount: str | None, unit: str | None) -> float | None:
-    """Return a threshold in kilobytes; None where it is not given in bytes."""
+    """Return a threshold in kilobytes; None if it is not given in bytes."""
     factor = KILOBYTES.get((unit or "").lower())
     return None if amount is None or factor is None else integer(amount) * factor

@@ -41,7 +41,7 @@ class Queue:
     priority: int | None = None
     """Level of a strict priority queue."""
     no_drop: bool = False
-    """It has a buffer of its own, and pauses the sender instead of dropping."""
+    """It has its own buffer, and pauses the sender instead of dropping."""
     counters: dict[str, int] = field(default_factory=dict)
     """`tx_packets`, `tx_bytes`, `drop_packets`, `drop_bytes`, `ecn_packets`, `depth_bytes`, `watchdog_drop_packets`;
     unicast and multicast together. One that is absent does not exist on this switch."""
@@ -62,7 +62,7 @@ class PortQueues:
     queues: dict[str, Queue] = field(default_factory=dict)
     """By QoS group; `CONTROL` and `SPAN` are the switch's own."""
     ingress: dict[str, int] = field(default_factory=dict)
-    """Drops at the ingress by name, WRED drops of the port among them where the switch counts them there."""
+    """Drops at the ingress by name, including WRED drops of the port if the switch counts them there."""
     pauses: dict[str, Pause] = field(default_factory=dict)
     """By priority."""
 
@@ -76,7 +76,7 @@ class SwitchQueues:
 
 @dataclass(slots=True)
 class Builder:
-    """A port of which the tables are being read."""
+    """A port whose tables are being read."""
 
     bandwidth: dict[str, int] = field(default_factory=dict)
     priority: dict[str, int] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Builder:
             self.priority[group] = priority
 
     def count(self, group: str, label: str, unit: str, value: int) -> None:
-        """Add a statistic of a queue; labels that we do not know are left out."""
+        """Add a statistic of a queue; unknown labels are ignored."""
         counters = self.counters.setdefault(group, {})
         if label in STATISTICS and unit in UNITS:
             name = f"{STATISTICS[label]}_{UNITS[unit]}"

@@ -1,4 +1,4 @@
-"""Queues of a Nexus as `show queuing interface` prints them: four layouts, told apart line by line."""
+"""Queues of a Nexus as `show queuing interface` prints them: four layouts, distinguished line by line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ HEADINGS_5000 = (
 
 
 def queues_of_text(text: str) -> SwitchQueues:
-    """Return the queues of a text. What was saved of one group alone belongs to a port without a name."""
+    """Return the queues of a text. Output that was saved for a single group belongs to a port without a name."""
     reader = _Reader()
     for line in map(str.strip, content(text)):
         if not any(read(line) for read in reader.forms):
@@ -64,7 +64,7 @@ def queues_of_text(text: str) -> SwitchQueues:
 
 
 class _Reader:
-    """Where in the text we are: a port, a part of it, a QoS group."""
+    """The position in the text: a port, a part of its output, a QoS group."""
 
     def __init__(self) -> None:
         self.ports: dict[str, Builder] = {}

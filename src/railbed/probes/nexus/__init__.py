@@ -1,1 +1,1 @@
-"""Probes of Cisco Nexus switches, one per show command: JSON where the switch prints it, else text."""
+"""Probes of Cisco Nexus switches, one per show command: JSON if the switch prints it, else text."""

@@ -25,7 +25,7 @@ MATCHES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassMaps:
-    """The class-maps of a switch. Their names show its queues: `c-out-8q-q3` has eight, `c-out-q3` four."""
+    """The class-maps of a switch. Their names show how many queues it has: `c-out-8q-q3` eight, `c-out-q3` four."""
 
     class_maps: tuple[ClassMap, ...]
 

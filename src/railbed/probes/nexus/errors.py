@@ -32,7 +32,7 @@ COLUMNS = {
     "InDiscards": "indisc",
     "Stomped-CRC": "stomped_crc",
 }
-"""Our names are NX-OS's own in JSON, without `eth_` before them."""
+"""Our names are those of NX-OS's JSON, without the prefix `eth_`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

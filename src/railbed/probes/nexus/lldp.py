@@ -35,7 +35,7 @@ class SwitchNeighbours:
 
 
 def parse(text: str) -> SwitchNeighbours:
-    """Read both forms of `show lldp neighbors detail`; no neighbour is an answer, for which `| json` prints nothing."""
+    """Read both forms of `show lldp neighbors detail`; without neighbours, `| json` prints nothing."""
     fields = structured(text)
     ports: dict[str, tuple[Neighbour, ...]] = {}
     for port, neighbour in _of_json(fields) if fields else _of_text(text):
@@ -50,7 +50,7 @@ def _of_json(fields: Fields) -> Iterator[tuple[str, Neighbour]]:
 
 
 def _of_text(text: str) -> Iterator[tuple[str, Neighbour]]:
-    """Split at `Chassis id:`, with which each neighbour begins; descriptions may have several lines."""
+    """Split at `Chassis id:`, the first line of each neighbour; descriptions may have several lines."""
     names = {label: name for name, (label, _) in KEYS.items()}
     values: dict[str, str] = {}
     is_answer = False
@@ -92,7 +92,7 @@ def _neighbour(values: dict[str, str]) -> Neighbour:
 
 
 def mac_address(text: str) -> str:
-    """Return a MAC address as Linux writes it; any other text stays as it is."""
+    """Return a MAC address as Linux writes it, and any other text unchanged."""
     if not MAC.fullmatch(text):
         return text
     digits = text.replace(".", "").lower()

@@ -32,13 +32,13 @@ class MacEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MacTable:
-    """The addresses that a switch knows."""
+    """The MAC address table of a switch."""
 
     entries: tuple[MacEntry, ...]
 
 
 def parse(text: str) -> MacTable:
-    """Read both forms; an empty table is an answer, for which `| json` prints nothing."""
+    """Read both forms; for an empty table, `| json` prints nothing."""
     fields = structured(text)
     return MacTable(entries=tuple(_of_json(fields) if fields else _of_text(text)))
 

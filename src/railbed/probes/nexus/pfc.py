@@ -22,10 +22,10 @@ class PortPfc:
     """PFC of one port."""
 
     mode: str
-    """As configured: `on`, `off`, or `auto` where DCBX decides."""
+    """As configured: `on`, `off`, or `auto` if DCBX decides."""
     operational: bool
     priorities: tuple[int, ...] = ()
-    """The priorities that are paused; none where PFC is not in operation."""
+    """The priorities that are paused; none if PFC is not operational."""
     received: int
     """Pause frames received: the device at the port is congested."""
     sent: int

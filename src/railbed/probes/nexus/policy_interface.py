@@ -12,7 +12,7 @@ from railbed.parsing.nexus.qos import PolicyMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortPolicies:
-    """What is in force on one port, its own policies and those of the system."""
+    """The policies in force on one port: its own and those of the system."""
 
     policies: dict[str, PolicyMap]
     """By type and direction: `qos input`, `queuing output`."""

@@ -1,4 +1,4 @@
-"""The policies in force on all of a Nexus (`show policy-map system`)."""
+"""The system-wide policies of a Nexus (`show policy-map system`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from railbed.parsing.nexus.qos import PolicyMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPolicies:
-    """What is in force where a port has no policy of its own; defaults of the switch included."""
+    """The policies in force on ports without their own, including the switch's defaults."""
 
     network_qos: PolicyMap | None = None
     qos_input: PolicyMap | None = None
@@ -43,7 +43,7 @@ def _policy(attachments: Iterable[Attachment], kind: str, direction: str) -> Pol
 
 PROBE = Probe(
     name="nexus_policy_system",
-    title="policies in force on all of a Nexus",
+    title="system-wide policies of a Nexus",
     command="show policy-map system | json\nshow policy-map system",
     parse=parse,
     facts=SystemPolicies,

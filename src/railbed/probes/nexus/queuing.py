@@ -1,6 +1,6 @@
 """Queues of the ports of a Nexus: packets, drops, ECN marks, pause (`show queuing interface`).
 
-The table differs by the switch's chip, and all of them are read: ALE and Broadcom (three columns, `Dropped`), cloud
+The table depends on the switch's ASIC, and all layouts are read: ALE and Broadcom (three columns, `Dropped`), cloud
 scale up to 9.2 (`WRED & Tail Drop`), cloud scale since 9.3 (`WRED/AFD & Tail Drop`, `ECN`), and the Nexus 5000.
 """
 

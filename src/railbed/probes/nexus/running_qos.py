@@ -1,4 +1,4 @@
-"""QoS in the running configuration of a Nexus: what was configured, and nothing of the defaults."""
+"""QoS in the running configuration of a Nexus: what was configured, without the defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMANDS = (
     "show running-config ipqos",
     'show running-config | section "class-map|policy-map|system qos|priority-flow-control|interface"',
 )
-"""Never all of it: the rest has password hashes and SNMP communities."""
+"""Never the whole configuration: the rest contains password hashes and SNMP communities."""
 SERVICE_POLICY = re.compile(
     r"service-policy type (?P<place>qos input|queuing input|queuing output|network-qos) (?P<name>\S++)(?: .*)?"
 )
@@ -28,10 +28,10 @@ WATCHDOG = re.compile(r"(?P<no>no )?priority-flow-control watch-dog-interval(?: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortQos:
-    """What one port was configured with."""
+    """The configuration of one port."""
 
     mode: str | None = None
-    """`on`, `off` or `auto`; None where the default applies (auto)."""
+    """`on`, `off` or `auto`; None if the default applies (auto)."""
     watchdog: bool | None = None
     policies: dict[str, str] = field(default_factory=dict)
     """Names of policies by type and direction: `qos input`."""
@@ -42,7 +42,7 @@ class RunningQos:
     """The QoS configuration of a switch."""
 
     watchdog: bool | None = None
-    """Whether the PFC watchdog is on for the switch; None where the default applies."""
+    """Whether the PFC watchdog is on for the switch; None if the default applies."""
     class_maps: tuple[ClassMap, ...] = ()
     policies: tuple[PolicyMap, ...] = ()
     system: dict[str, str] = field(default_factory=dict)

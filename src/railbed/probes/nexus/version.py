@@ -19,7 +19,7 @@ NEXUS_5000 = re.compile(r"Nexus ?[56]\d|N[56]K-", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """What a switch is."""
+    """The identity of a switch."""
 
     release: str
     """Release of NX-OS: `10.4(3)`."""

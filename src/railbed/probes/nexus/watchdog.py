@@ -37,7 +37,7 @@ class WatchedQueue:
     """A no-drop queue that the watchdog observes."""
 
     state: str
-    """`active`, or `shutdown` while it drops what it holds."""
+    """`active`, or `shutdown` while its packets are dropped."""
     counters: dict[str, int] = field(default_factory=dict)
     """`shutdowns`, `restored`, `drained`, `dropped`, `ingress_dropped`."""
 
@@ -56,7 +56,7 @@ class Watchdog:
     """The watchdog by port."""
 
     enabled: bool | None = None
-    """For the switch as a whole; None where the output does not include it."""
+    """For the switch as a whole; None if the output does not include it."""
     ports: dict[str, WatchedPort]
 
 

@@ -69,4 +69,4 @@ def _row(name: str, simulated: bool, of: Typical, unit: str, values: int | None 
     )
 
 
-SECTION = Section(name="method", title="How it was measured", order=100, show=show)
+SECTION = Section(name="method", title="Method", order=100, show=show)

@@ -1,4 +1,4 @@
-"""The switch sees each node where the cluster file says.
+"""Each node is on the switch port that the cluster file gives.
 
 What
 ----
@@ -7,13 +7,14 @@ LLDP, the switch learned the MAC address of that interface on that port.
 
 Why
 ---
-Rules and changes for a switch go by the cluster file's ports. If two cables are swapped, the wrong port is configured
-and judged, and the node behind the other one stays on a port that drops packets. The rule `cabling` looks from the
-node's end; this one also works where nodes have no LLDP.
+Rules and changes for a switch rely on the cluster file's ports. If two cables are swapped, the wrong port is configured
+and judged, and the node behind the other one stays on a port that drops packets. The rule `cabling` checks from the
+node's end; this one also works for nodes without LLDP.
 
 Fix
 ---
-Move the cable, or correct `switches:` in the cluster file; `railbed discover --switch` writes what the switch sees.
+Move the cable, or correct `switches:` in the cluster file; `railbed discover --switch` writes the cabling that the
+switch reports.
 If the switch shows neither: `feature lldp` on the switch and lldpd on the node, or send a packet over the interface.
 
 Source
@@ -34,7 +35,7 @@ from railbed.probes.nexus import lldp, mac_table
 
 
 def judge(cable: CableView) -> Iterator[Judgement]:
-    """Compare what the switch sees on the port with the file: by LLDP, else by the MAC table."""
+    """Compare the switch's neighbour on the port with the file: by LLDP, else by the MAC table."""
     switch_port = cable.switch_port
     expected = f"{cable.subject} on {switch_port.port.name}"
     links = cable.port.read(ip_link.PROBE).links
@@ -69,7 +70,7 @@ def _judge_address(cable: CableView, address: str, expected: str) -> Judgement:
     ports = sorted({entry.port for entry in entries if entry.address == address and entry.learned})
     wanted = cable.switch_port.port.name
     if not ports:
-        observed = f"the switch knows no neighbour there, and not {address or 'its MAC address'}"
+        observed = f"no LLDP neighbour on that port, and {address or 'its MAC address'} is not in the MAC table"
         return unknown(expected=expected, observed=observed, remedy="enable LLDP on both, or ping over the interface")
     if any(port_key(port) == port_key(wanted) for port in ports):
         return ok(expected=expected, observed=f"MAC table: {address} on {wanted}")
@@ -82,7 +83,7 @@ def _describe(neighbour: Neighbour) -> str:
 
 CHECK = Check(
     name="cable_ends",
-    title="the switch sees nodes where the file says",
+    title="nodes on the switch ports of the cluster file",
     scope="cable",
     needs=(lldp.PROBE, mac_table.PROBE, ip_link.PROBE),
     judge=judge,

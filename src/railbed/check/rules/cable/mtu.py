@@ -7,7 +7,7 @@ The MTU of each switch port is at least that of the node's interface at the othe
 Why
 ---
 A node with MTU 9000 on a port with MTU 1500 reaches everyone with small packets and no one with large ones:
-connections are made, and the first gradients hang.
+connections are established, and the first gradients hang.
 
 Fix
 ---

@@ -12,8 +12,8 @@ stops nothing, and packets are dropped while both ends look configured.
 
 Fix
 ---
-Bring both ends to the policy: see pfc for the node and switch_pfc for the switch. If both agree on another priority
-than the policy, the cluster file is the likelier mistake.
+Set both ends as in the policy: see pfc for the node and switch_pfc for the switch. If both agree on a priority other
+than the policy's, the cluster file is more likely to be wrong.
 
 Source
 ------

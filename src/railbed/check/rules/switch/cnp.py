@@ -1,19 +1,20 @@
-"""Congestion notifications get into the strict priority queue at every switch port with a node.
+"""Congestion notifications use a strict priority queue at every switch port with a node.
 
 What
 ----
-The qos policy of the port puts the policy's `cnp_dscp` into a QoS group whose queue has `priority level` in the
-queuing policy, and that is not the no-drop group.
+The qos policy of the port puts the policy's `cnp_dscp` into a QoS group that is not the no-drop group and whose queue
+has `priority level` in the queuing policy.
 
 Why
 ---
-A congestion notification (CNP) tells the sender to slow down. If it waits in a full queue, the sender goes on,
-buffers fill and PFC stops whole links. CNPs are few and small, so a queue that is always served first costs nothing.
+A congestion notification (CNP) makes the sender slow down. If it waits in a full queue, the sender continues at full
+speed, buffers fill and PFC stops whole links. CNPs are few and small, so a queue that is always served first costs
+nothing.
 
 Fix
 ---
 A `class-map type qos match-any` with `match dscp 48`, `set qos-group 7` for it in the port's qos policy, and
-`priority level 1` for the queue of that group, which the built-in policy of switches with eight queues has already.
+`priority level 1` for the queue of that group, which the built-in policy of switches with eight queues already has.
 
 Source
 ------

@@ -1,4 +1,4 @@
-"""No switch port with a node drops or damages packets, and none is congested, while we look.
+"""No switch port with a node drops or damages packets or is congested during the check.
 
 What
 ----
@@ -7,9 +7,9 @@ watchdog shutdowns increases (fail), and none of pause frames, ECN marks or drop
 
 Why
 ---
-A drop in the no-drop queue means that the fabric is not lossless, whatever is configured. Damaged packets are a cable
-that is about to fail. Pause frames and ECN marks show congestion: usual during training, but not while nothing runs,
-when they mean that a host does not take its data or that other traffic shares the class.
+A drop in the no-drop queue means that the fabric is not lossless, no matter what is configured. Damaged packets mean a
+cable that is about to fail. Pause frames and ECN marks show congestion. That is normal during training; while nothing
+is running, it means that a host does not drain its data or that other traffic shares the class.
 
 Fix
 ---
@@ -35,7 +35,7 @@ from railbed.check.site import SwitchPortView
 from railbed.model.amount import plural
 
 EXPECTED = "no drops, errors, pauses or marks"
-CONGESTED = "someone sends more than a port takes: look for what runs now, and for traffic that shares the class"
+CONGESTED = "more is sent than a port can carry: check what is running now, and what other traffic shares the class"
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:

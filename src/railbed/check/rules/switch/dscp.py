@@ -1,4 +1,4 @@
-"""RDMA packets get into the no-drop group at every switch port with a node.
+"""RDMA packets are classified into the no-drop group at every switch port with a node.
 
 What
 ----
@@ -7,14 +7,14 @@ the network-qos policy makes lossless.
 
 Why
 ---
-A switch does not trust DSCP by itself: without this policy RDMA is in the default queue, beside everything else, and
-is dropped like everything else, though PFC is on and the no-drop queue is empty. A match on CoS does not help:
-packets without a VLAN tag have none.
+A switch does not trust DSCP by default: without this policy, RDMA is in the default queue with everything else, and is
+dropped like everything else, although PFC is on and the no-drop queue is empty. A match on CoS does not help: packets
+without a VLAN tag have none.
 
 Fix
 ---
 A `class-map type qos match-any` with `match dscp 26`, a `policy-map type qos` that sets `qos-group 3` for it, and
-`service-policy type qos input` with that policy on the port. Existing policies are completed, not replaced.
+`service-policy type qos input` with that policy on the port. Existing policies are extended, not replaced.
 
 Source
 ------

@@ -3,13 +3,13 @@
 What
 ----
 The queuing policy in force on each port with a node has `random-detect … ecn` on the queue of the no-drop group. The
-lower threshold is what the cluster file has (`ecn_low_kbytes`); where it has none, a queue of that length holds 5 to
-250 microseconds of traffic.
+lower threshold is the cluster file's `ecn_low_kbytes`; if it has none, a queue of that length must hold 5 to 250
+microseconds of traffic.
 
 Why
 ---
-ECN slows senders down before the queue is full, so that PFC rarely has to stop them. Without the word `ecn`, WRED
-drops packets of a class that must not lose any. Thresholds are bytes: a value for 400 Gb/s marks far too late at 25,
+ECN slows senders down before the queue is full, so that PFC rarely has to stop them. Without the keyword `ecn`, WRED
+drops packets of a class that must not lose any. Thresholds are in bytes: a value for 400 Gb/s marks far too late at 25,
 and PFC pauses first; one for 25 Gb/s marks every burst at 400, and the links idle.
 
 Fix
@@ -21,7 +21,7 @@ values in the cluster file. The built-in policy cannot be changed, so a new one 
 Source
 ------
 nxos_config_roce.py (950 and 3000 for 400 Gb/s); Cisco's example for 100 Gb/s (150 and 3000); Azure Local (300 and
-300). The limits of 5 and 250 microseconds are ours: they enclose what is published.
+300). The limits of 5 and 250 microseconds are our own: all published values lie between them.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ What
 
 Why
 ---
-A port that is down keeps its node out of the rail, and every other rule about it has nothing to look at. A port name
-that the switch does not have is a mistake in the cluster file: the wrong port would be configured.
+A port that is down cuts its node off the rail, and no other rule can judge it. A port name that the switch does not
+have is a mistake in the cluster file: the wrong port would be configured.
 
 Fix
 ---
-A port that was shut down: `no shutdown`. Otherwise look at the cable and the transceiver (`show interface
-transceiver`), at the speed that both ends are set to, and at the node's own interface.
+A port that was shut down: `no shutdown`. Otherwise check the cable and the transceiver (`show interface
+transceiver`), the speed that both ends are set to, and the node's own interface.
 
 Source
 ------

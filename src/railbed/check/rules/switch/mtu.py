@@ -6,8 +6,8 @@ What
 
 Why
 ---
-A switch drops packets that are longer than its MTU without a word: small ones pass, connections are made, and the
-first gradient bucket hangs. The switch's MTU has to have room for the nodes' plus headers, hence 9216 beside 9000.
+A switch silently drops packets that are longer than its MTU: small ones pass, connections are established, and the
+first gradient bucket hangs. The switch's MTU must hold the nodes' MTU plus headers, hence 9216 for 9000.
 
 Fix
 ---

@@ -60,7 +60,7 @@ def _paused(qos: SwitchQos) -> tuple[int, ...]:
 
 
 def _fix(switch: SwitchView, qos: SwitchQos, others: tuple[int, ...]) -> Fix:
-    """Complete the policy; where the switch pauses another priority, the cluster file may be the mistake."""
+    """Complete the policy; if the switch pauses another priority, the cluster file may be wrong."""
     edit = (
         f"if the hosts use it too, write `priority: {others[0]}` into `policy:` of the cluster file" if others else ""
     )

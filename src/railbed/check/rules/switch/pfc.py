@@ -1,4 +1,4 @@
-"""PFC is configured and in operation on every switch port with a node, for the policy's priority and no other.
+"""PFC is configured and operational on every switch port with a node, for the policy's priority and no other.
 
 What
 ----
@@ -7,13 +7,13 @@ bitmap.
 
 Why
 ---
-With the default mode, auto, PFC depends on DCBX with the card, which most RoCE hosts do not speak: PFC stays off, and
-the switch drops when its buffers are full. RoCE then resends everything after the lost packet, and an all-reduce
+With the default mode, auto, PFC depends on DCBX with the card, which most RoCE hosts do not use: PFC stays off, and
+the switch drops packets when its buffers are full. RoCE then resends everything after that packet, and an all-reduce
 takes many times as long. PFC on other priorities lets traffic that may be dropped stop the port.
 
 Fix
 ---
-`interface Ethernet1/1` and `priority-flow-control mode on`; ports do not go down for it. The priorities come from the
+`interface Ethernet1/1` and `priority-flow-control mode on`; the port stays up. The priorities come from the
 network-qos policy of the system: see switch_network_qos.
 
 Source

@@ -6,14 +6,14 @@ What
 
 Why
 ---
-A card that hangs may send pause frames for ever. The switch then stops the port, its buffers fill, it pauses the
-other senders, and the standstill spreads over the whole fabric. The watchdog drops what is meant for the one port
-that does not take anything, and the others go on.
+A card that hangs may send pause frames forever. The switch then stops the port, its buffers fill, it pauses the other
+senders, and the standstill spreads over the whole fabric. The watchdog drops the packets for the port that is stuck,
+and the others keep working.
 
 Fix
 ---
 `priority-flow-control watch-dog-interval on`, once for the switch and once in each `interface`. If a queue is shut
-down, look for the host behind the port: it does not drain what it receives.
+down, look at the host behind the port: it does not drain what it receives.
 
 Source
 ------
@@ -56,7 +56,7 @@ def _judge(port: SwitchPortView) -> Judgement:
         return fail(
             expected=EXPECTED,
             observed=f"the queue of QoS group {stopped[0]} is shut down",
-            remedy=f"look at {port.port.node}: it does not take what is sent to it",
+            remedy=f"look at {port.port.node}: it does not drain what it receives",
         )
     if watched.enabled:
         return ok(expected=EXPECTED, observed="watchdog on")

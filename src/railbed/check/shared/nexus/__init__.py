@@ -1,1 +1,1 @@
-"""What rules about a Nexus share: `qos.py` has what is in force, `lines.py` the configuration that would be right."""
+"""What rules about a Nexus share: `qos.py` has the QoS in force, `lines.py` the configuration lines of their fixes."""

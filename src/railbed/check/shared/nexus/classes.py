@@ -24,7 +24,7 @@ def classified(qos: SwitchQos, port: SwitchPortView, dscp: int) -> tuple[int, st
 
 
 def set_group(qos: SwitchQos, port: SwitchPortView, name: str, dscp: int, group: int) -> tuple[Fix | None, str]:
-    """Return the fix that puts a DSCP into a group, or advice where a class of the site has to be split."""
+    """Return the fix that puts a DSCP into a group, or advice if one of the site's classes has to be split."""
     policy = qos.classification(port.port.name)
     item = qos.class_of_dscp(policy, dscp)
     matched = qos.running.class_map(item.name) if item else None
@@ -32,6 +32,6 @@ def set_group(qos: SwitchQos, port: SwitchPortView, name: str, dscp: int, group:
         others = "other DSCPs" if len(matched.dscps) > 2 else f"DSCP {min(matched.dscps - {dscp})}"
         return None, (
             f"class {item.name} of {policy.name} also has {others}: "
-            f"put DSCP {dscp} into a class of its own before it, with `set qos-group {group}`"
+            f"put DSCP {dscp} into a separate class before it, with `set qos-group {group}`"
         )
     return configure_lines(port.switch.name, *lines.classify(qos, port_name_of(port), name, dscp, group)), ""

@@ -1,4 +1,4 @@
-"""Counters of a switch port from all sources, under names that tell what each means."""
+"""Counters of a switch port from all sources, under descriptive names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railbed.probes.nexus import errors, interface, queuing, watchdog
 from railbed.probes.nexus.watchdog import WatchedPort
 
 COUNTER_PROBES: tuple[Probe[Any], ...] = (queuing.PROBE, interface.PROBE, watchdog.PROBE, errors.PROBE)
-"""What `counters_of` reads; the last two, where a switch has them."""
+"""What `counters_of` reads; the last two only if a switch has them."""
 DAMAGED = ("crc", "stomped_crc", "rx_errors", "tx_errors", "runts", "giants")
 ERRORS = ("align_err", "fcs_err", "symbol_err", "undersize")
 LOSSES = frozenset({"no-drop queue drops", "watchdog shutdowns", "watchdog drops", *DAMAGED, *ERRORS})
@@ -22,12 +22,12 @@ CONGESTION = frozenset(
 
 
 def is_loss(name: str) -> bool:
-    """Say whether a counter counts packets that the fabric should not have lost."""
+    """Whether a counter counts packets that the fabric should not have lost."""
     return name in LOSSES or name.startswith("ingress ")
 
 
 def is_congestion(name: str) -> bool:
-    """Say whether a counter shows that more was sent than a port could take."""
+    """Whether a counter shows that more was sent than a port could carry."""
     return name in CONGESTION
 
 

@@ -1,7 +1,7 @@
-"""Lines of a Nexus's configuration that make it lossless: what fixes of rules about switches consist of.
+"""Configuration lines that make a Nexus lossless: the fixes of rules about switches consist of them.
 
-Policies of the site that are in use are completed, never replaced; where only built-in ones are in force, policies of
-our own are created, whose names begin with RAILBED. Lines are indented as in `show running-config`.
+Policies of the site that are in use are extended, never replaced; if only built-in ones are in force, new policies are
+created, whose names begin with RAILBED. Lines are indented as in `show running-config`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HALF = 50
 
 
 def classify(qos: SwitchQos, port: str, name: str, dscp: int, group: int) -> tuple[str, ...]:
-    """Put a DSCP into a QoS group at a port: in a class of its own, in the port's policy or in one of ours."""
+    """Put a DSCP into a QoS group at a port: in a separate class, in the port's policy or in a new one."""
     attached = qos.port(port).policies.get("qos input") or qos.running.system.get("qos input")
     existing = qos.class_of_dscp(qos.classification(port), dscp)
     policy = attached or CLASSIFY
@@ -58,7 +58,7 @@ def mark(qos: SwitchQos, port: str, thresholds: Thresholds) -> tuple[str, ...]:
 
 
 def queuing_policy(qos: SwitchQos, port: str) -> str | None:
-    """Return the queuing policy that was configured for a port or the system; None where the built-in one applies."""
+    """Return the configured queuing policy of a port or the system; None if the built-in one applies."""
     return qos.port(port).policies.get("queuing output") or qos.running.system.get("queuing output")
 
 
@@ -76,7 +76,10 @@ def strict(qos: SwitchQos, port: str, group: int, thresholds: Thresholds) -> tup
 
 
 def egress(qos: SwitchQos, thresholds: Thresholds) -> tuple[str, ...]:
-    """Serve congestion notifications first, and RDMA and all else by halves, in place of the built-in policy."""
+    """Serve congestion notifications first and split the rest evenly between RDMA and everything else.
+
+    This replaces the built-in policy, which cannot be changed.
+    """
     queues = _queues_5000(qos) if qos.family == "5000" else _queues(qos, thresholds)
     return (*queues, "system qos", f"  service-policy type queuing output {EGRESS}")
 

@@ -29,7 +29,7 @@ JudgePort = Callable[[SwitchPortView], Iterator[Judgement]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchQos:
-    """QoS of one switch, with the policy that the cluster wants."""
+    """QoS of one switch, with the policy of the cluster file."""
 
     policy: Policy
     running: RunningQos
@@ -52,7 +52,7 @@ class SwitchQos:
 
     @property
     def no_drop_group(self) -> int | None:
-        """The QoS group that is paused on the policy's priority; None where there is none."""
+        """The QoS group that is paused on the policy's priority; None if there is none."""
         return self.group_of("network-qos", self.no_drop_class.name) if self.no_drop_class else None
 
     @property
@@ -62,7 +62,7 @@ class SwitchQos:
 
     @property
     def wanted_strict_group(self) -> int:
-        """The QoS group for congestion notifications, where no policy has a strict queue yet."""
+        """The QoS group for congestion notifications, if no policy has a strict queue yet."""
         highest = HIGHEST_GROUP[self.family]
         return highest if highest != self.wanted_group else highest - 1
 
@@ -94,7 +94,7 @@ class SwitchQos:
         return find_port(self.running.ports, name) or PortQos()
 
     def classification(self, port: str) -> PolicyMap | None:
-        """Return the policy that classifies what arrives at a port."""
+        """Return the policy that classifies the packets that arrive at a port."""
         name = self.port(port).policies.get("qos input") or self.running.system.get("qos input")
         return self.running.policy(name, "qos") if name else self.system.qos_input
 
@@ -134,7 +134,7 @@ def qos_of(switch: SwitchView) -> SwitchQos:
 
 
 def interface_of(port: SwitchPortView) -> SwitchInterface | None:
-    """Return the port as the switch shows it, or None where the switch has none of that name."""
+    """Return the port as the switch shows it, or None if the switch has none of that name."""
     return find_port(port.read(interface.PROBE).ports, port.port.name)
 
 
@@ -145,7 +145,7 @@ def port_name_of(port: SwitchPortView) -> str:
 
 
 def speed_gbps(port: SwitchPortView) -> float | None:
-    """Return the speed of a port: of its link, else of its rail in the cluster file; None where neither is known."""
+    """Return the speed of a port: of its link, else of its rail in the cluster file; None if neither is known."""
     own = interface_of(port)
     if own and own.up and own.speed_mbps:
         return own.speed_mbps / 1000
@@ -155,7 +155,7 @@ def speed_gbps(port: SwitchPortView) -> float | None:
 
 
 def on_lossless_ports(judge: JudgePort) -> JudgePort:
-    """Skip where the policy wants neither PFC nor ECN."""
+    """Skip if the policy uses neither PFC nor ECN."""
 
     @wraps(judge)
     def judge_port(port: SwitchPortView) -> Iterator[Judgement]:
@@ -168,5 +168,5 @@ def on_lossless_ports(judge: JudgePort) -> JudgePort:
 
 
 def no_port(port: SwitchPortView) -> Judgement:
-    """Leave a port that is not there to the rule `switch_link`."""
+    """Leave a missing port to the rule `switch_link`."""
     return skip(f"no port {port.port.name}: see switch_link")

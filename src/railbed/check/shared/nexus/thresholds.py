@@ -1,6 +1,6 @@
 """ECN thresholds of a queue, by the speed of the port.
 
-Switches take them in bytes, but what matters is time: how long a packet waits before it is marked. Published pairs lie
+Switches use bytes, but what matters is time: how long a packet waits before it is marked. Published pairs lie
 between 12 microseconds (150 kbytes at 100 Gb/s) and 240 (300 kbytes at 10 Gb/s). Below 5, single bursts are marked and
 links idle; above 250, buffers fill and PFC pauses the sender before ECN slows it down.
 """
@@ -17,7 +17,7 @@ from railbed.parsing.nexus.qos import Wred
 EARLIEST_US, LATEST_US = 5.0, 250.0
 PROBABILITY = 7
 BY_SPEED = ((50.0, 150, 1500), (100.0, 150, 3000), (200.0, 475, 3000), (400.0, 950, 3000), (float("inf"), 1900, 6000))
-"""Speed in Gb/s up to which a pair in kbytes applies: those published for 100 and 400 Gb/s, and between them scaled."""
+"""Speed in Gb/s up to which a pair in kbytes applies: published for 100 and 400 Gb/s, scaled between them."""
 USUAL_GBPS = 100.0
 
 
@@ -60,7 +60,7 @@ def slowest_gbps(switch: SwitchView) -> float | None:
 
 
 def unsuitable(wred: Wred, policy: Policy, port: SwitchPortView) -> str:
-    """Return why thresholds do not suit a port, for a line of a table; empty where they do, or nothing is known."""
+    """Return why thresholds do not suit a port, for a line of a table; empty if they do, or nothing is known."""
     gbps = speed_gbps(port)
     if wred.low_kbytes is None or wred.high_kbytes is None:
         return ""

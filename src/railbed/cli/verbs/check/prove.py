@@ -1,6 +1,6 @@
-"""railbed check --prove: the rules, then traffic between the nodes and how it travelled.
+"""railbed check --prove: judges the rules, then sends traffic between the nodes and shows which way it took.
 
-`training` sends gradients, and shows whether RDMA carried them. `path` sends a marked RDMA stream, and shows hop by hop
+`training` sends gradients and shows whether RDMA carried them. `path` sends a marked RDMA stream and shows hop by hop
 whether it used the lossless queue.
 """
 
@@ -63,7 +63,7 @@ async def _work(
 
 
 async def _prove_training(cluster: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
-    """Yield what a load of gradients says, and its verdict; where it cannot be run, that is the verdict."""
+    """Train on a synthetic load and yield its records and verdict; if it cannot run, the verdict is unknown."""
     run = f"proof-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     recipe = recipes.load("traffic", LOAD).to_plain()
     request = TrainRequest(run=run, recipe=recipe, tokens=None, minimum=len(cluster.nodes), proves=True)

@@ -1,4 +1,4 @@
-"""The options of railbed configure; `run.py` does the work, and takes longer to load than `--help` may take."""
+"""The options of railbed configure; `run.py` does the work, and is loaded later because `--help` must be quick."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def configure_command(
     record: RecordOption = None,
     replay: ReplayOption = None,
 ) -> int:
-    """Show the changes that make the cluster right; with --apply, make them, and check again.
+    """Show the changes that fix what `check` reports; with --apply, make them and check again.
 
     Example: railbed configure --apply
     """

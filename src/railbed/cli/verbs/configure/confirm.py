@@ -11,7 +11,7 @@ ANSWER_SECONDS = 900.0
 
 
 async def ask(question: str, before: Callable[[], None]) -> bool:
-    """Ask on the terminal and return whether the answer is yes; `before` clears what else is shown there."""
+    """Ask on the terminal and return whether the answer is yes; `before` clears the progress line first."""
     before()
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What `railbed configure` does: chooses rules, devices and run, and shows, renders, applies or undoes."""
+"""Does the work of `railbed configure`: chooses rules, devices and run, then shows, renders, applies or undoes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from railbed.configure.undo import undo
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events
+from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.fix import Fix
 from railbed.model.record import Record
@@ -45,7 +46,7 @@ class Wanted:
 
     @property
     def mode(self) -> Mode:
-        """What becomes of the changes."""
+        """What to do with the changes."""
         return "apply" if self.apply else "render" if self.render else "show"
 
 
@@ -84,7 +85,7 @@ def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> in
 
 @dataclass(slots=True)
 class Journal:
-    """What the records of a run say about its changes: decides the exit code, and what became of a run cut short."""
+    """Collects what a run's records say about its changes: for the exit code, and for runs that are cut short."""
 
     cluster: str
     folder: Path = Path()
@@ -93,7 +94,7 @@ class Journal:
 
     @contextmanager
     def beside(self, folder: Path) -> Iterator[Take]:
-        """Note the run's folder, and take its records."""
+        """Note the run's folder, and return the consumer of its records."""
         self.folder = folder
         yield self.take
 
@@ -112,15 +113,15 @@ class Journal:
         save_undo(self.folder, undo)
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Be the only run that changes this cluster."""
+        """Hold the lock of this cluster."""
         return only_one(f"configure {self.cluster}", self.folder.name)
 
     def closing(self) -> Iterator[Record]:
-        """Yield what became of the devices that were being changed: their guards have undone that by now."""
+        """Yield the outcome on devices that were being changed: their guards have undone the changes by now."""
         for device, outcome in self.outcomes.items():
             if outcome is None:
                 yield events.DeviceChanged(
-                    subject=device, message=f"{device} was changed back: configure was interrupted", outcome="restored"
+                    subject=device, message=f"{device} was restored: configure was interrupted", outcome="restored"
                 )
 
     def conclude(self, tally: Tally, *, changing: bool) -> Conclusion:
@@ -133,11 +134,12 @@ class Journal:
         if bad:
             return Conclusion(FOUND, f"not changed: {', '.join(bad)}", announced=True)
         if tally.failed:
-            return Conclusion(FOUND, f"{tally.failed} findings failed", announced=True)
+            return Conclusion(FOUND, f"{plural(tally.failed, 'finding')} failed", announced=True)
         if self.planned and self.planned.changes and not self.outcomes:
             return Conclusion(FOUND, "changes to make" if not changing else "nothing was changed", announced=True)
         if self.planned and self.planned.left_out:
-            return Conclusion(FOUND, f"{self.planned.left_out} changes were left out", announced=True)
+            left_out = plural(self.planned.left_out, "change was", "changes were")
+            return Conclusion(FOUND, f"{left_out} left out", announced=True)
         return Conclusion()
 
 
@@ -189,7 +191,7 @@ def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
     only = _devices(cluster, wanted)
     chosen = [device for device in devices if not only or device in only]
     if not chosen:
-        raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was undone")
+        raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was already undone")
     for device in chosen:
         if device in later:
             raise UsageError(

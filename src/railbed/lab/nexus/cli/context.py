@@ -1,4 +1,4 @@
-"""Where a user stands in the command line, and what a command may return."""
+"""The state of a command-line session, and what a command may return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The output of a show command: as text, and as data for `| json` where NX-OS has that."""
+    """The output of a show command: as text, and as data for `| json` if NX-OS supports it."""
 
     text: str
     data: Mapping[str, object] | None = None

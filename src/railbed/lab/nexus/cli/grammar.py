@@ -39,7 +39,7 @@ def tokenize(line: str) -> list[Token]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an argument read: its value, how it is written in a configuration, and how many tokens it used."""
+    """A parsed argument: its value, how it is written in a configuration, and how many tokens it used."""
 
     value: object
     canonical: str

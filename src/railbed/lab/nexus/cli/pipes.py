@@ -167,7 +167,7 @@ def _begin(lines: list[str], test: Callable[[str], bool]) -> list[str]:
 
 
 def _section(lines: list[str], test: Callable[[str], bool]) -> list[str]:
-    """Keep matching lines and whatever is indented below them."""
+    """Keep matching lines and everything that is indented below them."""
     chosen: list[str] = []
     depth: int | None = None
     for line in lines:

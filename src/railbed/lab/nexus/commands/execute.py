@@ -154,7 +154,7 @@ def show_checkpoint(context: Context, match: Match) -> Shown:
 
 @execute.add("exec", "show diff rollback-patch checkpoint <name:long> running-config")
 def diff_to_running(context: Context, match: Match) -> Shown:
-    """Show what leads from the checkpoint to the running configuration."""
+    """Show the lines that lead from the checkpoint to the running configuration."""
     source = running_blocks(parse_config(context.switch.platform, _checkpoint(context, match).text)[0])
     return _diff(patch(source, running_blocks(context.config)))
 

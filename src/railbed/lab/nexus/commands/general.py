@@ -31,7 +31,7 @@ _HOSTNAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,62}")
 
 
 def store(settings: dict[str, str], setting: Setting, match: Match, default: str) -> None:
-    """Set a line or return it to its default; a line that equals the default is not kept."""
+    """Set a line or return it to its default; a line that equals the default is not stored."""
     words = match.line.split(" ")
     key = " ".join(words[: setting.key_words])
     if setting.switch:

@@ -43,7 +43,7 @@ class ClassMap:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One line inside a policy's class; of each key a class has at most one."""
+    """One line inside a policy's class, which has at most one per key."""
 
     key: str
     line: str
@@ -161,7 +161,7 @@ class Config:
         return None if name is None else self.policy_maps.get(_key(attachment, name))
 
     def policy_on(self, interface: str, attachment: Attachment) -> PolicyMap | None:
-        """The policy in force on an interface: its own, or else the one of the system."""
+        """The policy in force on an interface: its own, or else the system's."""
         port = self.interfaces.get(interface)
         if port is not None and attachment in port.policies:
             return self.policy_maps.get(_key(attachment, port.policies[attachment]))

@@ -1,4 +1,4 @@
-"""What a port counts, and the outside world it sees: neighbours and MAC addresses."""
+"""The counters of a port, and what is connected to it: neighbours and MAC addresses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Port:
 
 @dataclass(slots=True)
 class Link:
-    """The physical state of a port, which the outside decides."""
+    """The physical state of a port, set from outside."""
 
     up: bool = False
     mbps: int = 0

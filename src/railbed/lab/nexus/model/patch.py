@@ -12,7 +12,7 @@ _REMOVAL_ORDER = ("interface ", "system qos", "policy-map ", "class-map ", "", "
 
 
 def patch(current: Sequence[Block], target: Sequence[Block]) -> list[str]:
-    """Return the lines that turn `current` into `target`: what goes, then what comes."""
+    """Return the lines that turn `current` into `target`: removals, then additions."""
     old_vlans, old = _split_vlans(current)
     new_vlans, new = _split_vlans(target)
     removals: list[str] = []

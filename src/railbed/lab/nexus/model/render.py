@@ -1,4 +1,4 @@
-"""Writing a configuration as text, whole or in part."""
+"""Writes a configuration as text, completely or in part."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class Switch:
                 self.checkpoints[path.name] = Checkpoint(path.name, path.read_text(), path.stat().st_mtime)
 
     def _write(self, name: str, text: str) -> None:
-        """Write a file of the state folder whole or not at all."""
+        """Write a file of the state folder atomically."""
         if self.state is None:
             return
         path = self.state / name

@@ -75,7 +75,7 @@ def pfc_priorities(config: Config, port: str, *, up: bool, dcbx_peer: bool) -> d
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Crossing:
-    """The way through the switch: two ports by name, their counters, and PFC as it is on the first."""
+    """The path through the switch: two ports by name, their counters, and PFC on the first."""
 
     port_in: str
     port_out: str

@@ -13,7 +13,7 @@ class Connections:
 
     @contextmanager
     def serve(self, writer: asyncio.StreamWriter) -> Iterator[None]:
-        """Track the current task while it serves a client; a client that is gone or too slow is no error."""
+        """Track the current task while it serves a client; a client that is gone or too slow is not an error."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

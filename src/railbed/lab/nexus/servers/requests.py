@@ -1,4 +1,4 @@
-"""The fields of control requests, checked: what comes through the socket is any JSON."""
+"""Validates the fields of control requests: any JSON may come through the socket."""
 
 from __future__ import annotations
 

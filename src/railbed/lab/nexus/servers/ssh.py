@@ -13,7 +13,7 @@ import asyncssh
 from railbed.lab.nexus.model.switch import Switch
 from railbed.lab.nexus.session import Session
 from railbed.lab.nexus.show.device import LEGAL
-from railbed.lab.nexus.terminal import Disconnected, Keys, Terminal
+from railbed.lab.nexus.terminal import Disconnected, Keyboard, Terminal
 
 IDLE_SECONDS = 600.0
 LOGIN_SECONDS = 30.0
@@ -121,7 +121,7 @@ class SshService:
 
     async def _run_command(self, process: asyncssh.SSHServerProcess[str], session: Session, line: str) -> None:
         """Run what an exec request asks for; the exit status is always 0, so errors show only in the text."""
-        keys = Keys(lambda: self._read(process))
+        keys = Keyboard(lambda: self._read(process))
         for command in session.commands(line):
             reply = session.execute(command)
             if reply.question is not None:
@@ -142,10 +142,10 @@ class SshService:
             process.stdout.write(text.replace("\n", newline))
 
         write(f"\n{LEGAL}\n")
-        await Terminal(session, Keys(lambda: self._read(process)), write, echo=has_terminal).run()
+        await Terminal(session, Keyboard(lambda: self._read(process)), write, echo=has_terminal).run()
 
 
-async def _read_answer(keys: Keys) -> str:
+async def _read_answer(keys: Keyboard) -> str:
     answer = ""
     try:
         while (key := await keys.next()) != "\r" and len(answer) < 16:

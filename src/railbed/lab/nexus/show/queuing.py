@@ -56,7 +56,7 @@ STATISTICS: dict[str, tuple[Statistic, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The measures of the egress table: widths of the labels, of the table and of its titles; and the columns."""
+    """The dimensions of the egress table: widths of the labels, of the table and of its titles; and the columns."""
 
     label: int
     width: int

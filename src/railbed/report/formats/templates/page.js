@@ -1,4 +1,4 @@
-// Draws the figures of the page in the colours of its style sheet, again when these change, and for paper.
+// Draws the figures of the page in the colours of its style sheet; redraws them when these change, and for printing.
 (function () {
   "use strict";
   var root = document.documentElement;
@@ -13,7 +13,7 @@
   function coloured(value, key, style) {
     if (Array.isArray(value)) {
       // Long lists are numbers and labels, never colours.
-      return value.map(function (one) { return one && typeof one === "object" ? coloured(one, "", style) : one; });
+      return value.map(function (item) { return item && typeof item === "object" ? coloured(item, "", style) : item; });
     }
     if (value && typeof value === "object") {
       var copy = {};
