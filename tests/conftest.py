@@ -50,6 +50,13 @@ def warm_python(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="session")
+def warm_python_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The Python with torch loaded that the group `train` has on this machine."""
+    with warm.running_here(tmp_path_factory.mktemp("warm-here")) as python:
+        yield python
+
+
+@pytest.fixture(scope="session")
 def vm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """The lab of two machines, ready to train, that the tests of the group `vm` share."""
     options = ("--kind", "vm", "--nodes", "2", "--rails", "2", "--with", "training")

@@ -35,10 +35,10 @@ LOADED = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_confi
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory, warm_python_here: Path) -> Path:
     """A folder with a run that is done."""
     folder = tmp_path_factory.mktemp("trained")
-    write_small_run(folder, port=free_port("127.0.0.1"))
+    write_small_run(folder, python=warm_python_here, port=free_port("127.0.0.1"))
     done = call(folder, "train", "small.yaml", "--ranks", "1")
     assert done.code == 0, done
     assert "railbed export" in done.out

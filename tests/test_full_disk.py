@@ -155,10 +155,10 @@ def test_an_agent_that_cannot_start_says_why(tmp_path: Path, files: int) -> None
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_python_here: Path, unused_tcp_port: int) -> Path:
     """A folder with a recipe and a cluster, whose work is done in `work`."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return write_small_run(tmp_path, port=unused_tcp_port)
+    return write_small_run(tmp_path, python=warm_python_here, port=unused_tcp_port)
 
 
 @pytest.mark.whole

@@ -26,10 +26,10 @@ GROUP = pytest.mark.xdist_group("train")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_python_here: Path, unused_tcp_port: int) -> Path:
     """A folder with a recipe and a cluster; all that railbed writes stays below it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return write_small_run(tmp_path, port=unused_tcp_port, evaluate_every=6)
+    return write_small_run(tmp_path, python=warm_python_here, port=unused_tcp_port, evaluate_every=6)
 
 
 def only_run(folder: Path) -> Path:
@@ -139,10 +139,10 @@ def test_a_node_that_cannot_train_as_it_is_is_named_with_the_reason(folder: Path
 
 
 @GROUP
-def test_one_node_without_torch_is_a_missing_tool(folder: Path) -> None:
+def test_one_node_without_torch_is_a_missing_tool(folder: Path, warm_python_here: Path) -> None:
     """With only one node, nothing is checked before the launch; the ranks report it themselves."""
     venv.create(folder / "bare", symlinks=True)
-    text = (folder / "cluster.yaml").read_text().replace(sys.executable, str(folder / "bare" / "bin" / "python"))
+    text = (folder / "cluster.yaml").read_text().replace(str(warm_python_here), str(folder / "bare" / "bin" / "python"))
     (folder / "cluster.yaml").write_text(text)
     done = railbed(folder, "train", "small.yaml", "--ranks", "1")
     assert done.code == 3

@@ -36,14 +36,14 @@ TRAIN = ("train", "small.yaml", "-c", "cluster.yaml", "--ranks", "1")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, warm_python_here: Path) -> Path:
     """A folder with a small recipe, its text, and this machine as a cluster that works below it."""
     folder = tmp_path_factory.mktemp("detached")
     chance, words = random.Random(3), ("the", "rail", "carries", "gradients", "from", "node", "to", "node")  # noqa: S311
     (folder / "words.txt").write_text("\n".join(" ".join(chance.choices(words, k=12)) for _ in range(300)))
     (folder / "small.yaml").write_text(RECIPE)
     (folder / "cluster.yaml").write_text(
-        f"name: here\nnodes:\n  here: {{host: local, python: {sys.executable}}}\ntraining: {{workdir: {folder}}}\n"
+        f"name: here\nnodes:\n  here: {{host: local, python: {warm_python_here}}}\ntraining: {{workdir: {folder}}}\n"
     )
     return folder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 RECIPE = """
@@ -27,10 +26,10 @@ def write_text(folder: Path) -> None:
     (folder / "text.txt").write_text("".join(f"{n} green bottles hang on wall {n * n % 97}\n" for n in range(900)))
 
 
-def write_small_run(folder: Path, *, port: int, evaluate_every: int = 0) -> Path:
+def write_small_run(folder: Path, *, python: Path, port: int, evaluate_every: int = 0) -> Path:
     """Write `small.yaml`, its text and a cluster of this machine that works in `work`; return the folder."""
     write_text(folder)
     (folder / "small.yaml").write_text(RECIPE.format(evaluate_every=evaluate_every))
-    text = CLUSTER.format(python=sys.executable, workdir=folder / "work", port=port)
+    text = CLUSTER.format(python=python, workdir=folder / "work", port=port)
     (folder / "cluster.yaml").write_text(text)
     return folder
