@@ -9,6 +9,7 @@ second of processor time. Inputs that fail are saved in a folder. Two processes 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -58,10 +59,10 @@ Batch = tuple[str, int]
 
 
 def batches(inputs: int) -> list[Batch]:
-    """Return all batches, with readers in turns, so that an interrupted campaign has tried all of them."""
+    """Return batches of at least `inputs`, in turns, so that an interrupted campaign has tried every reader."""
     readers = all_readers().values()
     shares = sum(reader.share for reader in readers)
-    counts = {reader.name: max(1, round(inputs * reader.share / shares / BATCH)) for reader in readers}
+    counts = {reader.name: math.ceil(inputs * reader.share / shares / BATCH) for reader in readers}
     placed = [
         ((number + 0.5) / count, name, number * BATCH) for name, count in counts.items() for number in range(count)
     ]

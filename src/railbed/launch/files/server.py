@@ -157,11 +157,12 @@ def _is_stored(base: Path, parcel: Mapping[str, Any]) -> bool:
 def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
     """Write a parcel to a temporary folder, and move it into place once its content is verified."""
     beside = base / f"{NEW}{secrets.token_hex(8)}"
-    beside.mkdir(0o700)
-    held = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _locked(base):  # or a node that shares the disk takes it for unfinished before it is locked
+        beside.mkdir(0o700)
+        held = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
         for _ in range(parcel["files"]):
             _receive_file(beside, source)
         if content_of(beside, _report_working) != parcel["digest"]:
