@@ -15,7 +15,7 @@ from tests.support.labs import RunningLab, running_lab
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
 settings.register_profile(
-    "railbed", max_examples=50, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "railbed", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("railbed")
 

@@ -21,7 +21,7 @@ from railbed.errors import ParseError
 CASES = Path(__file__).parent / "cases" / "tools"
 FILES = sorted(CASES.glob("*/*.txt"))
 NAMES = sorted(all_tools())
-SETTINGS = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SPLICES = ["", "\n", ":", "\x00", "-1", "null", "{}", "[]", "9" * 400, "\ufffd", "²", "1e999", "NaN", "\t", "\r", "0.0"]
 
 
