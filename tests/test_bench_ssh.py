@@ -422,7 +422,7 @@ def test_a_change_that_cannot_be_undone_is_a_finding_and_ends_the_experiment(two
     (found,) = [finding for finding in done.findings if finding["verdict"] == "fail"]
     assert (found["check"], found["subject"]) == ("bench_undone", "n2"), found
     assert "not today" in found["observed"]
-    assert "undo it by hand: rm " in found["remedy"]
+    assert "undo the change by hand: rm " in found["remedy"]
     (pending,) = [
         finding
         for finding in railbed(tmp_path, "check", "pending_change", "--json").findings

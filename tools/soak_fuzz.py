@@ -62,7 +62,7 @@ def batches(inputs: int) -> list[Batch]:
     """Return batches of at least `inputs`, in turns, so that an interrupted campaign has tried every reader."""
     readers = all_readers().values()
     shares = sum(reader.share for reader in readers)
-    counts = {reader.name: math.ceil(inputs * reader.share / shares / BATCH) for reader in readers}
+    counts = {reader.name: max(1, math.ceil(inputs * reader.share / shares / BATCH)) for reader in readers}
     placed = [
         ((number + 0.5) / count, name, number * BATCH) for name, count in counts.items() for number in range(count)
     ]
