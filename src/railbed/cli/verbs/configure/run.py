@@ -136,7 +136,8 @@ class Journal:
         if tally.failed:
             return Conclusion(FOUND, f"{plural(tally.failed, 'finding')} failed", announced=True)
         if self.planned and self.planned.changes and not self.outcomes:
-            return Conclusion(FOUND, "changes to make" if not changing else "nothing was changed", announced=True)
+            reason = "nothing was changed" if changing else "there are changes to make"
+            return Conclusion(FOUND, reason, announced=True)
         if self.planned and self.planned.left_out:
             left_out = plural(self.planned.left_out, "change was", "changes were")
             return Conclusion(FOUND, f"{left_out} left out", announced=True)
