@@ -65,7 +65,7 @@ SwitchOption = Annotated[
 KeyOption = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Private key file to log in with.")]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Account to log in to.")]
 JumpOption = Annotated[str | None, typer.Option("--jump", metavar="HOST", help="Jump host, as [user@]host[:port].")]
-WriteOption = Annotated[bool, typer.Option("--write", help="Make the changes in an existing file; comments stay.")]
+WriteOption = Annotated[bool, typer.Option("--write", help="Update an existing file; comments are preserved.")]
 
 
 def discover_command(

@@ -77,7 +77,14 @@ def lab_up(
         str | None, typer.Option("--delay", metavar="TIME", help="Delay of every link: 50us, 2ms, …; needs netem.")
     ] = None,
     memory: Annotated[
-        int, typer.Option("--memory", metavar="MB", min=0, help="Memory of a virtual machine. [default: as needed]")
+        int,
+        typer.Option(
+            "--memory",
+            metavar="MB",
+            min=0,
+            show_default=False,
+            help="Memory of a virtual machine. [default: as needed]",
+        ),
     ] = 0,
     extra: Annotated[
         Literal["training"] | None,
@@ -117,7 +124,7 @@ def lab_up(
 
 @lab_command.command("down")
 def lab_down(name: NameOption = None, as_json: JsonOption = False) -> int:
-    """End a lab and leave nothing of it behind.
+    """End a lab and remove everything it created.
 
     Example: railbed lab down
     """
@@ -189,7 +196,7 @@ def fault_cut(
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Take the link from a node's rails, or from all ports of a rail; SSH to the nodes continues.
+    """Take down the links of a node's rails, or of all ports of a rail; SSH to the nodes still works.
 
     A switch loses its management link: SSH and NX-API end, the rails are not affected.
     """
@@ -259,12 +266,12 @@ def fault_mtu(
 def fault_refuse(
     switch: Annotated[str, typer.Argument(metavar="SWITCH", help="The switch, nexus.")],
     command: Annotated[
-        str, typer.Argument(metavar="COMMAND", help="How the refused commands start, such as rollback.")
+        str, typer.Argument(metavar="COMMAND", help="The beginning of the refused commands, such as rollback.")
     ],
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Make the switch refuse every command that starts like this."""
+    """Make the switch refuse every command with this beginning."""
     return _inflict(name, as_json, "refuse", switch, text=command)
 
 
