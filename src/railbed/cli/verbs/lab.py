@@ -48,6 +48,12 @@ SwitchOption = Annotated[
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="A node, such as node1.")]
 RailArgument = Annotated[str, typer.Argument(metavar="RAIL", help="A rail, such as rail0.")]
 TargetArgument = Annotated[str, typer.Argument(metavar="NODE|RAIL", help="A node or a rail.")]
+MemoryOption = Annotated[
+    int,
+    typer.Option(
+        "--memory", metavar="MB", min=0, show_default=False, help="Memory of a virtual machine. [default: as needed]"
+    ),
+]
 DeviceArgument = Annotated[str, typer.Argument(metavar="NODE|SWITCH", help="A node, or the switch, nexus.")]
 
 
@@ -76,16 +82,7 @@ def lab_up(
     delay: Annotated[
         str | None, typer.Option("--delay", metavar="TIME", help="Delay of every link: 50us, 2ms, …; needs netem.")
     ] = None,
-    memory: Annotated[
-        int,
-        typer.Option(
-            "--memory",
-            metavar="MB",
-            min=0,
-            show_default=False,
-            help="Memory of a virtual machine. [default: as needed]",
-        ),
-    ] = 0,
+    memory: MemoryOption = 0,
     extra: Annotated[
         Literal["training"] | None,
         typer.Option("--with", help="Install torch and MPI on virtual machines; namespaces use this machine's."),
