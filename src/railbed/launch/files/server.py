@@ -157,7 +157,7 @@ def _is_stored(base: Path, parcel: Mapping[str, Any]) -> bool:
 def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
     """Write a parcel to a temporary folder, and move it into place once its content is verified."""
     beside = base / f"{NEW}{secrets.token_hex(8)}"
-    with _locked(base):  # or a node that shares the disk takes it for unfinished before it is locked
+    with _locked(base):  # otherwise a node that shares the disk may mistake it for an unfinished transfer
         beside.mkdir(0o700)
         held = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):
