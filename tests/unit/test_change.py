@@ -330,6 +330,21 @@ def test_an_undo_has_nothing_to_do_where_its_step_never_ran(tmp_path: Path) -> N
     on_this_machine(work)
 
 
+def test_a_step_that_has_no_effect_fails_even_if_its_command_succeeds(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    effective = RunStep(command=f"touch {made}", verify=f"[ -e {made} ]")
+    ignored = RunStep(command="true | true", verify=f"[ ! -e {made} ]")
+
+    async def work(fleet: Fleet) -> None:
+        async with temporarily(fleet, [replace(fix(":"), apply=(effective,))]):
+            assert made.exists()
+        with pytest.raises(NotChanged, match=r"no effect: other values were read back \(at: true \| true\)"):
+            async with temporarily(fleet, [replace(fix(":"), apply=(effective, ignored))]):
+                pass
+
+    on_this_machine(work)
+
+
 def test_a_device_whose_undo_was_not_saved_was_not_changed(tmp_path: Path) -> None:
     started = [ChangeStarted(subject=name, message=f"changing {name}") for name in ("n1", "n2")]
     (tmp_path / "records.jsonl").write_bytes(b"".join(to_line(event) + b"\n" for event in started))

@@ -84,7 +84,7 @@ async def _commit(fleet: Fleet, fix: Fix, callbacks: Callbacks, verify: Verify, 
         save=callbacks.save,
         verify=verify,
         holder=f"run {name}",
-        seconds=CONFIRM_SECONDS,
-        apply_seconds=APPLY_SECONDS,
+        seconds=CONFIRM_SECONDS + fix.seconds,
+        apply_seconds=APPLY_SECONDS + fix.seconds,
     )
     return ""

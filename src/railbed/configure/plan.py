@@ -37,6 +37,7 @@ class DevicePlan:
             undo=tuple(step for fix in reversed(fixes) for step in fix.undo),
             persistence=Persistence.KEPT,
             interrupts=any(fix.interrupts for fix in fixes),
+            seconds=sum(fix.seconds for fix in fixes),
         )
 
 

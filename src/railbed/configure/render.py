@@ -52,8 +52,8 @@ def _shell(steps: Iterable[Step], *, backup: bool) -> list[str]:
     lines: list[str] = []
     for step in steps:
         match step:
-            case RunStep(command=command):
-                lines.append(command)
+            case RunStep():
+                lines.append(step.script)
             case FileStep(path=path) if step.content is None:
                 lines += [*([_backup(path)] if backup else []), f"rm -f {shlex.quote(path)}"]
             case FileStep(path=path):

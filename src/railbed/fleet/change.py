@@ -179,7 +179,7 @@ class _Guard:
         """End the guard's input and wait until it has undone the change; return why it has not."""
         await self.end()
         try:
-            return await self._run("undone", undone_script(self._mark), UNDO_SECONDS)
+            return await self._run("undone", undone_script(self._mark), UNDO_SECONDS + self.fix.seconds)
         except DeviceError as error:
             return error.message
 
@@ -244,14 +244,10 @@ def _step(step: Step) -> str:
     """Return a step as a command in a separate shell, so that it cannot affect the next step's shell."""
     match step:
         case RunStep():
-            return f"(\n{_conditional(step)}\n)"
+            return f"(\n{step.script}\n)"
         case FileStep():
             return f"(\n{_write(step)}\n)"
     raise AssertionError("lines of a switch's configuration for a device with a shell")
-
-
-def _conditional(step: RunStep) -> str:
-    return f"if {step.only_if}; then {step.command}; fi" if step.only_if else step.command
 
 
 def _write(step: FileStep) -> str:

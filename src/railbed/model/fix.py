@@ -20,10 +20,21 @@ class RunStep:
     command: str
     only_if: str = ""
     """A test that fails if there is nothing to do: an undo also runs if the step it undoes never ran."""
+    verify: str = ""
+    """A test that fails if the step had no effect: some tools exit with 0 even if the kernel refused the values."""
     step: Literal["run"] = "run"
 
     def __str__(self) -> str:
         return self.command
+
+    @property
+    def script(self) -> str:
+        """The command with its condition and its verification, for a shell."""
+        script = self.command
+        if self.verify:
+            refused = "echo 'it had no effect: other values were read back' >&2; false"
+            script = f"{{ {script}; }} && {{ {self.verify} || {{ {refused}; }}; }}"
+        return f"if {self.only_if}; then {script}; fi" if self.only_if else script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +102,8 @@ class Fix:
     persistence: Persistence
     interrupts: bool = False
     """Traffic of the device may stop for a moment."""
+    seconds: int = 0
+    """How much longer than usual it may take: a download, for example."""
     after: tuple[str, ...] = ()
     """Rules whose fixes on the same device come first."""
     alternative: str = ""
