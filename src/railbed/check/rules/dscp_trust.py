@@ -27,7 +27,8 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, Ability, Card, card_of
-from railbed.check.shared.qos import dscp_priorities, ofed_qos, trust_dscp
+from railbed.check.shared.qos.dscp import dscp_priorities, trust_dscp
+from railbed.check.shared.qos.tools import ofed_qos
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.probes import dcb_app, mlnx_qos

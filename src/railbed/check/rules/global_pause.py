@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from railbed.check.rule import Check, Judgement, fail, ok, skip
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos import pfc_priorities, set_pfc
+from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
 from railbed.check.shared.wording import no_interface
 from railbed.check.site import PortView, Unread
 from railbed.model.fix import Fix, Persistence, run

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.agree import agreed, follow_rail
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
-from railbed.check.shared.qos import pfc_priorities, set_pfc
+from railbed.check.shared.qos.pfc import pfc_priorities, set_pfc
 from railbed.check.shared.rdma import on_rdma_ports
 from railbed.check.site import PortView
 from railbed.model.fix import Fix

@@ -10,7 +10,7 @@ from typing import Any
 from railbed.check.shared.rdma import rdma_device, rdma_name
 from railbed.check.site import PortView
 from railbed.model.probe import Probe
-from railbed.probes import counter_names, dcb_app, dcb_pfc, infiniband
+from railbed.probes import counter_names, dcb_app, dcb_buffer, dcb_ets, dcb_pfc, infiniband
 from railbed.probes.infiniband import RdmaDevice
 
 CARD_PROBES: tuple[Probe[Any], ...] = (infiniband.PROBE, counter_names.PROBE)
@@ -22,6 +22,8 @@ class Ability(Enum):
 
     PFC = "PFC"
     DSCP_TRUST = "DSCP trust"
+    ETS = "traffic classes"
+    BUFFERS = "receive buffers"
     DCQCN = "DCQCN"
     ECN_COUNTERS = "ECN counters"
     OWN_RATE = "its own rate"
@@ -31,6 +33,8 @@ class Ability(Enum):
 SOFT_ROCE = {
     Ability.PFC: "Soft-RoCE is software: it has no PFC",
     Ability.DSCP_TRUST: "Soft-RoCE is software: it has no DSCP trust",
+    Ability.ETS: "Soft-RoCE is software: it has no traffic classes",
+    Ability.BUFFERS: "Soft-RoCE is software: it has no receive buffers",
     Ability.DCQCN: "Soft-RoCE has no congestion control (DCQCN)",
     Ability.ECN_COUNTERS: "Soft-RoCE does not count ECN marks or CNPs",
     Ability.OWN_RATE: "Soft-RoCE has no rate",
@@ -39,6 +43,8 @@ SOFT_ROCE = {
 IWARP = {
     Ability.DSCP_TRUST: "iWARP runs over TCP: no RoCE priority",
     Ability.PFC: "iWARP runs over TCP: it needs no PFC",
+    Ability.ETS: "iWARP runs over TCP: no RoCE priority",
+    Ability.BUFFERS: "iWARP runs over TCP: no RoCE priority",
     Ability.DCQCN: "iWARP runs over TCP: no DCQCN",
     Ability.ECN_COUNTERS: "iWARP runs over TCP: no CNPs to count",
 }
@@ -52,6 +58,7 @@ LACKS: dict[str | None, dict[Ability, str]] = {
     },
     "mlx4": {
         Ability.DSCP_TRUST: "ConnectX-3 cannot trust DSCP",
+        Ability.BUFFERS: "ConnectX-3 does not show its receive buffers",
         Ability.DCQCN: "ConnectX-3 has no DCQCN",
         Ability.ECN_COUNTERS: "ConnectX-3 does not count ECN marks or CNPs",
     },
@@ -59,6 +66,8 @@ LACKS: dict[str | None, dict[Ability, str]] = {
 ON_INFINIBAND = {
     Ability.PFC: "InfiniBand link: it has credits, not PFC",
     Ability.DSCP_TRUST: "InfiniBand link: no DSCP",
+    Ability.ETS: "InfiniBand link: it has virtual lanes, not traffic classes",
+    Ability.BUFFERS: "InfiniBand link: it has virtual lanes, not priorities",
     Ability.DCQCN: "InfiniBand link: no DCQCN",
     Ability.ECN_COUNTERS: "InfiniBand link: no CNPs",
 }
@@ -70,6 +79,12 @@ FAMILY_OF_DRIVER = {
     "ionic": "ionic",
     "ice": "irdma",
     "i40e": "irdma",
+}
+DCB_PROBES: dict[Ability, Probe[Any]] = {
+    Ability.PFC: dcb_pfc.PROBE,
+    Ability.DSCP_TRUST: dcb_app.PROBE,
+    Ability.ETS: dcb_ets.PROBE,
+    Ability.BUFFERS: dcb_buffer.PROBE,
 }
 CONNECTX_3 = (4099, 4100, 4103)
 FIRST_MLX5 = 4113
@@ -105,10 +120,8 @@ def card_of(port: PortView) -> Card:
 
 def _interface_abilities(port: PortView) -> frozenset[Ability]:
     """Return what the kernel sets on the interface itself, as far as a rule has it read."""
-    netdev = port.port.netdev
-    pfc, app = port.node.try_read(dcb_pfc.PROBE), port.node.try_read(dcb_app.PROBE)
-    shown = {Ability.PFC: pfc and netdev in pfc.interfaces, Ability.DSCP_TRUST: app and netdev in app.interfaces}
-    return frozenset(ability for ability, is_shown in shown.items() if is_shown)
+    shown = {ability: port.node.try_read(probe) for ability, probe in DCB_PROBES.items()}
+    return frozenset(ability for ability, facts in shown.items() if facts and port.port.netdev in facts.interfaces)
 
 
 def _family(device: RdmaDevice) -> str | None:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from railbed.check.rule import Check, Judgement, fail, ok, skip, unknown
 from railbed.check.shared.card import CARD_PROBES, Ability, card_of
 from railbed.check.shared.nexus.qos import no_port
-from railbed.check.shared.qos import pfc_priorities
+from railbed.check.shared.qos.pfc import pfc_priorities
 from railbed.check.shared.rdma import NO_RDMA
 from railbed.check.site import CableView
 from railbed.parsing.nexus.answer import find_port
