@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from railbed.errors import ParseError
@@ -15,6 +15,8 @@ GLOBAL_LINE = re.compile(r"(?:.*/)?([^/:\s]+)/tc/(\d{1,3})/traffic_class:(.*)", 
 GLOBAL = re.compile(r"Global tclass=(\d{1,3})", re.ASCII)
 RULE = re.compile(r"(?:(?:src|dst)_ip6?=[0-9a-fA-F:./]+,)+tclass=\d{1,3}", re.ASCII)
 """Another line of that file: the class of connections between specific addresses."""
+CONFIGURABLE = "rdma_cm:"
+"""Printed where configfs has RDMA-CM's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,24 +34,25 @@ class RoceTos:
     """Defaults by `device/port`; a bare value is under the empty name."""
 
     ports: dict[str, Tos]
+    configurable: bool = False
+    """Whether configfs has RDMA-CM's folder, in which a folder for each device can be created."""
 
 
 def parse(text: str) -> RoceTos:
     """Read `path:value` lines, the number that `cma_roce_tos` prints, or the file with the `Global tclass=` line."""
     ports: dict[str, Tos] = {}
-    for port, cm_tos, global_tclass in _values(text):
+    lines = [line for line in text.split("\n") if line.strip() and line.strip() != CONFIGURABLE]
+    for port, cm_tos, global_tclass in _values(lines):
         before = ports.get(port, Tos())
         ports[port] = Tos(
             cm_tos=_either(before.cm_tos, cm_tos), global_tclass=_either(before.global_tclass, global_tclass)
         )
-    return RoceTos(ports=ports)
+    return RoceTos(ports=ports, configurable=CONFIGURABLE in map(str.strip, text.split("\n")))
 
 
-def _values(text: str) -> Iterator[tuple[str, int | None, int | None]]:
-    for line in text.split("\n"):
+def _values(lines: Iterable[str]) -> Iterator[tuple[str, int | None, int | None]]:
+    for line in lines:
         word = line.strip()
-        if not word:
-            continue
         if match := CM_LINE.fullmatch(word):
             yield f"{match[1]}/{integer(match[2])}", _byte(match[3]), None
         elif match := GLOBAL_LINE.fullmatch(word):
@@ -78,8 +81,8 @@ def _byte(word: str) -> int:
     return value
 
 
-COMMAND = """
-(cd /sys/kernel/config/rdma_cm 2>/dev/null && grep -sH '' */ports/*/default_roce_tos)
+COMMAND = f"""
+(cd /sys/kernel/config/rdma_cm 2>/dev/null && echo {CONFIGURABLE} && grep -sH '' */ports/*/default_roce_tos)
 (cd /sys/class/infiniband 2>/dev/null && grep -sH '' */tc/*/traffic_class)
 exit 0
 """

@@ -56,10 +56,10 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         return
     facts = node.read(modules.PROBE)
     missing = list(_missing(facts, wanted))
-    if missing:
-        yield fail(expected=EXPECTED, observed=f"missing: {', '.join(missing)}", fix=load_modules(node, missing))
-    elif not facts.has("rdma_ucm"):
-        yield warn(expected=EXPECTED, observed="missing: rdma_ucm", fix=load_modules(node, ["rdma_ucm"]))
+    absent = missing if facts.has("rdma_ucm") else [*missing, "rdma_ucm"]
+    if absent:
+        wrong = fail if missing else warn
+        yield wrong(expected=EXPECTED, observed=f"missing: {', '.join(absent)}", fix=load_modules(node, absent))
     else:
         yield ok(expected=EXPECTED, observed="all present")
 

@@ -14,7 +14,7 @@ Fix
 ---
 `cma_roce_tos -d DEVICE -t 106` (OFED), or `mkdir -p /sys/kernel/config/rdma_cm/DEVICE; echo 106 >
 /sys/kernel/config/rdma_cm/DEVICE/ports/1/default_roce_tos`. It is lost at reboot: use a systemd unit. And export
-`NCCL_IB_TC=106` for NCCL.
+`NCCL_IB_TC=106` for NCCL. OFED's global class overrides every connection, so that it is corrected only if it is set.
 
 Source
 ------
@@ -30,8 +30,11 @@ from railbed.check.shared.card import CARD_PROBES, card_of
 from railbed.check.shared.fixes import set_value
 from railbed.check.shared.rdma import on_rdma_ports, rdma_name
 from railbed.check.site import PortView
-from railbed.probes import roce_tos
+from railbed.model.fix import Fix, Persistence, RunStep, run, write_value
+from railbed.probes import modules, roce_tos
 from railbed.probes.roce_tos import Tos
+
+CONFIGFS = "/sys/kernel/config/rdma_cm"
 
 
 @on_rdma_ports
@@ -54,26 +57,60 @@ def judge(port: PortView) -> Iterator[Judgement]:
         fix = set_value(port, file, before=tos.global_tclass, after=wanted)
         yield warn(expected=expected, observed=f"global traffic class {tos.global_tclass}", fix=fix)
     elif tos.cm_tos is None:
-        folder = f"/sys/kernel/config/rdma_cm/{port.port.rdma}"
-        yield unknown(
-            expected=expected,
-            observed="configfs has no folder of this device",
-            remedy=f"mkdir {folder}; cat {folder}/ports/{port.port.rdma_port}/default_roce_tos",
-        )
+        yield _without_folder(port, expected)
     elif tos.cm_tos == wanted:
         yield ok(expected=expected, observed=f"RDMA-CM ToS {wanted} (NCCL needs NCCL_IB_TC)")
     else:
-        file = f"/sys/kernel/config/rdma_cm/{port.port.rdma}/ports/{port.port.rdma_port}/default_roce_tos"
-        note = f"NCCL does not use it: export NCCL_IB_TC={wanted} too"
-        fix = set_value(port, file, before=tos.cm_tos, after=wanted, note=note)
+        fix = set_value(port, _file(port), before=tos.cm_tos, after=wanted, note=_note(port))
         yield warn(expected=expected, observed=f"RDMA-CM ToS {tos.cm_tos}", fix=fix)
+
+
+def _without_folder(port: PortView, expected: str) -> Judgement:
+    """Judge a device without a folder in configfs: RDMA-CM has its default unless a folder once existed."""
+    configurable = port.read(roce_tos.PROBE).configurable
+    loaded = port.node.try_read(modules.PROBE)
+    comes_with_modules = loaded is not None and not loaded.has("rdma_ucm")
+    if configurable or comes_with_modules:
+        fix = _with_folder(port, after=() if configurable else ("rdma_modules",))
+        return warn(expected=expected, observed="RDMA-CM ToS not set: configfs has no folder of this device", fix=fix)
+    return unknown(
+        expected=expected,
+        observed="configfs has no folder of RDMA-CM",
+        remedy="modprobe rdma_cm; mount -t configfs configfs /sys/kernel/config",
+    )
+
+
+def _with_folder(port: PortView, after: tuple[str, ...]) -> Fix:
+    """Create the device's folder and write the value; undoing writes the kernel's default and removes the folder.
+
+    The kernel keeps the value of a port when the folder is removed. Both ports of a card share the folder, and each is
+    undone by itself: so the undo creates the folder again if it has to.
+    """
+    folder, file = f"{CONFIGFS}/{port.port.rdma}", _file(port)
+    restore = f"mkdir -p {folder} && {write_value(0, file)} && rmdir {folder}"
+    return Fix(
+        device=port.node.name,
+        apply=run(f"mkdir -p {folder}", write_value(port.policy.traffic_class, file)),
+        undo=(RunStep(command=restore, only_if=f"[ -d {CONFIGFS} ]"),),
+        persistence=Persistence.BOOT,
+        after=after,
+        note=_note(port),
+    )
+
+
+def _file(port: PortView) -> str:
+    return f"{CONFIGFS}/{port.port.rdma}/ports/{port.port.rdma_port}/default_roce_tos"
+
+
+def _note(port: PortView) -> str:
+    return f"NCCL does not use it: export NCCL_IB_TC={port.policy.traffic_class} too"
 
 
 CHECK = Check(
     name="roce_tos",
     title="default traffic class of RDMA",
     scope="port",
-    needs=(roce_tos.PROBE, *CARD_PROBES),
+    needs=(roce_tos.PROBE, modules.PROBE, *CARD_PROBES),
     judge=judge,
     doc=__doc__,
 )
