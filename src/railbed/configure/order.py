@@ -10,7 +10,7 @@ from railbed.configure.planned import PlannedFix
 from railbed.model.fix import Fix
 
 RULES = (
-    *("hostname_unique", "hostname_resolves", "memlock", "clock_synchronised", "governor"),
+    *("tools_installed", "hostname_unique", "hostname_resolves", "memlock", "clock_synchronised", "governor"),
     *("rdma_modules", "link_up", "mtu", "rail_address", "rdma_mtu"),
     *("ets", "buffers", "pfc", "dscp_trust", "dscp_map", "global_pause", "roce_tos", "dcqcn", "cnp_dscp"),
 )
