@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from railbed.check.rule import Check
+from railbed.configure.wheels import Wheels
 from railbed.model.fix import Fix
 
 Mode = Literal["show", "render", "apply"]
@@ -42,3 +43,5 @@ class ConfigureRequest:
     """Rules that the user named: their fixes are applied even if they need a decision."""
     only: Collection[str] = ()
     """Devices to change; all if empty."""
+    wheels: Wheels | None = None
+    """What Python environments are made of, in place of a package index."""

@@ -9,7 +9,7 @@ from typing import Any
 from railbed.check.judge import judge_site, probes_needed
 from railbed.check.rule import Check
 from railbed.check.rules import pending_change as pending_rule
-from railbed.check.rules import reachable
+from railbed.check.rules import reachable, torch_equal
 from railbed.check.run import check, read_devices
 from railbed.check.site import Site
 from railbed.configure.apply import change_devices
@@ -23,7 +23,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.fix import Persistence
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts
-from railbed.model.record import Record, Verdict
+from railbed.model.record import Finding, Record, Verdict
 from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
 
 OWN_PROBES: tuple[Probe[Any], ...] = (boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE)
@@ -49,7 +49,7 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
             yield finding
     for event in _unfinished(site, request.callbacks.unfinished):
         yield event
-    plan = make_plan(site, judge_site(request.checks, site), only=request.only, named=request.named)
+    plan = make_plan(site, _findings(site, request), only=request.only, named=request.named)
     for change in plan.records():
         yield change
     if forgetful := forgetful_devices(site, plan):
@@ -68,13 +68,22 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
                     yield record
 
 
+def _findings(site: Site, request: ConfigureRequest) -> Iterator[Finding]:
+    findings = judge_site(request.checks, site)
+    return request.wheels.install_from(site.cluster, findings) if request.wheels else findings
+
+
 async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> AsyncGenerator[Record, None]:
     """Yield the outcome on each device, then the findings of the rules behind the changes."""
     with request.callbacks.exclusive():
         if not await request.callbacks.confirm(question(plan)):
             yield events.Notice(message="nothing was changed")
             return
-        fixes = [device.fix for device in plan.devices]
+        refused = await _send_wheels(cluster, fleet, request, plan)
+        for name, reason in refused.items():
+            message = f"{name} was not changed: it did not get the wheels: {reason}"
+            yield events.DeviceChanged(subject=name, message=message, outcome="refused")
+        fixes = [device.fix for device in plan.devices if device.device not in refused]
         async with aclosing(change_devices(fleet, fixes, request.callbacks, outcome="applied")) as records:
             async for record in records:
                 yield record
@@ -83,6 +92,18 @@ async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan
     async with aclosing(check(cluster, fleet, checks)) as records:
         async for record in records:
             yield record
+
+
+async def _send_wheels(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> dict[str, str]:
+    """Send wheels to the nodes that get an environment; return why some did not receive them."""
+    if request.wheels is None:
+        return {}
+    names = [
+        device.device
+        for device in plan.devices
+        if any(torch_equal.CHECK.name in change.checks for change in device.changes)
+    ]
+    return await request.wheels.send(fleet, cluster, names, request.callbacks.run_name())
 
 
 def planned_event(plan: Plan) -> events.ChangesPlanned:

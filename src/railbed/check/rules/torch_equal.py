@@ -14,7 +14,9 @@ from one Python do not load in another.
 Fix
 ---
 Install the same wheel on every node from one list of pinned versions (`pip install -r requirements.txt`), or share one
-virtual environment on a network file system. Set `python:` in the cluster file if the interpreter is elsewhere.
+virtual environment on a network file system. Set `python:` in the cluster file if the interpreter is elsewhere. If it
+names an environment that does not exist yet (`/data/railbed/env/bin/python`), `railbed configure --rule torch_equal`
+creates it with what training needs: from a package index, or with `--wheels DIR` from a folder of wheels.
 
 Source
 ------
@@ -27,6 +29,7 @@ from collections.abc import Iterator
 
 from railbed.check.rule import Check, Judgement, fail, ok, warn
 from railbed.check.shared.compare import gather, most_common, too_few
+from railbed.check.shared.environment import create_environment, environment_prefix
 from railbed.check.site import Site
 from railbed.model.record import Finding
 from railbed.probes import torch
@@ -65,8 +68,10 @@ def is_missing(finding: Finding) -> bool:
 def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
     python = site.cluster.nodes[node].python
     if facts.python is None:
-        remedy = f"correct `python:` of {node} in the cluster file, or install it"
-        return fail(subject=node, expected=EXPECTED, observed=f"{NO_PYTHON} {python}", remedy=remedy)
+        prefix = environment_prefix(python)
+        fix = create_environment(node, prefix) if prefix else None
+        remedy = "" if fix else f"correct `python:` of {node} in the cluster file, or install it"
+        return fail(subject=node, expected=EXPECTED, observed=f"{NO_PYTHON} {python}", remedy=remedy, fix=fix)
     observed = f"Python {facts.python}, {NO_TORCH}"
     return fail(subject=node, expected=EXPECTED, observed=observed, remedy=f"on {node}: {python} -m pip install torch")
 

@@ -30,6 +30,10 @@ RuleOption = Annotated[
 RenderOption = Annotated[
     Path | None, typer.Option("--render", metavar="DIR", help="Write the changes to files, to apply them by hand.")
 ]
+WheelsOption = Annotated[
+    Path | None,
+    typer.Option("--wheels", metavar="DIR", help="Install Python environments from these wheels, without an index."),
+]
 
 
 def configure_command(
@@ -39,6 +43,7 @@ def configure_command(
     only: OnlyOption = None,
     rule: RuleOption = None,
     render: RenderOption = None,
+    wheels: WheelsOption = None,
     cluster: ClusterOption = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
@@ -51,6 +56,6 @@ def configure_command(
     """
     from railbed.cli.verbs.configure.run import Wanted, configure_cluster
 
-    wanted = Wanted(apply=apply, yes=yes, undo=undo, only=only or (), rules=rule or (), render=render)
+    wanted = Wanted(apply=apply, yes=yes, undo=undo, only=only or (), rules=rule or (), render=render, wheels=wheels)
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
     return configure_cluster(cluster, options, wanted)

@@ -21,6 +21,7 @@ from railbed.cli.verbs.configure.confirm import ask
 from railbed.configure.request import Callbacks, ConfigureRequest, Mode
 from railbed.configure.run import checks_with_fixes, configure
 from railbed.configure.undo import undo
+from railbed.configure.wheels import Wheels
 from railbed.errors import UsageError, os_reason
 from railbed.fleet import Fleet
 from railbed.model import events
@@ -43,6 +44,7 @@ class Wanted:
     only: Sequence[str]
     rules: Sequence[str]
     render: Path | None
+    wheels: Path | None = None
 
     @property
     def mode(self) -> Mode:
@@ -168,6 +170,7 @@ def _request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> Configur
         mode=wanted.mode,
         named={rule.name for rule in rules},
         only=_devices(cluster, wanted),
+        wheels=Wheels.from_folder(wanted.wheels) if wanted.wheels else None,
     )
 
 

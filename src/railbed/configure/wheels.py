@@ -1,0 +1,66 @@
+"""Python environments without a package index: a folder of wheels is sent to the nodes, and installed from there."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from railbed.check.rules import torch_equal
+from railbed.check.shared.environment import REQUIREMENTS, create_environment, environment_prefix
+from railbed.errors import UsageError
+from railbed.fleet import Fleet
+from railbed.launch.files.guard import BASE
+from railbed.launch.files.ship import Parcel, parcel, ship
+from railbed.model.cluster import Cluster, Node
+from railbed.model.record import Finding
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """A folder of wheels."""
+
+    parcel: Parcel
+    requirements: tuple[str, ...]
+    """What to install of it: what training needs, and railbed if its wheel is there."""
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Wheels:
+        """Read a folder; raises UsageError if it has no wheels."""
+        files = {path.name: path for path in sorted(folder.glob("*.whl"))}
+        if not files:
+            raise UsageError(f"{folder} has no wheels", hint="`pip wheel -w DIR torch` fills a folder")
+        own = ("railbed",) if any(name.startswith("railbed-") for name in files) else ()
+        return cls(parcel("wheels", files), (*REQUIREMENTS, *own))
+
+    def install_from(self, cluster: Cluster, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield findings, with fixes that install from the wheels where they would have used a package index."""
+        for finding in findings:
+            prefix = self._prefix(cluster, finding)
+            if prefix is None or finding.fix is None:
+                yield finding
+                continue
+            folder = f"{posixpath.dirname(prefix)}/{BASE}/{self.parcel.name}"
+            fix = create_environment(finding.fix.device, prefix, wheels=folder, requirements=self.requirements)
+            yield replace(finding, fix=fix, remedy=fix.remedy)
+
+    @staticmethod
+    def _prefix(cluster: Cluster, finding: Finding) -> str | None:
+        if finding.check != torch_equal.CHECK.name or finding.fix is None:
+            return None
+        return environment_prefix(cluster.nodes[finding.fix.device].python)
+
+    async def send(self, fleet: Fleet, cluster: Cluster, names: Collection[str], run: str) -> dict[str, str]:
+        """Send the wheels to nodes, beside the environments that they will get; return why some did not get them."""
+        refused: dict[str, str] = {}
+        folders: dict[str, dict[str, Node]] = {}
+        for name in names:
+            # Its own Python does not exist yet.
+            node = cluster.nodes[name].model_copy(update={"python": "python3"})
+            folder = posixpath.dirname(environment_prefix(cluster.nodes[name].python) or "/")
+            folders.setdefault(folder, {})[name] = node
+        for folder, nodes in folders.items():
+            shipped = await ship(fleet, nodes, folder, [self.parcel], folder=f"runs/{run}")
+            refused |= {name: error.message for name, error in shipped.failed.items()}
+        return refused

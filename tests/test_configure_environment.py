@@ -1,0 +1,81 @@
+"""configure creates the Python environment of a node from a folder of wheels, without a network."""
+
+from __future__ import annotations
+
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from railbed.check.shared.environment import REQUIREMENTS
+from tests.support.cli import Result
+from tests.support.labs import RunningLab
+
+VERSIONS = {"numpy": "2.1.0", "safetensors": "0.5.0", "tokenizers": "0.21.0", "torch": "2.9.0", "railbed": "1.0"}
+
+
+def make_wheels(folder: Path) -> None:
+    """Write wheels without dependencies, each with a package of nothing but a version file, which a probe reads."""
+    folder.mkdir()
+    for name, version in VERSIONS.items():
+        about = f"{name}-{version}.dist-info"
+        files = {
+            f"{name}/__init__.py": "",
+            f"{name}/version.py": f"__version__ = '{version}'\ncuda = None\nhip = None\n",
+            f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+            f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }
+        record = "".join(f"{path},,\n" for path in (*files, f"{about}/RECORD"))
+        with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+            for path, text in {**files, f"{about}/RECORD": record}.items():
+                wheel.writestr(path, text)
+
+
+def configure(lab: RunningLab, *options: str | Path) -> Result:
+    return lab.railbed("configure", "--json", "--timeout", "120", *options)
+
+
+@pytest.mark.netns
+@pytest.mark.xdist_group("netns")
+def test_an_environment_is_made_from_wheels_and_removed_by_the_undo(netns_lab: RunningLab, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir(mode=0o700)
+    make_wheels(tmp_path / "wheels")
+    lab = netns_lab.seen_from(tmp_path, nodes=1, python=work / "env" / "bin" / "python")
+    rule = ("--rule", "torch_equal")
+    (shown,) = [record for record in configure(lab, *rule, "--wheels", "wheels").records if record["kind"] == "change"]
+    assert shown["before"] == f"no Python at {work}/env/bin/python"
+    assert not list(work.iterdir()), "showing changes nothing"
+    applied = configure(lab, *rule, "--wheels", "wheels", "--apply", "--yes")
+    assert applied.code == 0, applied
+    imported = lab.shell("node1", f"{work}/env/bin/python -c 'import torch, railbed, numpy; print(torch.__file__)'")
+    assert imported.out.startswith(f"{work}/env/"), imported
+    assert "fail" not in lab.verdicts("torch_equal").values()
+    (run,) = [path.name for path in (tmp_path / "runs").glob("*-configure*") if (path / "undo.jsonl").exists()]
+    undone = configure(lab, "--undo", run, "--yes")
+    assert undone.code == 0, undone
+    assert not (work / "env").exists()
+    assert not list(work.rglob("*.whl"))
+
+
+@pytest.mark.netns
+@pytest.mark.xdist_group("netns")
+def test_an_environment_that_cannot_be_completed_is_removed(netns_lab: RunningLab, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir(mode=0o700)
+    make_wheels(tmp_path / "wheels")
+    (tmp_path / "wheels" / f"torch-{VERSIONS['torch']}-py3-none-any.whl").unlink()
+    lab = netns_lab.seen_from(tmp_path, nodes=1, python=work / "env" / "bin" / "python")
+    result = configure(lab, "--rule", "torch_equal", "--wheels", "wheels", "--apply", "--yes")
+    assert result.code == 1
+    (event,) = [record for record in result.records if record.get("name") == "device_changed"]
+    assert event["data"]["outcome"] == "restored"
+    assert "Could not find a version that satisfies the requirement torch" in event["message"]
+    assert not (work / "env").exists()
+
+
+def test_ranks_get_what_the_extra_for_training_requires() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    extra = set(project["optional-dependencies"]["train"])
+    assert set(REQUIREMENTS) == {requirement for requirement in extra if not requirement.startswith("tensorboard")}
