@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from railbed.check.shared.environment import REQUIREMENTS
-from tests.support.cli import Result
+from tests.support.cli import Result, railbed
 from tests.support.labs import RunningLab
 
 VERSIONS = {"numpy": "2.1.0", "safetensors": "0.5.0", "tokenizers": "0.21.0", "torch": "2.9.0", "railbed": "1.0"}
@@ -73,6 +73,21 @@ def test_an_environment_that_cannot_be_completed_is_removed(netns_lab: RunningLa
     assert event["data"]["outcome"] == "restored"
     assert "Could not find a version that satisfies the requirement torch" in event["message"]
     assert not (work / "env").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--wheels", "empty"], "empty has no wheels"),
+        (["--wheels", "empty", "--render", "out"], "--wheels goes only with --apply"),
+        (["--wheels", "empty", "--undo", "x", "--yes"], "--wheels goes only with --apply"),
+    ],
+)
+def test_wheels_that_cannot_be_used_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cluster.yaml").write_text("name: here\nnodes: {here: {host: local}}\n")
+    result = railbed(tmp_path, "configure", *options)
+    assert (result.code, message in result.err) == (2, True), result
 
 
 def test_ranks_get_what_the_extra_for_training_requires() -> None:

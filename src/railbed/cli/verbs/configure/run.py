@@ -152,6 +152,8 @@ def _validate(options: Options, wanted: Wanted) -> None:
     named = [option for option, chosen in modes.items() if chosen]
     if len(named) > 1:
         raise UsageError(f"{' and '.join(named)} do not go together", hint="give one of them")
+    if wanted.wheels and (wanted.undo is not None or wanted.render):
+        raise UsageError("--wheels goes only with --apply", hint="a script cannot send them, and an undo needs none")
     changing = wanted.apply or wanted.undo is not None
     if changing and options.replay:
         raise UsageError("a recording cannot be changed", hint="leave out --replay")
