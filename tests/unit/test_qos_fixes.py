@@ -1,4 +1,4 @@
-"""The fixes of traffic classes and receive buffers: whatever a card has, they make it right, and no driver refuses them."""
+"""The fixes of traffic classes and receive buffers make any card right, with values that no driver refuses."""
 
 from __future__ import annotations
 
