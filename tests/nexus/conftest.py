@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -43,12 +44,16 @@ def lossless() -> Switch:
 def emulate(tmp_path: Path) -> StartEmulator:
     @asynccontextmanager
     async def start(
-        switch: Switch, *, idle_seconds: float = 30.0, authorized_keys: Path | None = None
+        switch: Switch,
+        *,
+        idle_seconds: float = 30.0,
+        authorized_keys: Path | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> AsyncIterator[Emulator]:
         logins = Logins(passwords={"admin": PASSWORD}, authorized_keys=authorized_keys)
         endpoints = Endpoints(control=tmp_path / "control")
         key = tmp_path / "host_key"
-        async with Emulator(switch, logins, endpoints, host_key=key, idle_seconds=idle_seconds) as emulator:
+        async with Emulator(switch, logins, endpoints, host_key=key, tls=tls, idle_seconds=idle_seconds) as emulator:
             yield emulator
 
     return start

@@ -190,3 +190,14 @@ def test_arguments_are_checked(capsys: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.setenv("NEXUS_PASSWORD", PASSWORD)
     assert main(["--hostname", "a b"]) == 2
     assert main(["--config", "/nonexistent/file"]) == 3
+
+
+async def test_the_initial_configuration_is_saved(tmp_path: Path) -> None:
+    (tmp_path / "start.cfg").write_text(LOSSLESS)
+    async with process(tmp_path, "--config", str(tmp_path / "start.cfg"), "--hostname", "leaf1") as (_, port):
+        running, startup = [
+            [line for line in (await ssh(port, f"show {which}-config")).splitlines() if not line.startswith("!")]
+            for which in ("running", "startup")
+        ]
+    assert startup == running
+    assert "hostname leaf1" in startup

@@ -23,7 +23,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.private import for_us_alone
 from railbed.model.record import Record
 from railbed.store import OpenRun, Status, open_run
-from railbed.transport.base import Connector, targets_of
+from railbed.transport.base import Connector, Target, targets_of
 from railbed.transport.connect import live_connector
 from railbed.transport.record import Recorder, recording_connector
 from railbed.transport.replay import replay_connector
@@ -46,8 +46,12 @@ def perform(
     screen: Screen | None = None,
     beside: Beside | None = None,
     closing: Closing = tuple,
+    changing: bool = False,
 ) -> int:
-    """Run a verb on a cluster and return the exit code; an error that ends it gets notes about what was saved."""
+    """Run a verb on a cluster and return the exit code; an error that ends it gets notes about what was saved.
+
+    `changing` reaches every device in a way that can change it.
+    """
     text = clusterfile.dumps(cluster)
     if options.record:
         _keep_cluster(options.record, text)
@@ -59,7 +63,8 @@ def perform(
         tally = Tally()
         takers = [run.append, unfinished.take, *also, screen.show, tally.count]
         try:
-            run_until_ended(_loop(cluster, options, work, run, takers), screen.line.end)
+            targets = targets_of(cluster, changing=changing)
+            run_until_ended(_loop(targets, options, work, run, takers), screen.line.end)
         except KeyboardInterrupt:
             _cut_short(run, "interrupted", INTERRUPTED, screen, takers, closing)
             raise Interrupted(*unfinished.notes()) from None
@@ -103,10 +108,10 @@ def _annotate(error: BaseException, notes: Iterable[str]) -> None:
         error.add_note(note)
 
 
-async def _loop(cluster: Cluster, options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> None:
+async def _loop(targets: Sequence[Target], options: Options, work: Work, run: OpenRun, takers: Sequence[Take]) -> None:
     async with (
         _connector(options, run) as connect,
-        Fleet(targets_of(cluster), connect, timeout=options.timeout) as fleet,
+        Fleet(targets, connect, timeout=options.timeout) as fleet,
         aclosing(work(fleet)) as records,
     ):
         async for plain in records:

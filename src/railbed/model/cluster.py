@@ -73,6 +73,11 @@ Text = Annotated[
     StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$"),
     Field(json_schema_extra={"x-form": "text in one line"}),
 ]
+Fingerprint = Annotated[
+    str,
+    StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$"),
+    Field(json_schema_extra={"x-form": "a SHA-256 fingerprint: 32 hexadecimal pairs, separated by colons"}),
+]
 Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_address)]
 Subnet = Annotated[IPv4Network | IPv6Network, BeforeValidator(_subnet)]
 Whole = Annotated[int, Field(strict=True)]
@@ -255,15 +260,39 @@ class SwitchPort(Part):
     """Interface at the other end."""
 
 
+class Nxapi(Part):
+    """Where a switch serves NX-API, and which certificate to accept.
+
+    Without `ca` and `fingerprint`, an authority that this machine trusts must have signed the certificate.
+    """
+
+    port: TcpPort = 443
+    """HTTPS port of NX-API."""
+    ca: Text | None = None
+    """File with the certificates of the authorities to trust, in place of this machine's."""
+    fingerprint: Fingerprint | None = None
+    """Fingerprint of the only certificate to accept, whoever signed it."""
+
+    @model_validator(mode="after")
+    def _one_way_to_trust(self) -> Nxapi:
+        if self.ca is not None and self.fingerprint is not None:
+            raise ValueError("give ca or fingerprint, not both")
+        return self
+
+
 class Switch(Part):
     """One switch."""
 
     host: Host | None = None
-    """Address or name for SSH; leave it out for a switch that cannot be logged in to."""
+    """Address or name; leave it out for a switch that cannot be logged in to."""
     os: Literal["nxos"] = "nxos"
     """Its operating system."""
+    access: Literal["ssh", "nxapi"] = "ssh"
+    """How the switch is read; it is always changed over SSH."""
     login: Login = Login()
-    """Login of this switch, if it differs from the cluster's."""
+    """Login of this switch, if it differs from the cluster's; NX-API uses its `user`, `password` and `jump`."""
+    nxapi: Nxapi = Nxapi()
+    """Port and certificate of NX-API."""
     ports: tuple[SwitchPort, ...] = ()
     """Ports that nodes are cabled to."""
 

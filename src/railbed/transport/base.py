@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from railbed.model.cluster import LOCAL_HOST, Cluster, DeviceKind, Login
+from railbed.model.cluster import LOCAL_HOST, Cluster, DeviceKind, Login, Nxapi, Switch
 from railbed.model.output import Output
 
 
@@ -24,9 +24,9 @@ class Command:
     """Runs until it is stopped, like a server; stopping it is not a failure."""
 
 
-Access = Literal["local", "ssh", "ssh-cli", "none"]
-"""How a device is reached: this machine's own shell, a shell over SSH, the command line of a switch over SSH, or not
-at all."""
+Access = Literal["local", "ssh", "ssh-cli", "nxapi", "none"]
+"""How a device is reached: this machine's own shell, a shell over SSH, the command line of a switch over SSH or NX-API,
+or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,8 @@ class Target:
     """Address or name; empty if the cluster file gives none."""
     login: Login = field(default_factory=Login)
     kind: DeviceKind = "node"
+    nxapi: Nxapi | None = None
+    """Port and certificate of a switch that is reached over NX-API."""
 
     @property
     def access(self) -> Access:
@@ -45,7 +47,7 @@ class Target:
         if not self.host:
             return "none"
         if self.kind == "switch":
-            return "ssh-cli"
+            return "nxapi" if self.nxapi else "ssh-cli"
         return "local" if self.host == LOCAL_HOST else "ssh"
 
 
@@ -77,13 +79,24 @@ Connector = Callable[[Target], AbstractAsyncContextManager[Transport]]
 """Opens the only connection to a device. Raises DeviceError."""
 
 
-def targets_of(cluster: Cluster) -> tuple[Target, ...]:
-    """Return the devices of a cluster, nodes first. Connections are made only when something is read."""
+def targets_of(cluster: Cluster, *, changing: bool = False) -> tuple[Target, ...]:
+    """Return the devices of a cluster, nodes first. Connections are made only when something is read.
+
+    To change devices, all of them are reached over SSH: NX-API only reads.
+    """
     nodes = (
         Target(name=name, host=node.host, login=node.login.over(cluster.login)) for name, node in cluster.nodes.items()
     )
-    switches = (
-        Target(name=name, host=switch.host or "", login=switch.login.over(cluster.login), kind="switch")
-        for name, switch in cluster.switches.items()
-    )
+    switches = (_switch(name, switch, cluster, changing=changing) for name, switch in cluster.switches.items())
     return (*nodes, *switches)
+
+
+def _switch(name: str, switch: Switch, cluster: Cluster, *, changing: bool) -> Target:
+    over_nxapi = switch.access == "nxapi" and not changing
+    return Target(
+        name=name,
+        host=switch.host or "",
+        login=switch.login.over(cluster.login),
+        kind="switch",
+        nxapi=switch.nxapi if over_nxapi else None,
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from railbed.errors import Unreachable
 from railbed.transport.base import Connector, Target, Transport
 from railbed.transport.local import connect_local
+from railbed.transport.nxapi import connect_nxapi
 
 if TYPE_CHECKING:
     from railbed.transport.ssh import SshConnector
@@ -28,6 +29,8 @@ async def live_connector() -> AsyncIterator[Connector]:
                     return ssh.to_shell(target)
                 case "ssh-cli":
                     return ssh.to_command_line(target)
+                case "nxapi":
+                    return connect_nxapi(target, ssh.forward)
                 case "none":
                     raise Unreachable(
                         "the cluster file gives no host for it",

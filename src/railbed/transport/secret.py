@@ -20,6 +20,13 @@ def resolve(secret: Secret | None) -> str | None:
     return _from_environment(secret.env) if secret.env else _from_keyring(secret.keyring or "")
 
 
+def secret_place(secret: Secret) -> str:
+    """Describe where a secret comes from, without the secret."""
+    if secret.prompt:
+        return "the terminal"
+    return f"the environment variable {secret.env}" if secret.env else f"the keyring entry {secret.keyring}"
+
+
 @cache
 def _from_terminal(question: str) -> str:
     """Ask once for each question; what is typed is not shown."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import asyncssh
@@ -64,6 +65,24 @@ class SshConnector:
             yield SshCliTransport(target.name, connection)
         finally:
             await _close(connection)
+
+    @asynccontextmanager
+    async def forward(self, login: Login, host: str, port: int) -> AsyncIterator[str]:
+        """Yield a Unix socket, only for us, that leads to a port of a host behind the jump host."""
+        jump = await self._jump(login)
+        with TemporaryDirectory(prefix="railbed-") as folder:
+            path = f"{folder}/forward"
+            try:
+                listener = await jump.forward_local_path_to_port(path, host, port)
+            except OSError as error:
+                raise Unreachable(f"no way through the jump host could be opened: {error}") from error
+            try:
+                yield path
+            finally:
+                listener.close()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await listener.wait_closed()
 
     @asynccontextmanager
     async def to_shell(self, target: Target) -> AsyncIterator[Transport]:

@@ -7,23 +7,18 @@ output and may still report success, so refused commands are recognised by their
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import asyncssh
 
-from railbed.errors import DeviceError, Unreachable
+from railbed.errors import Unreachable
 from railbed.model.output import MAX_OUTPUT_BYTES, Output
 from railbed.transport.base import Command, Program
 from railbed.transport.batch import CHUNK, PrintsTooMuch, cut_off, unfinished
-
-REFUSAL = re.compile(rb"\s*(?:\^\s+)?(%\s?\S[^\n]*|ERROR:[^\n]*|Syntax error[^\n]*)")
-"""How NX-OS refuses a command: `% Invalid command at '^' marker.` below a line with the caret, or `ERROR: …`."""
-REFUSED = 1
-"""The exit status of a refused command; the switch may report success."""
+from railbed.transport.nexus_cli import REFUSAL, REFUSED, no_programs, run_first_accepted
 
 
 class SshCliTransport:
@@ -36,26 +31,18 @@ class SshCliTransport:
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run the commands. The lines of a command are alternatives: the first that is not refused gives the output."""
         for command in commands:
-            *alternatives, last = command.script.strip().splitlines()
-            for line in alternatives:
-                output = await self._run(command, line)
-                if output.exit != REFUSED:
-                    break
-            else:
-                output = await self._run(command, last)
-            yield output
+            yield await run_first_accepted(command, self._run)
 
     def open(self, command: str) -> AbstractAsyncContextManager[Program]:
         """Refuse: our programs do not run on a switch."""
-        raise DeviceError(f"{self._device} is a switch, which cannot run {command.partition(' ')[0]}")
+        raise no_programs(self._device, command)
 
-    async def _run(self, command: Command, line: str) -> Output:
-        command = replace(command, script=line)
+    async def _run(self, command: Command) -> Output:
         sent = time.time()
         streams = _Streams()
         try:
             async with asyncio.timeout(command.timeout):
-                process = await self._connection.create_process(line, encoding=None)
+                process = await self._connection.create_process(command.script, encoding=None)
                 try:
                     return await self._finished(command, process, streams, sent)
                 finally:

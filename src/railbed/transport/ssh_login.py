@@ -15,7 +15,8 @@ import asyncssh
 
 from railbed.errors import LoginRefused
 from railbed.model.amount import plural
-from railbed.model.cluster import Login, Secret
+from railbed.model.cluster import Login
+from railbed.transport.secret import secret_place
 
 AGENT_SECONDS = 3.0
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -109,11 +110,6 @@ def key_error(error: Exception, login: Login, agent: SshAgent | None) -> LoginRe
     public = path is not None and path.suffix == ".pub"
     hint = f"give the private key, {path.with_suffix('')}" if path and public else "correct `key:` in the cluster file"
     return LoginRefused(f"{named} cannot be used: {error}", hint=hint)
-
-
-def secret_place(secret: Secret) -> str:
-    """Describe where to find a secret, without the secret."""
-    return f"the environment variable {secret.env}" if secret.env else f"the keyring entry {secret.keyring}"
 
 
 def offered(options: asyncssh.SSHClientConnectionOptions, login: Login, agent: SshAgent | None) -> str:

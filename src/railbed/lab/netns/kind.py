@@ -20,7 +20,7 @@ from railbed.model.record import Event
 
 MOST_NODES = 64
 MOST_RAILS = 8
-SSH_PORT, NXAPI_PORT = 22, 80
+SSH_PORT, NXAPI_PORT = 22, 443
 CARD_MBPS = 10_000
 """Speed that a virtual cable reports, regardless of how it is shaped."""
 PACKAGES = {

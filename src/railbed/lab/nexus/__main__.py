@@ -7,7 +7,6 @@ import asyncio
 import os
 import re
 import signal
-import ssl
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from pathlib import Path
 from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.nexus.model.switch import Switch
+from railbed.lab.nexus.servers.certificate import ensure_certificate, server_context
 from railbed.lab.nexus.servers.ssh import Logins
 from railbed.lab.nexus.service import Emulator, Endpoints
 
@@ -28,9 +28,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=2222, help="the SSH port; 0 chooses one (default: %(default)s)")
     parser.add_argument("--nxapi-port", type=int, default=0, help="the NX-API port, open while `feature nxapi` is on")
-    parser.add_argument("--nxapi-tls", nargs=2, type=Path, metavar=("CERT", "KEY"), help="serve NX-API over TLS")
     parser.add_argument(
-        "--config", type=Path, help="configuration lines to apply at the start, unless a configuration was saved"
+        "--nxapi-tls", nargs=2, type=Path, metavar=("CERT", "KEY"), help="certificate of NX-API; made if not given"
+    )
+    parser.add_argument(
+        "--config", type=Path, help="configuration lines to apply and save at the start, unless a configuration was saved"
     )
     parser.add_argument("--hostname", help="the switch's name (default: switch)")
     parser.add_argument("--state", type=Path, help="folder for the startup configuration and checkpoints")
@@ -43,7 +45,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def build_switch(options: argparse.Namespace) -> tuple[Switch, list[str]]:
-    """Return the switch in its initial state, and the configuration lines that it rejected."""
+    """Return the switch in its initial state, which is saved, and the configuration lines that it rejected."""
     switch = Switch(PLATFORMS[options.platform], options.state)
     rejected: list[str] = []
     if switch.startup is None:
@@ -51,6 +53,7 @@ def build_switch(options: argparse.Namespace) -> tuple[Switch, list[str]]:
             rejected += apply_lines(switch, [f"hostname {options.hostname}"])
         if options.config:
             rejected += apply_lines(switch, options.config.read_text().splitlines())
+        switch.save()
     return switch, rejected
 
 
@@ -58,10 +61,6 @@ async def serve(options: argparse.Namespace) -> None:
     switch, rejected = build_switch(options)
     password = os.environ.pop(PASSWORD_VARIABLE, "")
     logins = Logins(passwords={options.user: password} if password else {}, authorized_keys=options.authorized_keys)
-    tls = None
-    if options.nxapi_tls:
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(*options.nxapi_tls)
     endpoints = Endpoints(
         host=options.host, ssh_port=options.port, nxapi_port=options.nxapi_port, control=options.control
     )
@@ -69,10 +68,11 @@ async def serve(options: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     with ExitStack() as temporary:
-        folder = (
-            options.state or options.host_key or temporary.enter_context(tempfile.TemporaryDirectory(prefix="nexus-"))
+        folder = options.state or Path(temporary.enter_context(tempfile.TemporaryDirectory(prefix="nexus-")))
+        key = options.host_key or folder / "ssh_host_ed25519_key"
+        tls = server_context(
+            *(options.nxapi_tls or ensure_certificate(folder, name=switch.running.hostname, host=options.host))
         )
-        key = options.host_key or Path(folder) / "ssh_host_ed25519_key"
         async with Emulator(switch, logins, endpoints, host_key=key, tls=tls) as emulator:
             for line in [*rejected, *emulator.rejected]:
                 sys.stderr.write(f"rejected: {line}\n")

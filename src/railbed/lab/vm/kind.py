@@ -38,7 +38,7 @@ LEAST_MEMORY = 256
 DISK_PER_NODE = 256
 THIS_SWITCH, CLAIM = 253, 254
 """The addresses of the switch, and of what holds a lab's number until its nodes have theirs."""
-NXAPI_PORT = 8080
+NXAPI_PORT = 8443
 LISTENING = "0A"
 BUILD_PACKAGES = {
     "mmdebstrap": "mmdebstrap",

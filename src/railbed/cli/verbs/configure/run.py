@@ -82,6 +82,7 @@ def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> in
         screen=screen,
         beside=journal.beside,
         closing=journal.closing,
+        changing=True,
     )
 
 

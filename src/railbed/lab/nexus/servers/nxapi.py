@@ -6,7 +6,9 @@ import asyncio
 import base64
 import binascii
 import json
+import secrets
 import ssl
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -19,12 +21,36 @@ from railbed.lab.nexus.session import Session
 MAX_BODY = 1 << 20
 MAX_HEADER = 1 << 15
 REQUEST_SECONDS = 30.0
+COOKIE = "nxapi_auth"
+COOKIE_SECONDS = 600.0
+MAX_COOKIES = 1000
 
 
 class HttpFault(Exception):
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
         self.status = status
+
+
+class Cookies:
+    """Logins of the last ten minutes: a client that returns its cookie is not authenticated again."""
+
+    def __init__(self) -> None:
+        self._issued: dict[str, tuple[str, float]] = {}
+
+    def issue(self, user: str) -> str:
+        """Return a new cookie of a user; the oldest is forgotten if there are many."""
+        if len(self._issued) >= MAX_COOKIES:
+            del self._issued[next(iter(self._issued))]
+        token = secrets.token_urlsafe(24)
+        self._issued[token] = (user, time.monotonic() + COOKIE_SECONDS)
+        return token
+
+    def user(self, header: str) -> str:
+        """Return the user of a Cookie header; empty if it is unknown or too old."""
+        pairs = (pair.strip().partition("=") for pair in header.split(";"))
+        user, expires = self._issued.get(next((value for name, _, value in pairs if name == COOKIE), ""), ("", 0.0))
+        return user if time.monotonic() < expires else ""
 
 
 class NxapiService:
@@ -40,6 +66,7 @@ class NxapiService:
         self._settled = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._connections = Connections()
+        self._cookies = Cookies()
 
     async def start(self, host: str, port: int) -> None:
         """Begin to follow `feature nxapi`; with port 0 the port is chosen when the listener first opens."""
@@ -101,7 +128,7 @@ class NxapiService:
         """Answer one request; every connection carries one."""
         try:
             method, path, headers = await _read_head(reader)
-            user = self._authenticate(headers)
+            user, cookie = self._authenticate(headers)
             if path != "/ins":
                 raise HttpFault(HTTPStatus.NOT_FOUND)
             if method != "POST":
@@ -111,9 +138,12 @@ class NxapiService:
             return _response(
                 fault.status, f"<html><h1>{fault.status.value} {fault.status.phrase}</h1></html>".encode(), "text/html"
             )
-        return _response(status, json.dumps(document).encode(), "application/json")
+        return _response(status, json.dumps(document).encode(), "application/json", cookie=cookie)
 
-    def _authenticate(self, headers: Mapping[str, str]) -> str:
+    def _authenticate(self, headers: Mapping[str, str]) -> tuple[str, str]:
+        """Return the user, and a cookie if the login is new."""
+        if user := self._cookies.user(headers.get("cookie", "")):
+            return user, ""
         scheme, _, encoded = headers.get("authorization", "").partition(" ")
         try:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
@@ -121,7 +151,7 @@ class NxapiService:
             raise HttpFault(HTTPStatus.UNAUTHORIZED) from error
         if scheme.lower() != "basic" or not self._logins.check(user, password):
             raise HttpFault(HTTPStatus.UNAUTHORIZED)
-        return user
+        return user, self._cookies.issue(user)
 
     def _answer(self, body: bytes, user: str) -> tuple[HTTPStatus, object]:
         try:
@@ -160,7 +190,8 @@ async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -
         raise HttpFault(HTTPStatus.BAD_REQUEST) from error
 
 
-def _response(status: HTTPStatus, body: bytes, kind: str) -> bytes:
+def _response(status: HTTPStatus, body: bytes, kind: str, *, cookie: str = "") -> bytes:
     authenticate = 'WWW-Authenticate: Basic realm="Secure Zone"\r\n' if status is HTTPStatus.UNAUTHORIZED else ""
-    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n{authenticate}"
+    login = f"Set-Cookie: {COOKIE}={cookie}; Secure; HttpOnly;\r\n" if cookie else ""
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n{authenticate}{login}"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body

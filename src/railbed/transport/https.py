@@ -1,0 +1,220 @@
+"""HTTPS requests to a device: the certificate is verified before anything is sent, and answers are limited in size."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import http.client
+import io
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from railbed.errors import (
+    DeviceError,
+    HostKeyChanged,
+    HostKeyUnknown,
+    LoginRefused,
+    TimedOut,
+    Unreachable,
+)
+from railbed.model.cluster import Nxapi
+from railbed.model.output import MAX_OUTPUT_BYTES
+from railbed.transport.batch import CHUNK, PrintsTooMuch
+
+if TYPE_CHECKING:
+    import socket
+
+CONNECT_SECONDS = 10.0
+MAX_ANSWER_BYTES = 2 * MAX_OUTPUT_BYTES
+"""JSON writes the line ends of a text as two bytes."""
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """One answer, complete."""
+
+    status: int
+    reason: str
+    headers: Message
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpsServer:
+    """A server and the certificate that it must present. Every request has a connection of its own."""
+
+    host: str
+    trust: Nxapi
+    tunnel: str = ""
+    """Unix socket that leads to the server through a jump host; empty for a direct connection."""
+    context: ssl.SSLContext = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "context", _context(self.trust))
+
+    @property
+    def place(self) -> str:
+        """The server, for messages."""
+        return f"{self.host} port {self.trust.port}"
+
+    async def post(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        """Send one request and return the answer. Raises DeviceError or PrintsTooMuch."""
+        reader, writer = await self._connect()
+        try:
+            writer.write(self._head(path, headers, len(body)) + body)
+            await writer.drain()
+            answer = await _read_to_end(reader)
+        except OSError as error:
+            raise Unreachable(f"{self.place} broke off the connection: {_reason(error)}") from error
+        finally:
+            writer.transport.abort()  # a server that froze would not confirm a proper end
+        return self._parse(answer)
+
+    def _head(self, path: str, headers: Mapping[str, str], length: int) -> bytes:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        lines = {"Host": f"{host}:{self.trust.port}", "Connection": "close", "Content-Length": str(length), **headers}
+        return "".join(
+            [f"POST {path} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in lines.items()), "\r\n"]
+        ).encode("ascii")
+
+    def _parse(self, data: bytes) -> HttpAnswer:
+        if not data:
+            raise Unreachable(f"{self.place} closed the connection without an answer")
+        response = http.client.HTTPResponse(cast("socket.socket", _Received(data)))
+        try:
+            response.begin()
+            return HttpAnswer(
+                status=response.status, reason=response.reason, headers=response.headers, body=response.read()
+            )
+        except http.client.IncompleteRead as error:
+            raise Unreachable(f"{self.place} broke off its answer") from error
+        except (http.client.HTTPException, ValueError) as error:
+            raise Unreachable(f"{self.place} is not an HTTPS server: it sent something else") from error
+        finally:
+            response.close()
+
+    async def _connect(self) -> Streams:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                reader, writer = await self._open(self.context)
+        except ssl.SSLCertVerificationError as error:
+            raise await self._untrusted(error) from error
+        except OSError as error:
+            raise self._explain(error) from error
+        except ValueError as error:
+            raise Unreachable(f"{self.host} is not the name of a host: {error}") from error
+        if self.trust.fingerprint and (shown := _fingerprint(writer)) != self.trust.fingerprint.upper():
+            writer.transport.abort()
+            raise HostKeyChanged(
+                f"the certificate of {self.place} is not the one in the cluster file: its fingerprint is {shown}",
+                hint="if the switch has a new certificate, correct `fingerprint:` under `nxapi:`; if not, somebody may "
+                "be intercepting the connection",
+            )
+        return reader, writer
+
+    async def _open(self, context: ssl.SSLContext) -> Streams:
+        name = self.host.partition("%")[0]
+        if self.tunnel:
+            return await asyncio.open_unix_connection(self.tunnel, ssl=context, server_hostname=name)
+        return await asyncio.open_connection(self.host, self.trust.port, ssl=context, server_hostname=name)
+
+    async def _untrusted(self, error: ssl.SSLCertVerificationError) -> DeviceError:
+        """Return why a certificate was not accepted, with its fingerprint to compare."""
+        shown = await self._presented_fingerprint()
+        pin = f"if `{shown}` is the fingerprint of the switch's certificate, pin it: `nxapi: {{fingerprint: …}}`; "
+        return HostKeyUnknown(
+            f"the certificate of {self.place} is not trusted: {error.verify_message}",
+            hint=(pin if shown else "")
+            + "for a certificate of your own authority, name the authority's file: `nxapi: {ca: FILE}`",
+        )
+
+    async def _presented_fingerprint(self) -> str:
+        """Connect once more, without trust, only to read the certificate; nothing is sent."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, writer = await self._open(_without_trust())
+        except OSError:
+            return ""
+        try:
+            return _fingerprint(writer)
+        finally:
+            writer.transport.abort()
+
+    def _explain(self, error: OSError) -> DeviceError:
+        if isinstance(error, TimeoutError):
+            return TimedOut(
+                f"no answer from {self.place} within {CONNECT_SECONDS:g} s",
+                hint=f"is it on, is {self.host} its address, does a firewall drop the packets?",
+            )
+        if isinstance(error, ssl.SSLError | ConnectionResetError | ConnectionAbortedError):
+            return Unreachable(
+                f"{self.place} does not offer TLS that this machine accepts: {_reason(error)}",
+                hint="plain HTTP is never used, since it would reveal the password",
+            )
+        refused = isinstance(error, ConnectionRefusedError)
+        return Unreachable(
+            f"{self.place} cannot be reached: {_reason(error)}",
+            hint="nothing listens on this port there: is `feature nxapi` on, and is this its HTTPS port (`show nxapi`)?"
+            if refused
+            else f"is it on, and is {self.host} its address?",
+        )
+
+
+class _Received:
+    """What was received, in the form that http.client reads."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        assert mode == "rb"
+        return io.BytesIO(self._data)
+
+
+async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
+    answer = bytearray()
+    while chunk := await reader.read(CHUNK):
+        answer += chunk
+        if len(answer) > MAX_ANSWER_BYTES:
+            raise PrintsTooMuch
+    return bytes(answer)
+
+
+def _context(trust: Nxapi) -> ssl.SSLContext:
+    if trust.fingerprint:
+        return _without_trust()
+    try:
+        return ssl.create_default_context(cafile=str(Path(trust.ca).expanduser()) if trust.ca else None)
+    except (OSError, RuntimeError) as error:
+        reason = "it has no certificate" if isinstance(error, ssl.SSLError) else _reason(error)
+        raise LoginRefused(
+            f"the certificate authorities in {trust.ca} cannot be read: {reason}",
+            hint="correct `ca:` under `nxapi:` in the cluster file",
+        ) from error
+
+
+def _without_trust() -> ssl.SSLContext:
+    """Return a context that accepts any certificate: the caller compares its fingerprint, or sends nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _fingerprint(writer: asyncio.StreamWriter) -> str:
+    certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return hashlib.sha256(certificate).digest().hex(":").upper()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or str(error)).replace("_", " ").lower()
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number and number > 0 else str(error)  # asyncio replaces the text of a failed connect
