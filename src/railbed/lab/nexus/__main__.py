@@ -32,7 +32,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--nxapi-tls", nargs=2, type=Path, metavar=("CERT", "KEY"), help="certificate of NX-API; made if not given"
     )
     parser.add_argument(
-        "--config", type=Path, help="configuration lines to apply and save at the start, unless a configuration was saved"
+        "--config", type=Path, help="configuration lines to apply and save at the start, unless one was saved before"
     )
     parser.add_argument("--hostname", help="the switch's name (default: switch)")
     parser.add_argument("--state", type=Path, help="folder for the startup configuration and checkpoints")
