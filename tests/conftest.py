@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import warm
-from tests.support.labs import RunningLab, running_lab
+from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
 settings.register_profile(
@@ -40,6 +40,14 @@ def netns_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     Its links have a fixed speed: without one, a pair is as fast as the processors it shares with everything else.
     """
     with running_lab(tmp_path_factory.mktemp("netns"), "--nodes", "4", "--rails", "2", "--rate", "1G") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def switch_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """The lab of two namespaces on an emulated switch that the tests of the group `netns` share."""
+    options = ("--nodes", "2", "--rails", "2", "--switch")
+    with running_lab(tmp_path_factory.mktemp("switch"), *options, NEXUS_PASSWORD=SWITCH_PASSWORD) as lab:
         yield lab
 
 

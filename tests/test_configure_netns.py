@@ -9,13 +9,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from railbed import clusterfile
 from railbed.probes.pending_change import LOCK
-from tests.support.cli import RAILBED, Result, environment
+from tests.support.cli import RAILBED, environment
+from tests.support.configuring import applied, changes, configure, named, runs_of
 from tests.support.labs import RunningLab, cache_variables, call
 from tests.support.ranks import wait_for
 from tests.support.terminal import Terminal
@@ -41,30 +41,6 @@ def rail_address(lab: RunningLab, node: str) -> str:
     subnet = cluster.rails["rail0"].subnet
     assert subnet
     return f"{port.address}/{subnet.prefixlen}"
-
-
-def configure(lab: RunningLab, *options: str) -> Result:
-    return lab.railbed("configure", "--json", "--timeout", "120", *options)
-
-
-def applied(lab: RunningLab, *options: str) -> str:
-    """Apply all changes and return the name of the run."""
-    result = configure(lab, "--apply", "--yes", *options)
-    assert result.code == 0, result
-    return runs_of(lab)[-1]
-
-
-def runs_of(lab: RunningLab) -> list[str]:
-    return sorted(path.name for path in (lab.folder / "runs").glob("*-configure*"))
-
-
-def changes(result: Result) -> dict[str, list[str]]:
-    """Return the commands of the changes by subject."""
-    return {record["subject"]: record["apply"] for record in result.records if record["kind"] == "change"}
-
-
-def named(result: Result, name: str) -> list[dict[str, Any]]:
-    return [record for record in result.records if record.get("name") == name]
 
 
 def state(lab: RunningLab) -> dict[str, str]:

@@ -21,10 +21,9 @@ from tests.support.labs import RunningLab, end_up_at, running_lab
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    with running_lab(tmp_path_factory.mktemp("switch"), "--nodes", "2", "--rails", "2", "--switch") as running:
-        yield running
+@pytest.fixture
+def lab(switch_lab: RunningLab) -> RunningLab:
+    return switch_lab
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from railbed import clusterfile
 from tests.support.cli import RAILBED, Result, environment, railbed
 
 UP_SECONDS = 1200.0
+SWITCH_PASSWORD = "of-the-emulated-switch-9f3c"  # noqa: S105 - of a switch that exists for the tests
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,16 @@ class RunningLab:
     name: str
     cluster: Path
     folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the environment of every command."""
 
     def railbed(self, *arguments: str | Path) -> Result:
         """Run a verb on the lab's cluster."""
-        return call(self.folder, *arguments, "--cluster", self.cluster)
+        return call(self.folder, *arguments, "--cluster", self.cluster, **self.variables)
 
     def fault(self, *arguments: str) -> Result:
         """Run `lab fault` on it."""
-        return call(self.folder, "lab", "fault", *arguments, "--name", self.name)
+        return call(self.folder, "lab", "fault", *arguments, "--name", self.name, **self.variables)
 
     def shell(self, node: str, *command: str) -> Result:
         """Run a command on a node as a person does."""
@@ -68,6 +71,7 @@ class RunningLab:
         """Return the lab with another working folder, whose cluster.yaml has only some of its nodes and rails."""
         cluster = clusterfile.load(self.cluster)
         other = {"python": str(python)} if python else {}
+        names = list(cluster.nodes)[:nodes]
         changed = cluster.model_copy(
             update={
                 "rails": {name: rail for name, rail in cluster.rails.items() if name in rails},
@@ -75,7 +79,16 @@ class RunningLab:
                     name: node.model_copy(
                         update={"ports": tuple(port for port in node.ports if port.rail in rails), **other}
                     )
-                    for name, node in list(cluster.nodes.items())[:nodes]
+                    for name, node in cluster.nodes.items()
+                    if name in names
+                },
+                "switches": {
+                    name: switch.model_copy(
+                        update={
+                            "ports": tuple(end for end in switch.ports if end.netdev in rails and end.node in names)
+                        }
+                    )
+                    for name, switch in cluster.switches.items()
                 },
                 "training": cluster.training.model_copy(update={"workdir": str(workdir)} if workdir else {}),
             }
@@ -113,23 +126,23 @@ def cache_variables() -> dict[str, str]:
     return {name: os.environ[name] for name in ("RAILBED_CACHE",) if name in os.environ}
 
 
-def call(folder: Path, *arguments: str | Path) -> Result:
+def call(folder: Path, *arguments: str | Path, **variables: str) -> Result:
     """Run `railbed` with the cache of whoever runs the tests: labs share a machine, and images are made once."""
-    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **cache_variables())
+    return railbed(folder, *arguments, stdin=b"", timeout=UP_SECONDS, **cache_variables(), **variables)
 
 
 @contextmanager
-def running_lab(folder: Path, *options: str) -> Iterator[RunningLab]:
-    """Bring up a lab with a new name, and take it down."""
+def running_lab(folder: Path, *options: str, **variables: str) -> Iterator[RunningLab]:
+    """Bring up a lab with a new name, and take it down; with further variables for its commands."""
     if os.geteuid() != 0:
         pytest.skip("labs need root")
     name = f"test-{secrets.token_hex(3)}"
-    result = call(folder, "lab", "up", "--name", name, *options, "--json")
+    result = call(folder, "lab", "up", "--name", name, *options, "--json", **variables)
     if result.code == 3 and "lab needs" in result.err:
         pytest.skip(result.err)
     assert result.code == 0, result
     try:
-        yield RunningLab(name, Path(result.records[-1]["data"]["cluster"]), folder)
+        yield RunningLab(name, Path(result.records[-1]["data"]["cluster"]), folder, variables)
     finally:
         down = call(folder, "lab", "down", "--name", name)
         assert down.code == 0, down

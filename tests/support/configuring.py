@@ -1,0 +1,32 @@
+"""`railbed configure` on a lab: running it, and what its records say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.cli import Result
+from tests.support.labs import RunningLab
+
+
+def configure(lab: RunningLab, *options: str) -> Result:
+    return lab.railbed("configure", "--json", "--timeout", "120", *options)
+
+
+def applied(lab: RunningLab, *options: str) -> str:
+    """Apply all changes and return the name of the run."""
+    result = configure(lab, "--apply", "--yes", *options)
+    assert result.code == 0, result
+    return runs_of(lab)[-1]
+
+
+def runs_of(lab: RunningLab) -> list[str]:
+    return sorted(path.name for path in (lab.folder / "runs").glob("*-configure*"))
+
+
+def changes(result: Result) -> dict[str, list[str]]:
+    """Return the commands of the changes by subject."""
+    return {record["subject"]: record["apply"] for record in result.records if record["kind"] == "change"}
+
+
+def named(result: Result, name: str) -> list[dict[str, Any]]:
+    return [record for record in result.records if record.get("name") == name]

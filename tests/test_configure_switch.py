@@ -1,0 +1,260 @@
+"""check and configure on two nodes and an emulated switch, over real SSH and NX-API; and no secret anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railbed import clusterfile
+from railbed.check.judge import all_checks
+from railbed.model.cluster import Cluster, Login, Nxapi, Secret
+from tests.support.cli import RAILBED, Result, environment
+from tests.support.configuring import applied, changes, configure, named
+from tests.support.labs import SWITCH_PASSWORD, RunningLab, cache_variables
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+PASSWORD = Secret(env="NEXUS_PASSWORD")
+RULES = sorted(name for name in all_checks() if name.startswith(("switch_", "cable_")))
+
+
+@pytest.fixture
+def lab(switch_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
+    """The lab with a switch in factory state; one node has the wrong MTU."""
+    lab = switch_lab.seen_from(tmp_path)
+    assert lab.fault("mtu", "node1", "1500").code == 0
+    before = running(lab)
+    yield lab
+    switch_lab.heal()
+    if (running(lab), running(lab, "startup")) != (before, before):
+        show(lab, "clear checkpoint database ; terminal dont-ask ; write erase")
+        switch_lab.fault("kill", "nexus")
+        switch_lab.heal()
+
+
+def show(lab: RunningLab, command: str) -> str:
+    """Return what the switch prints, over plain ssh."""
+    result = lab.shell("nexus", command)
+    assert result.code == 0, result
+    return result.out
+
+
+def running(lab: RunningLab, which: str = "running") -> str:
+    """Return a configuration of the switch, without the comments that contain the time."""
+    lines = show(lab, f"show {which}-config").splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("!"))
+
+
+def with_switch(lab: RunningLab, name: str, **changed: Any) -> RunningLab:
+    """Return the lab with another cluster file, in which the switch has other settings."""
+    cluster = clusterfile.load(lab.cluster)
+    switch = cluster.switches["nexus"].model_copy(update=changed)
+    (lab.folder / name).write_text(clusterfile.dumps(cluster.model_copy(update={"switches": {"nexus": switch}})))
+    return replace(lab, cluster=lab.folder / name)
+
+
+def test_both_ends_are_made_right_stay_right_and_come_back_byte_for_byte(lab: RunningLab) -> None:
+    before = running(lab)
+    assert running(lab, "startup") == before, "a fresh lab has saved its configuration"
+    assert {
+        ("mtu", "node1/rail0"),
+        ("switch_network_qos", "nexus"),
+        ("switch_pfc", "nexus/Ethernet1/1"),
+        ("switch_pfc", "nexus/Ethernet1/3"),
+        ("switch_mtu", "nexus/Ethernet1/1"),
+    } <= lab.failing("mtu", *RULES)
+
+    shown = configure(lab)
+    assert shown.code == 1
+    assert {subject.partition("/")[0] for subject in changes(shown)} == {"node1", "nexus"}
+    assert running(lab) == before, "showing changes nothing"
+
+    run = applied(lab)
+    right = running(lab)
+    assert "priority-flow-control mode on" in right
+    assert running(lab, "startup") == right, "what was applied is saved"
+    assert lab.failing("mtu", *RULES) == set()
+    again = configure(lab)
+    assert (again.code, changes(again)) == (0, {})
+
+    show(lab, "configure terminal ; interface Ethernet1/3 ; no priority-flow-control mode")
+    assert ("switch_pfc", "nexus/Ethernet1/3") in lab.failing("switch_pfc")
+    drift = changes(configure(lab))
+    assert any("priority-flow-control mode on" in line for lines in drift.values() for line in lines)
+    assert "Ethernet1/1" not in str(drift), "only what drifted is in the difference"
+    show(lab, "configure terminal ; interface Ethernet1/3 ; priority-flow-control mode on")
+
+    undone = configure(lab, "--undo", run, "--yes")
+    assert undone.code == 0, undone
+    assert (running(lab), running(lab, "startup")) == (before, before)
+    assert "railbed" not in show(lab, "show checkpoint summary")
+    assert ("mtu", "node1/rail0") in lab.failing("mtu")
+
+
+def test_a_change_that_the_switch_refuses_leaves_it_as_it_was_and_the_nodes_right(lab: RunningLab) -> None:
+    before = running(lab)
+    assert lab.fault("refuse", "nexus", "service-policy").code == 0
+    result = configure(lab, "--apply", "--yes")
+    outcomes = {event["subject"]: event["data"]["outcome"] for event in named(result, "device_changed")}
+    assert (result.code, outcomes) == (1, {"node1": "applied", "nexus": "restored"})
+    assert lab.fault("heal").code == 0
+    assert (running(lab), running(lab, "startup")) == (before, before)
+
+
+@pytest.fixture
+def over_nxapi(lab: RunningLab, switch_lab: RunningLab) -> RunningLab:
+    """The same lab, with its switch read over NX-API and its certificate pinned."""
+    show(lab, "configure terminal ; feature nxapi")
+    certificate = ssl.PEM_cert_to_DER_cert((switch_lab.cluster.parent / "nexus" / "nxapi.crt").read_text())
+    trust = Nxapi(fingerprint=hashlib.sha256(certificate).digest().hex(":").upper())
+    return with_switch(lab, "nxapi.yaml", access="nxapi", nxapi=trust, login=Login(user="admin", password=PASSWORD))
+
+
+def summary(result: Result) -> list[tuple[str, ...]]:
+    fields = ("check", "subject", "verdict", "expected", "observed", "remedy")
+    return sorted(tuple(str(finding.get(name, "")) for name in fields) for finding in result.findings)
+
+
+def checked(lab: RunningLab, *options: str | Path) -> list[tuple[str, ...]]:
+    """Return the findings about the switch and its cables."""
+    return summary(lab.railbed("check", *RULES, "--json", "--timeout", "120", *options))
+
+
+def test_check_finds_the_same_over_nxapi(lab: RunningLab, over_nxapi: RunningLab) -> None:
+    factory = checked(over_nxapi)
+    assert "fail" in {verdict for _, _, verdict, *_ in factory}
+    assert factory == checked(lab)
+    run = applied(over_nxapi)
+    right = checked(over_nxapi)
+    assert "fail" not in {verdict for _, _, verdict, *_ in right}
+    assert right == checked(lab)
+    assert configure(over_nxapi, "--undo", run, "--yes").code == 0
+
+
+def test_a_recording_over_nxapi_replays(over_nxapi: RunningLab, tmp_path: Path) -> None:
+    live = checked(over_nxapi, "--record", tmp_path / "recorded")
+    assert live
+    assert checked(over_nxapi, "--replay", tmp_path / "recorded") == live
+
+
+def test_a_switch_that_is_not_trusted_is_one_finding_with_the_way_out(over_nxapi: RunningLab) -> None:
+    pinned = clusterfile.load(over_nxapi.cluster).switches["nexus"].nxapi.fingerprint
+    unknown = with_switch(over_nxapi, "unknown.yaml", nxapi=Nxapi())
+    findings = [
+        finding
+        for finding in unknown.railbed("check", "switch_network_qos", "--json", "--timeout", "120").findings
+        if finding["subject"] == "nexus"
+    ]
+    assert {finding["verdict"] for finding in findings} == {"unknown"}
+    assert any(
+        "is not trusted: self-signed certificate" in finding["observed"] and str(pinned) in finding["remedy"]
+        for finding in findings
+    ), findings
+
+
+@dataclass
+class Watch:
+    """Reads the command lines of all processes, again and again, until it is ended."""
+
+    lines: set[bytes] = field(default_factory=set)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        while not self.ended.is_set():
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    self.lines.add(path.read_bytes())
+                except OSError:
+                    continue
+            self.ended.wait(0.02)
+
+
+def watched(lab: RunningLab, *arguments: str, **variables: str) -> tuple[int, bytes, set[bytes]]:
+    """Run railbed; return its exit code, all that it printed, and the command lines of all processes meanwhile."""
+    watch = Watch()
+    thread = threading.Thread(target=watch.run)
+    thread.start()
+    try:
+        done = subprocess.run(
+            [RAILBED, *arguments, "--cluster", str(lab.cluster)],
+            cwd=lab.folder,
+            env=environment(**{**cache_variables(), **lab.variables, **variables}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=600,
+            check=False,
+        )
+    finally:
+        watch.ended.set()
+        thread.join()
+    return done.returncode, done.stdout, watch.lines
+
+
+def secrets_in(data: bytes) -> list[bytes]:
+    """Return the forms of the password that occur in data."""
+    header = base64.b64encode(f"admin:{SWITCH_PASSWORD}".encode())
+    return [form for form in (SWITCH_PASSWORD.encode(), header) if form in data]
+
+
+def files_with_secrets(*folders: Path) -> list[Path]:
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [path for path in files if secrets_in(path.read_bytes())]
+
+
+def password_login(lab: RunningLab) -> Login:
+    """Return a login whose key the switch does not know, so that the password is used."""
+    key = lab.folder / "stranger"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=60)
+    return Login(user="admin", key=str(key), password=PASSWORD)
+
+
+@pytest.mark.parametrize("access", ["ssh", "nxapi"])
+def test_the_password_is_in_no_file_output_or_process_list(
+    over_nxapi: RunningLab, switch_lab: RunningLab, access: str
+) -> None:
+    lab = with_switch(over_nxapi, "password.yaml", access=access, login=password_login(over_nxapi))
+    folders = (lab.folder, switch_lab.cluster.parent)
+    before = running(lab)
+    runs = [
+        ("check", *RULES, "--json", "--timeout", "120", "--record", str(lab.folder / "recorded")),
+        ("configure", "--json", "--timeout", "120", "--apply", "--yes", "--record", str(lab.folder / "changed")),
+        ("configure", "--timeout", "120"),
+    ]
+    for arguments in runs:
+        code, printed, lines = watched(lab, *arguments)
+        assert code in (0, 1), printed
+        assert b"refused the login" not in printed
+        assert any(b"railbed" in line for line in lines), "the process list was read"
+        assert not secrets_in(printed)
+        assert not any(secrets_in(line) for line in lines)
+    assert running(lab) != before
+    assert files_with_secrets(*folders) == []
+    (lab.folder / "planted").write_text(SWITCH_PASSWORD)
+    assert files_with_secrets(*folders) == [lab.folder / "planted"], "a secret would be found"
+
+
+@pytest.mark.parametrize("access", ["ssh", "nxapi"])
+def test_a_wrong_password_is_not_shown(over_nxapi: RunningLab, access: str) -> None:
+    wrong = "almost-the-right-password-1b7d"
+    lab = with_switch(over_nxapi, "password.yaml", access=access, login=password_login(over_nxapi))
+    code, printed, lines = watched(lab, "check", "switch_pfc", "--json", "--timeout", "120", NEXUS_PASSWORD=wrong)
+    assert b"refused the login of admin" in printed, (code, printed)
+    assert wrong.encode() not in printed
+    assert not any(wrong.encode() in line for line in lines)
+    assert not [path for path in lab.folder.rglob("*") if path.is_file() and wrong.encode() in path.read_bytes()]
+
+
+def test_the_cluster_file_of_a_lab_names_no_secret(switch_lab: RunningLab) -> None:
+    cluster: Cluster = clusterfile.load(switch_lab.cluster)
+    assert cluster.switches["nexus"].login.password is None
+    assert not secrets_in(switch_lab.cluster.read_bytes())
