@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 import ssl
 import subprocess
 import threading
@@ -258,3 +259,38 @@ def test_the_cluster_file_of_a_lab_names_no_secret(switch_lab: RunningLab) -> No
     cluster: Cluster = clusterfile.load(switch_lab.cluster)
     assert cluster.switches["nexus"].login.password is None
     assert not secrets_in(switch_lab.cluster.read_bytes())
+
+
+EXPERIMENT = """\
+description: what does it gain
+repeats: 3
+a: {name: off}
+b: {name: on, change: {configure: [switch_pfc, switch_network_qos, mtu]}}
+comparisons:
+  - measure: bandwidth
+    a: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+    b: {test: iperf3, pattern: pair, direction: one, seconds: 1}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
+def test_an_experiment_takes_its_arm_from_configure_and_undoes_it_on_nodes_and_switch(lab: RunningLab) -> None:
+    before, mtu = running(lab), "cat /sys/class/net/rail0/mtu"
+    (lab.folder / "experiment.yaml").write_text(EXPERIMENT)
+    result = lab.railbed("bench", "--experiment", "experiment.yaml", "--json", "--timeout", "120")
+    assert {subject.partition("/")[0] for subject in changes(result)} == {"node1", "nexus"}
+    values = [record for record in result.records if record.get("name") == "arm_value"]
+    assert sorted(value["labels"]["arm"] for value in values) == ["off"] * 3 + ["on"] * 3, result
+    (raw,) = [path / "raw" for path in (lab.folder / "runs").glob("*-bench*")]
+    recorded = b"".join(path.read_bytes() for path in raw.rglob("*") if path.is_file())
+    for command in (b"priority-flow-control mode on", b"ip link set dev rail0 mtu 9000", b"rollback running-config"):
+        assert recorded.count(command) >= 3, command
+    assert (running(lab), running(lab, "startup")) == (before, before)
+    assert "railbed" not in show(lab, "show checkpoint summary")
+    assert lab.shell("node1", mtu).out.strip() == "1500"
+
+    run = applied(lab)
+    right = lab.railbed("bench", "--experiment", "experiment.yaml", "--json", "--timeout", "120")
+    (answer,) = [finding for finding in right.findings if finding["check"] == "bench_difference"]
+    assert (answer["verdict"], "there is nothing to change for on" in answer["observed"]) == ("unknown", True)
+    assert configure(lab, "--undo", run, "--yes").code == 0

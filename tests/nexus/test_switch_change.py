@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from railbed.configure.planned import PlannedFix
 from railbed.configure.request import Callbacks
 from railbed.configure.switchlines import merged
 from railbed.fleet import Fleet
+from railbed.fleet.change import BeingChanged, NotChanged, NotUndone
 from railbed.fleet.switch_change import CHANGING, entered
+from railbed.fleet.temporary import temporarily
 from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.switch import Switch
 from railbed.model import events
@@ -240,3 +242,40 @@ async def test_a_rollback_that_fails_is_reported_with_the_command(site: Site) ->
 def test_modes_are_left_before_a_line_of_the_mode_above() -> None:
     lines = ("policy-map a", "  class b", "    mtu 1", "    pause", "  class c", "    mtu 2")
     assert list(entered(lines)) == ["policy-map a", "class b", "mtu 1", "pause", "exit", "class c", "mtu 2"]
+
+
+def temporary(site: Site) -> AbstractAsyncContextManager[None]:
+    return temporarily(site.fleet, [lossless()])
+
+
+async def test_a_temporary_change_is_rolled_back_and_never_saved(site: Site) -> None:
+    before, startup = site.switch.running_text(), site.switch.startup
+    for _ in range(2):
+        async with temporary(site):
+            assert "priority-flow-control mode on" in site.switch.running_text()
+            assert (site.switch.startup, list(site.switch.checkpoints)) == (startup, [CHANGING])
+        assert (site.switch.running_text(), site.switch.startup, site.switch.checkpoints) == (before, startup, {})
+
+
+async def test_a_temporary_change_ends_with_whatever_ends_the_block(site: Site) -> None:
+    before = site.switch.running_text()
+    with pytest.raises(KeyError):
+        async with temporary(site):
+            raise KeyError
+    assert (site.switch.running_text(), site.switch.checkpoints) == (before, {})
+    site.switch.faults.refused["pause"] = "ERROR: no\n"
+    with pytest.raises(NotChanged, match="s cannot be changed: ERROR: no"):
+        async with temporary(site):
+            pytest.fail("a line was refused")
+    assert (site.switch.running_text(), site.switch.checkpoints) == (before, {})
+
+
+async def test_a_temporary_change_excludes_others_and_says_if_it_stays(site: Site) -> None:
+    async with temporary(site):
+        with pytest.raises(BeingChanged, match=f"has a checkpoint {CHANGING}"):
+            async with temporary(site):
+                pytest.fail("two at once")
+    with pytest.raises(NotUndone) as left:
+        async with temporary(site):
+            site.switch.faults.refused["rollback"] = "ERROR: no\n"
+    assert f"rollback running-config checkpoint {CHANGING} atomic" in left.value.hint

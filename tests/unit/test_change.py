@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from railbed.bench.compare.change import fixes_of
-from railbed.bench.compare.experiment import ArmChange
+from railbed.bench.compare.change import ArmChanges
+from railbed.bench.compare.experiment import Arm, ArmChange
 from railbed.clusterfile import loads
 from railbed.fleet import Fleet, change
 from railbed.fleet.change import (
@@ -26,9 +27,9 @@ from railbed.fleet.change import (
     apply_script,
     commit,
     guard_script,
-    temporarily,
     undone_script,
 )
+from railbed.fleet.temporary import temporarily
 from railbed.model.events import ChangeStarted
 from railbed.model.fix import FileStep, Fix, Persistence, RunStep, run
 from railbed.model.output import Output
@@ -367,8 +368,26 @@ def test_the_mtu_of_an_arm_is_undone_to_what_was_read() -> None:
     output = Output(device="n1", key="ip_link", command="", stdout=b"", exit=0, sent=0, received=0)
     links = Known(facts=Links(links={"eth1": Link(name="eth1", mtu=1500, flags=(), state="UP")}), output=output)
     facts = {"n1": DeviceFacts(device="n1", readings={"ip_link": (links,)})}
-    (mtu,) = fixes_of(ArmChange(mtu=9000), cluster, facts, ["n1"])
+    arm = Arm(name="a", change=ArmChange(mtu=9000))
+    (mtu,) = ArmChanges(cluster=cluster, facts=facts).of(arm, ["n1"])
     assert list(map(str, mtu.apply)) == ["ip link set dev eth1 mtu 9000"]
     assert list(map(str, mtu.undo)) == ["ip link set dev eth1 mtu 1500"]
     with pytest.raises(NotChanged, match="the MTU of eth1 is unknown"):
-        fixes_of(ArmChange(mtu=9000), cluster, {"n1": DeviceFacts(device="n1")}, ["n1"])
+        ArmChanges(cluster=cluster, facts={"n1": DeviceFacts(device="n1")}).of(arm, ["n1"])
+
+
+def test_an_arm_that_configures_devices_has_the_planned_fixes_of_those_involved() -> None:
+    text = CLUSTER + "switches: {s1: {host: s}}\n"
+    planned = {"on": [replace(fix("true"), device=device) for device in ("n1", "n9", "s1")]}
+    on, off = Arm(name="on", change=ArmChange(configure=("pfc",))), Arm(name="off")
+    changes = ArmChanges(cluster=loads(text, name="c.yaml"), facts={}, planned=planned)
+    assert [planned_fix.device for planned_fix in changes.of(on, ["n1"])] == ["n1", "s1"]
+    assert (changes.of(off, ["n1"]), changes.obstacle([off, on])) == ([], "")
+    nothing = replace(changes, planned={"on": []})
+    assert nothing.obstacle([off, on]) == "there is nothing to change for on: no device has a fix for pfc"
+
+
+@pytest.mark.parametrize("fields", [{}, {"mtu": 9000, "configure": ("pfc",)}, {"configure": ()}])
+def test_an_arm_makes_one_kind_of_change(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ArmChange(**fields)

@@ -56,10 +56,13 @@ class Plan:
         yield from (change.record(left_out=reason) for change, reason in self.left_out)
 
 
-def make_plan(site: Site, findings: Iterable[Finding], *, only: Collection[str], named: Collection[str]) -> Plan:
+def make_plan(
+    site: Site, findings: Iterable[Finding], *, only: Collection[str], named: Collection[str], lasting: bool = True
+) -> Plan:
     """Plan the fixes of findings, on the devices in `only` (all if empty).
 
-    A fix that needs a person's decision is applied only if its rule is among those that the user `named`.
+    A fix that needs a person's decision is applied only if its rule is among those that the user `named`. Changes that
+    are not `lasting` are not kept at reboot.
     """
     wanted: dict[str, list[PlannedFix]] = {}
     left_out: list[tuple[PlannedFix, str]] = []
@@ -73,17 +76,18 @@ def make_plan(site: Site, findings: Iterable[Finding], *, only: Collection[str],
             left_out.append((planned, reason))
         else:
             wanted.setdefault(finding.fix.device, []).append(planned)
-    devices = [_device_plan(name, fixes, nodes.get(name)) for name, fixes in wanted.items()]
+    devices = [_device_plan(name, fixes, nodes.get(name), lasting=lasting) for name, fixes in wanted.items()]
     order = [*site.cluster.nodes, *site.cluster.switches]
     devices.sort(key=lambda plan: order.index(plan.device))
     return Plan(devices=tuple(devices), left_out=tuple(left_out))
 
 
-def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None) -> DevicePlan:
+def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None, *, lasting: bool) -> DevicePlan:
     if node is None:
         return DevicePlan(device=device, kind="switch", changes=merged(fixes))
     ordered = in_order(fixes)
-    return DevicePlan(device=device, kind="node", changes=(*ordered, *persistence_of(node, ordered)))
+    at_boot = persistence_of(node, ordered) if lasting else ()
+    return DevicePlan(device=device, kind="node", changes=(*ordered, *at_boot))
 
 
 def _obstacle(planned: PlannedFix, node: NodeView | None, named: Collection[str]) -> str:

@@ -1,7 +1,7 @@
 """Changes devices by fixes, and reliably undoes them: the only way in which railbed changes a node.
 
-`temporarily` undoes at the end of a block, for experiments. `commit` makes a permanent change, for `configure`:
-the undo is saved first, and the device restores itself unless the change is confirmed in time.
+`change_nodes_temporarily` undoes at the end of a block, for experiments. `commit` makes a permanent change, for
+`configure`: the undo is saved first, and the device restores itself unless the change is confirmed in time.
 
 In both cases a guard on the device holds the undo, in its own session. Its input ends when our shell there ends: when
 railbed is killed, when the connection breaks, or when the time is up. Nothing that ends the shell ends the guard. Files
@@ -67,10 +67,10 @@ class NotUndone(DeviceError):
 
 
 @asynccontextmanager
-async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]:
+async def change_nodes_temporarily(fleet: Fleet, fixes: Sequence[Fix], holder: str) -> AsyncIterator[None]:
     """Apply fixes, one for each device, and undo them at the end; raise NotChanged, or NotUndone."""
     exact = await asyncio.gather(*(with_exact_undo(fleet, fix) for fix in fixes))
-    guards = [_Guard(fleet, fix, DAY, "an experiment", alone=False) for fix in exact]
+    guards = [_Guard(fleet, fix, DAY, holder, alone=False) for fix in exact]
     try:
         # All steps end before any undo begins: a step must not run after its own undo.
         for problem in await asyncio.gather(*(guard.apply() for guard in guards), return_exceptions=True):

@@ -1,15 +1,15 @@
 """Changes switches by lines of their configuration, under a checkpoint: the only way in which railbed changes a switch.
 
 A switch cannot run a guard. Two checkpoints stand in for it: one, named after the run, is the state before the change
-and stays for `undo`; the other, CHANGING, exists only during the change. No name can exist twice, so CHANGING is a
-lock; if it is left behind, the switch may be half-changed.
+and stays for `undo`; the other, CHANGING, exists only during the change, or while a temporary change is in force. No
+name can exist twice, so CHANGING is a lock; if it is left behind, the switch may be half-changed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from railbed.errors import DeviceError
@@ -76,6 +76,22 @@ class SwitchChange:
             await self._ask(f"no checkpoint {CHANGING}")
         return "" if saved else "not saved, since it had unsaved changes before: `copy running-config startup-config`"
 
+    @asynccontextmanager
+    async def temporarily(self) -> AsyncIterator[None]:
+        """Apply the lines, save nothing, and roll back at the end; raise NotChanged, BeingChanged or NotUndone."""
+        with self._in_doubt():
+            await self._lock(take_over=False)
+        error: BaseException | None = None
+        try:
+            for step in self.fix.apply:
+                await self._step(step)
+            yield
+        except BaseException as problem:
+            error = problem
+            raise
+        finally:
+            await self._roll_back(error)
+
     async def undo(self) -> None:
         """Roll back to the checkpoint of an earlier run and remove it; raise NotUndone if that fails."""
         await self._lock(take_over=True)
@@ -138,14 +154,14 @@ class SwitchChange:
         ]
         return _lines(running) == _lines(startup)
 
-    async def _roll_back(self, error: BaseException) -> None:
+    async def _roll_back(self, error: BaseException | None) -> None:
         rollback = f"rollback running-config checkpoint {self.checkpoint} atomic"
         try:
             output = await self._ask(rollback, ROLLBACK_SECONDS)
             missing = "does not exist" in _refusal(output)  # nothing had been changed yet
             if not missing and not ROLLED_BACK.search(output.text):
                 raise NotUndone({self.device: _refusal(output) or output.trouble}, rollback) from error
-            for name in (self.checkpoint, CHANGING):
+            for name in dict.fromkeys((self.checkpoint, CHANGING)):
                 await self._ask(f"no checkpoint {name}")
         except DeviceError as lost:
             if isinstance(lost, NotUndone):

@@ -7,16 +7,18 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from railbed.bench.suite import Step
-from railbed.model.cluster import Mtu, Part, TcpPort, Text, Whole
+from railbed.model.cluster import Mtu, Name, Part, TcpPort, Text, Whole
 
 Measure = Literal["bandwidth", "half_round_trip", "round_trip", "disk_bandwidth", "disk_operations"]
 
 
 class ArmChange(Part):
-    """What to change on every node for an arm; it is undone afterwards."""
+    """What to change for an arm, on every node or as rules say; it is undone afterwards."""
 
     mtu: Mtu | None = None
     """MTU of the rail interfaces; the previous one is restored."""
+    configure: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """Rules whose fixes are applied, on nodes and switches, as `railbed configure` would; nothing is saved there."""
     apply: Text | None = None
     """A command to run as root."""
     undo: Text | None = None
@@ -26,8 +28,8 @@ class ArmChange(Part):
     def _check_undo(self) -> ArmChange:
         if (self.apply is None) != (self.undo is None):
             raise ValueError("apply and undo belong together")
-        if (self.mtu is None) == (self.apply is None):
-            raise ValueError("give either mtu, or apply and undo")
+        if sum(kind is not None for kind in (self.mtu, self.configure, self.apply)) != 1:
+            raise ValueError("give one of mtu, configure, or apply and undo")
         return self
 
 

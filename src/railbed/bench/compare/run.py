@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from railbed.bench.compare.arms import TOO_FEW, Contest, Side, answer, arm_value, labelled, unanswered
-from railbed.bench.compare.change import fixes_of
+from railbed.bench.compare.change import ArmChanges
 from railbed.bench.compare.experiment import Arm, Comparison, Experiment
 from railbed.bench.compare.visits import FirstVisit, first_visit_event, time_since
 from railbed.bench.measure.results import (
@@ -22,9 +23,11 @@ from railbed.bench.site import BenchSite, read_site, site_of
 from railbed.bench.suite import Step, Suite
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
-from railbed.fleet.change import NotUndone, temporarily
+from railbed.fleet.change import NotUndone
+from railbed.fleet.temporary import temporarily
 from railbed.model import events
 from railbed.model.cluster import Cluster
+from railbed.model.fix import Fix
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Event, Record
 
@@ -52,9 +55,13 @@ async def compare_arms(
     name: str,
     first: FirstVisit | None = None,
     *,
+    planned: Mapping[str, Sequence[Fix]] = MappingProxyType({}),
     ongoing: Ongoing | None = None,
 ) -> AsyncGenerator[Record, None]:
-    """Run an experiment on a cluster; `first` is set if this is the second of two visits."""
+    """Run an experiment on a cluster; `first` is set if this is the second of two visits.
+
+    `planned` has the fixes of arms that configure devices, by the name of the arm.
+    """
     ongoing = ongoing or Ongoing()
     facts: dict[str, DeviceFacts] = {}
     async with aclosing(read_site(cluster, fleet, facts)) as events:
@@ -73,8 +80,9 @@ async def compare_arms(
     progress = BenchProgress(site=site, first_port=experiment.first_port, tests=ongoing.tests)
     progress.pace.expect(_expected_trials(experiment, contests))
     ongoing.unanswered += contests if experiment.visits == 1 or first is not None else ()
+    changes = ArmChanges(cluster=cluster, facts=facts, planned=planned)
     for contest in contests:
-        async with aclosing(_measure(fleet, facts, experiment, contest, progress, first)) as records:
+        async with aclosing(_measure(fleet, changes, experiment, contest, progress, first)) as records:
             async for record in records:
                 yield record
         ongoing.unanswered = [open_contest for open_contest in ongoing.unanswered if open_contest is not contest]
@@ -125,7 +133,7 @@ def _expected_trials(experiment: Experiment, contests: Sequence[Contest]) -> Ite
 
 async def _measure(  # noqa: PLR0917  (everything that a turn needs)
     fleet: Fleet,
-    facts: Mapping[str, DeviceFacts],
+    changes: ArmChanges,
     experiment: Experiment,
     contest: Contest,
     progress: BenchProgress,
@@ -138,13 +146,10 @@ async def _measure(  # noqa: PLR0917  (everything that a turn needs)
         if reason := first.mismatch(contest):
             yield unanswered(contest, reason)
             return
-    if progress.left_changed:
-        yield unanswered(contest, f"not measured: {progress.left_changed.message}")
+    if reason := _obstacle(contest, changes, progress):
+        yield unanswered(contest, reason)
         return
-    if not all(side.trials for side in contest.now):
-        yield unanswered(contest, _unmeasurable_reason(contest))
-        return
-    async with aclosing(_in_turns(fleet, facts, experiment, contest, progress)) as records:
+    async with aclosing(_in_turns(fleet, changes, experiment, contest, progress)) as records:
         async for record in records:
             yield record
     if experiment.visits == 1 or first is not None:
@@ -154,15 +159,19 @@ async def _measure(  # noqa: PLR0917  (everything that a turn needs)
         yield unanswered(contest, TOO_FEW)
 
 
-def _unmeasurable_reason(contest: Contest) -> str:
-    """Return why an arm cannot be measured at all."""
+def _obstacle(contest: Contest, changes: ArmChanges, progress: BenchProgress) -> str:
+    """Return why the arms cannot be measured at all, or would be the same."""
+    if progress.left_changed:
+        return f"not measured: {progress.left_changed.message}"
+    if all(side.trials for side in contest.now):
+        return changes.obstacle([side.arm for side in contest.now])
     reasons = [omitted.reason for side in contest.now for omitted in side.omitted]
     return f"it cannot be measured here: {', '.join(dict.fromkeys(reasons))}" if reasons else TOO_FEW
 
 
 async def _in_turns(
     fleet: Fleet,
-    facts: Mapping[str, DeviceFacts],
+    changes: ArmChanges,
     experiment: Experiment,
     contest: Contest,
     progress: BenchProgress,
@@ -175,7 +184,7 @@ async def _in_turns(
             start = len(progress.measured)
             try:
                 async with (
-                    temporarily(fleet, fixes_of(side.arm.change, progress.site.cluster, facts, nodes)),
+                    temporarily(fleet, changes.of(side.arm, nodes)),
                     aclosing(run_trials(fleet, trials, progress)) as records,
                 ):
                     async for record in records:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from railbed.bench import experiments, suites
-from railbed.bench.compare.run import Ongoing, compare_arms
+from railbed.bench.compare.run import Ongoing
 from railbed.bench.compare.visits import read_first_visit
 from railbed.bench.judge import baseline
 from railbed.bench.run import BenchRequest, bench
@@ -35,6 +35,7 @@ from railbed.cli.screens.bench import BenchScreen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.tally import Conclusion, Tally, conclude
+from railbed.cli.verbs.bench.experiment import run_experiment
 from railbed.cli.verbs.bench.notes import Noted
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
@@ -96,13 +97,23 @@ def bench_command(
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         if question is not None:
             name = first.name if first else experiment or ""
-            return compare_arms(site, fleet, question, name, first, ongoing=ongoing)
+            return run_experiment(site, fleet, question, name, first, ongoing=ongoing)
         return bench(site, fleet, request)
 
     noted = Noted()
     screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
     closing = request.judge if question is None else ongoing.judge
-    code = perform("bench", site, options, work, decide=_conclude, screen=screen, beside=noted.beside, closing=closing)
+    code = perform(
+        "bench",
+        site,
+        options,
+        work,
+        decide=_conclude,
+        screen=screen,
+        beside=noted.beside,
+        closing=closing,
+        changing=question is not None,
+    )
     if save and noted.measured:
         _save(baseline_file, noted, site.name)
     if sentence := noted.second_visit(cluster):

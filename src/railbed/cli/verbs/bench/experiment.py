@@ -1,0 +1,72 @@
+"""Experiments on the command line: arms that configure devices get their changes from configure's own plan."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from railbed.bench.compare.experiment import Arm, Experiment
+from railbed.bench.compare.run import Ongoing, compare_arms
+from railbed.bench.compare.visits import FirstVisit
+from railbed.catalog import choose
+from railbed.check.judge import all_checks, judge_site, probes_needed
+from railbed.check.rule import Check
+from railbed.check.run import read_devices
+from railbed.check.site import Site
+from railbed.configure.plan import make_plan
+from railbed.configure.run import OWN_PROBES
+from railbed.fleet import Fleet
+from railbed.model.cluster import Cluster
+from railbed.model.fix import Fix
+from railbed.model.reading import DeviceFacts
+from railbed.model.record import Record
+
+
+async def run_experiment(
+    cluster: Cluster,
+    fleet: Fleet,
+    experiment: Experiment,
+    name: str,
+    first: FirstVisit | None,
+    *,
+    ongoing: Ongoing,
+) -> AsyncGenerator[Record, None]:
+    """Plan the changes of the arms, then measure the arms in turns."""
+    planned: dict[str, Sequence[Fix]] = {}
+    async with aclosing(_plan_arms(cluster, fleet, experiment, planned)) as records:
+        async for record in records:
+            yield record
+    measuring = compare_arms(cluster, fleet, experiment, name, first, planned=planned, ongoing=ongoing)
+    async with aclosing(measuring) as records:
+        async for record in records:
+            yield record
+
+
+async def _plan_arms(
+    cluster: Cluster, fleet: Fleet, experiment: Experiment, planned: dict[str, Sequence[Fix]]
+) -> AsyncGenerator[Record, None]:
+    """Yield the changes of the arms that configure devices, and fill `planned` with their fixes.
+
+    A change that needs a person's decision is left out, as it is without `configure --rule`.
+    """
+    rules = {arm.name: _rules(arm) for arm in (experiment.a, experiment.b) if arm.change and arm.change.configure}
+    if not rules:
+        return
+    devices: dict[str, DeviceFacts] = {}
+    needed = probes_needed([rule for chosen in rules.values() for rule in chosen], cluster)
+    probes = {probe.name: probe for probe in (*needed, *OWN_PROBES)}
+    async with aclosing(read_devices(cluster, fleet, probes.values(), devices)) as records:
+        async for record in records:
+            yield record
+    site = Site(cluster, devices)
+    for arm, chosen in rules.items():
+        plan = make_plan(site, judge_site(chosen, site), only=(), named=(), lasting=False)
+        for change in plan.records():
+            yield change
+        planned[arm] = [device.fix for device in plan.devices]
+
+
+def _rules(arm: Arm) -> list[Check[Any]]:
+    names = arm.change.configure if arm.change and arm.change.configure else ()
+    return [choose(all_checks(), name, kind="rule", listing="docs/reference/checks.md lists them") for name in names]

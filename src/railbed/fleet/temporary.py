@@ -1,0 +1,30 @@
+"""Changes that end with a block of code, for experiments: on nodes under guards, on switches under checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from railbed.fleet.change import change_nodes_temporarily
+from railbed.fleet.fleet import Fleet
+from railbed.fleet.switch_change import CHANGING, SwitchChange
+from railbed.model.fix import Fix
+
+HOLDER = "an experiment"
+
+
+@asynccontextmanager
+async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]:
+    """Apply fixes, one for each device, and undo them at the end; raise NotChanged, or NotUndone.
+
+    Switches are changed before nodes, and restored after them: nodes never send in a class that no switch protects.
+    """
+    switches = {target.name for target in fleet.targets if target.kind == "switch"}
+    async with AsyncExitStack() as stack:
+        for fix in fixes:
+            if fix.device in switches:
+                change = SwitchChange(fleet, fix, CHANGING, HOLDER)
+                await stack.enter_async_context(change.temporarily())
+        nodes = [fix for fix in fixes if fix.device not in switches]
+        await stack.enter_async_context(change_nodes_temporarily(fleet, nodes, HOLDER))
+        yield
