@@ -304,10 +304,11 @@ DEEP = b'{"ins_api": ' + b"[" * 100_000
         (sends(b"HTTP/1.1 502 Bad Gateway\r\n\r\n", HTML), "does not answer as NX-API does: HTTP 502 Bad Gateway"),
         (sends(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n", document("x")), "broke off its answer"),
         (chunked(document("x")[:9], end=b""), "broke off its answer"),
+        (chunked(end=b"f" * 40 + b"\r\nx"), "broke off its answer"),
         (sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100012\r\n\r\n", DEEP), "does not answer as NX-API does"),
         (sends(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", b"[]"), "does not answer as NX-API does: HTTP 200 OK"),
     ],
-    ids=["nothing", "not HTTP", "another server", "short", "chunks cut off", "deep", "other JSON"],
+    ids=["nothing", "not HTTP", "another server", "short", "chunks cut off", "huge chunk", "deep", "other JSON"],
 )
 async def test_other_answers_are_one_sentence(certificate: Path, answer: Answer, sentence: str) -> None:
     async with stub(certificate, answer) as trust:

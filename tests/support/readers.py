@@ -40,6 +40,8 @@ from railbed.train.state import checkpoints
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
 from railbed.train.worker.io.tokenfile import Tokens
 from railbed.transport.base import Command, Target
+from railbed.transport.https import parse_answer
+from railbed.transport.nxapi import read_reply
 from railbed.transport.replay import replay_connector
 from tests.support.mutate import mutated
 
@@ -316,6 +318,10 @@ def _wires(folder: Path) -> Iterator[Reader]:
         with suppress(UserError):
             baseline.read(folder / "x.baseline.json")
 
+    def nxapi_answer(text: str) -> None:
+        with suppress(DeviceError):
+            read_reply(parse_answer(text.encode("utf-8", "surrogatepass"), "s1 port 443").body)
+
     entry = {"middle": 1.0, "spread": 0.1, "unit": "Gb/s", "count": 3}
     base = json.dumps({"cluster": "lab", "run": "x", "saved": 1.0, "measures": {"bandwidth|a": entry}})
     lines = [json.dumps(line), json.dumps(error)]
@@ -328,9 +334,21 @@ def _wires(folder: Path) -> Iterator[Reader]:
         "://user:pw@host/",
         "Bearer abc123def",
     ]
+    yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
 
 
+_OUTPUT = {"input": "show x", "msg": "Success", "code": "200", "body": {"TABLE_x": {"ROW_x": [{"a": 1}]}}}
+_REFUSED = {"input": "show x", "msg": "Input CLI command error", "code": "400", "clierror": "  ^\n% Invalid command\n"}
+_NXAPI_BODIES = [json.dumps({"ins_api": {"outputs": {"output": output}}}) for output in (_OUTPUT, _REFUSED, [_OUTPUT])]
+NXAPI_ANSWERS = [
+    *(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}" for body in _NXAPI_BODIES),
+    *(
+        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n{body}\r\n0\r\n\r\n"
+        for body in _NXAPI_BODIES
+    ),
+    "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: nxapi_auth=x; Secure; HttpOnly;\r\n\r\n",
+]
 MESSAGES: tuple[dict[str, object], ...] = (
     {"kind": "hello", "pid": 1, "host": "a", "python": "3.11"},
     {

@@ -75,7 +75,7 @@ class HttpsServer:
             raise Unreachable(f"{self.place} broke off the connection: {_reason(error)}") from error
         finally:
             writer.transport.abort()  # a server that froze would not confirm a proper end
-        return self._parse(answer)
+        return parse_answer(answer, self.place)
 
     def _head(self, path: str, headers: Mapping[str, str], length: int) -> bytes:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -83,22 +83,6 @@ class HttpsServer:
         return "".join(
             [f"POST {path} HTTP/1.1\r\n", *(f"{name}: {value}\r\n" for name, value in lines.items()), "\r\n"]
         ).encode("ascii")
-
-    def _parse(self, data: bytes) -> HttpAnswer:
-        if not data:
-            raise Unreachable(f"{self.place} closed the connection without an answer")
-        response = http.client.HTTPResponse(cast("socket.socket", _Received(data)))
-        try:
-            response.begin()
-            return HttpAnswer(
-                status=response.status, reason=response.reason, headers=response.headers, body=response.read()
-            )
-        except http.client.IncompleteRead as error:
-            raise Unreachable(f"{self.place} broke off its answer") from error
-        except (http.client.HTTPException, ValueError) as error:
-            raise Unreachable(f"{self.place} is not an HTTPS server: it sent something else") from error
-        finally:
-            response.close()
 
     async def _connect(self) -> Streams:
         try:
@@ -165,6 +149,24 @@ class HttpsServer:
             if refused
             else f"is it on, and is {self.host} its address?",
         )
+
+
+def parse_answer(data: bytes, place: str) -> HttpAnswer:
+    """Return what a server at some place sent as an answer; raise Unreachable if it is none, or not all of one."""
+    if not data:
+        raise Unreachable(f"{place} closed the connection without an answer")
+    response = http.client.HTTPResponse(cast("socket.socket", _Received(data)))
+    try:
+        response.begin()
+        return HttpAnswer(
+            status=response.status, reason=response.reason, headers=response.headers, body=response.read()
+        )
+    except (http.client.IncompleteRead, OverflowError) as error:
+        raise Unreachable(f"{place} broke off its answer") from error
+    except (http.client.HTTPException, ValueError) as error:
+        raise Unreachable(f"{place} is not an HTTPS server: it sent something else") from error
+    finally:
+        response.close()
 
 
 class _Received:

@@ -103,20 +103,20 @@ class NxapiTransport:
             received=time.time(),
         )
 
-    async def _ask(self, line: str) -> _CommandReply:
+    async def _ask(self, line: str) -> CommandReply:
         answer = await self._server.post(PATH, self._headers, _request(line))
         for cookie in answer.headers.get_all("Set-Cookie") or ():
             if match := COOKIE.match(cookie):
                 self._headers["Cookie"] = match[0]
         if answer.status in (401, 403):
             raise self._refused(answer)
-        output = _output_of(answer.body)
-        if output is None:
+        reply = read_reply(answer.body)
+        if reply is None:
             raise Unreachable(
                 f"{self._server.place} does not answer as NX-API does: HTTP {answer.status} {answer.reason}",
                 hint="is `feature nxapi` on, and is this its HTTPS port (`show nxapi`)?",
             )
-        return _reply_of(output)
+        return reply
 
     def _refused(self, answer: HttpAnswer) -> LoginRefused:
         assert self._login.password is not None
@@ -127,8 +127,8 @@ class NxapiTransport:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _CommandReply:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandReply:
     """What a command printed, or why the switch refused it."""
 
     text: bytes = b""
@@ -164,27 +164,27 @@ def _request(line: str) -> bytes:
     return json.dumps({"ins_api": fields}).encode()
 
 
-def _output_of(body: bytes) -> Mapping[str, object] | None:
-    """Return the output of the only command in an answer; None if it is not an answer of NX-API."""
+def read_reply(body: bytes) -> CommandReply | None:
+    """Return the reply to the only command of a request; None if the body is not an answer of NX-API."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
         return None
     match document:
         case {"ins_api": {"outputs": {"output": [dict() as output] | (dict() as output)}}}:
-            return output
+            return _reply_of(output)
     return None
 
 
-def _reply_of(output: Mapping[str, object]) -> _CommandReply:
+def _reply_of(output: Mapping[str, object]) -> CommandReply:
     code, body = str(output.get("code")), output.get("body")
     if code != "200":
         reason = output.get("clierror") or output.get("msg") or f"NX-API code {code}"
-        return _CommandReply(refusal=_refusal(str(reason)))
-    text = _encoded(body if isinstance(body, str) else json.dumps(body) if body else "")
-    return (
-        _CommandReply(refusal=_refusal(body)) if isinstance(body, str) and REFUSAL.match(text) else _CommandReply(text)
-    )
+        return CommandReply(refusal=_refusal(str(reason)))
+    if isinstance(body, str):
+        text = _encoded(body)
+        return CommandReply(refusal=_refusal(body)) if REFUSAL.match(text) else CommandReply(text=text)
+    return CommandReply(text=_encoded(json.dumps(body) if body else ""))
 
 
 def _refusal(text: str) -> bytes:
