@@ -79,10 +79,7 @@ def bench_command(
     if listing:
         _list(as_json=as_json)
         return OK
-    if experiment is not None and second_visit is not None:
-        raise UsageError("--experiment and --second-visit cannot be combined", hint="the run contains its experiment")
-    if save and (experiment is not None or second_visit is not None):
-        raise UsageError("an experiment has no baseline", hint="leave out --save-baseline")
+    _refuse_contradictions(experiment, second_visit, save=save)
     site = given_cluster(cluster, replay) or built_in_local()
     baseline_file = baseline.path_beside(cluster or DEFAULT_CLUSTER)
     first = read_first_visit(find_run(second_visit), site) if second_visit is not None else None
@@ -119,6 +116,14 @@ def bench_command(
     if sentence := noted.second_visit(cluster):
         _print_notice(sentence)
     return code
+
+
+def _refuse_contradictions(experiment: str | None, second_visit: str | None, *, save: bool) -> None:
+    """Refuse options that do not go together."""
+    if experiment is not None and second_visit is not None:
+        raise UsageError("--experiment and --second-visit cannot be combined", hint="the run contains its experiment")
+    if save and (experiment is not None or second_visit is not None):
+        raise UsageError("an experiment has no baseline", hint="leave out --save-baseline")
 
 
 def _conclude(tally: Tally) -> Conclusion:
