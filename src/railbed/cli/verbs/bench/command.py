@@ -88,7 +88,6 @@ def bench_command(
         name=suite, suite=suites.load(suite), baseline=None if save else baseline.read(baseline_file)
     )
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout, verbose=everything)
-
     ongoing = Ongoing()
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
@@ -98,23 +97,18 @@ def bench_command(
         return bench(site, fleet, request)
 
     noted = Noted()
-    screen = JsonScreen() if as_json else BenchScreen(verbose=everything)
-    closing = request.judge if question is None else ongoing.judge
     code = perform(
         "bench",
         site,
         options,
         work,
         decide=_conclude,
-        screen=screen,
+        screen=JsonScreen() if as_json else BenchScreen(verbose=everything),
         beside=noted.beside,
-        closing=closing,
+        closing=request.judge if question is None else ongoing.judge,
         changing=question is not None,
     )
-    if save and noted.measured:
-        _save(baseline_file, noted, site.name)
-    if sentence := noted.second_visit(cluster):
-        _print_notice(sentence)
+    _close(noted, site.name, baseline_file if save else None, noted.second_visit(cluster))
     return code
 
 
@@ -130,6 +124,14 @@ def _conclude(tally: Tally) -> Conclusion:
     """Decide the exit code: 3 if nothing was measured."""
     conclusion = conclude(tally)
     return conclusion if conclusion.code != OK or tally.measured else Conclusion(DEVICE, "nothing was measured")
+
+
+def _close(noted: Noted, cluster: str, baseline_file: Path | None, next_step: str) -> None:
+    """Save the baseline if there is a file for it, and print what to do next."""
+    if baseline_file and noted.measured:
+        _save(baseline_file, noted, cluster)
+    if next_step:
+        _print_notice(next_step)
 
 
 def _save(path: Path, noted: Noted, cluster: str) -> None:
