@@ -73,12 +73,12 @@ def processes(lab: str) -> list[str]:
 
 def test_check_finds_rdma_and_skips_what_soft_roce_lacks(lab: RunningLab) -> None:
     right = ("rdma_device", "rdma_port_active", "gid_rocev2", "mtu", "mtu_path", "rdma_mtu", "link_up")
-    result = lab.railbed("check", *right, "pfc", "dcqcn", "hostname_unique", "--json", "--timeout", "300")
+    result = lab.railbed("check", *right, "dcqcn", "hostname_unique", "--json", "--timeout", "300")
     verdicts = {(finding["check"], finding["subject"]): finding["verdict"] for finding in result.findings}
     assert {key for key, verdict in verdicts.items() if verdict == "fail"} == set()
     for rule in right:
         assert verdicts[rule, "node1/rail0"] == verdicts[rule, "node2/rail1"] == "ok", rule
-    assert verdicts["pfc", "node1/rail0"] == verdicts["dcqcn", "node1/rail0"] == "skipped"
+    assert verdicts["dcqcn", "node1/rail0"] == "skipped"
     assert verdicts["hostname_unique", "cluster"] == "ok"
 
 

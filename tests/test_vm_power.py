@@ -42,8 +42,9 @@ def test_a_killed_node_comes_back_as_it_was(healed: RunningLab) -> None:
 
 
 @pytest.mark.soak
-def test_a_node_that_reboots_comes_back_as_it_was(vm_lab: RunningLab) -> None:
+def test_a_node_that_reboots_comes_back_as_it_was_but_for_its_qos_settings(vm_lab: RunningLab) -> None:
     before = vm_lab.shell("node1", CONFIGURATION).out
+    assert vm_lab.shell("node1", "dcb pfc set dev rail0 prio-pfc 3:on").code == 0
     boot = vm_lab.shell("node1", "cat /proc/sys/kernel/random/boot_id").out
     vm_lab.shell("node1", "systemctl reboot")
     deadline = time.monotonic() + 300
@@ -52,6 +53,7 @@ def test_a_node_that_reboots_comes_back_as_it_was(vm_lab: RunningLab) -> None:
         time.sleep(1)
     vm_lab.shell("node1", "systemctl is-system-running --wait >/dev/null")
     assert vm_lab.shell("node1", CONFIGURATION).out == before
+    assert "on" not in vm_lab.shell("node1", "dcb pfc show dev rail0 prio-pfc").out.split("prio-pfc")[1]
     assert " 0% packet loss" in vm_lab.shell("node1", "ping -c 2 -i 0.2 -W 2 node2").out
 
 

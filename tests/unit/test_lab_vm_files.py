@@ -16,7 +16,7 @@ import pytest
 from railbed.lab.host import HostFault
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
-from railbed.lab.vm import cache, initrd, recipe
+from railbed.lab.vm import cache, initrd, recipe, rootfs
 from railbed.lab.vm.faults import queues
 from railbed.lab.vm.kind import numbers_listening
 from railbed.lab.vm.qemu.hardware import IDENTITY_BYTES, Cable, Hardware, Machine, command
@@ -48,6 +48,23 @@ def options(arguments: list[str], name: str) -> list[str]:
 def machine(**changes: object) -> Machine:
     fields = {"name": "railbed-ab12-node1", "hardware": TCG, "image": Path("/i"), "folder": "node1"}
     return Machine(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+async def test_needed_modules_and_our_own_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = tmp_path / "usr/lib/modules/6.1"
+    names = ["extra/railbed_dcb.ko", "kernel/fs/ext4/ext4.ko", "kernel/arch/dependency.ko", "kernel/sound/soundcore.ko"]
+    for name in names:
+        (modules / name).parent.mkdir(parents=True, exist_ok=True)
+        (modules / name).touch()
+    needs: dict[str, list[str]] = {name: [] for name in names} | {names[1]: [names[2]]}
+    lines = "".join(f"{name}: {' '.join(values)}\n" for name, values in needs.items())
+
+    async def depmod(_: Path) -> None:
+        (modules / "modules.dep").write_text(lines)
+
+    monkeypatch.setattr(rootfs, "depmod", depmod)
+    await rootfs.slim_modules(tmp_path)
+    assert sorted(str(path.relative_to(modules)) for path in modules.rglob("*.ko")) == sorted(names[:3])
 
 
 def test_a_key_stays_and_changes_with_every_file(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ def test_packages_for_another_processor_are_only_extracted(
     assert ("--variant=minbase" if arch is ARM else "--variant=extract") in arguments
     assert ("--skip=check/qemu" in arguments) is (arch is X86)
     assert f"linux-image-{arch.debian}" in " ".join(arguments)
+    assert (f"sh {rootfs.BUILD_MODULE}" in " ".join(arguments)) is (arch is ARM)
 
 
 def test_a_foreign_system_boots_into_the_set_up(monkeypatch: pytest.MonkeyPatch) -> None:

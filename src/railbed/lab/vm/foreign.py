@@ -1,7 +1,7 @@
 """Packages for another processor: extracted here, and set up inside an emulated machine.
 
-dpkg runs scripts of packages with programs of the new system. Where this machine cannot run those, the system boots
-once with nothing but dpkg, which finishes what is extracted, and is read back from its disk.
+dpkg runs scripts of packages with programs of the new system. If this machine cannot run those, the system boots
+once with nothing but dpkg, which sets up the extracted packages, and is read back from its disk.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ DONE = "railbed: packages are set up"
 MEMORY = 1024
 STAGE = "Setting up "
 SECONDS = 7200.0
-"""The longest that it may take; some minutes on a machine that does nothing else."""
+"""Longest time for it; it takes some minutes on a machine that does nothing else."""
 KERNEL, INITRD, DISK, CONSOLE = "vmlinuz", "initrd", "disk.raw", "console.log"
 
 
 async def finish(root: Path, scratch: Path, arch: Architecture) -> AsyncGenerator[str, None]:
-    """Set up the packages of a root file system in an emulated machine; yields each stage in the words of dpkg.
+    """Set up the packages of a root file system in an emulated machine; yield each stage as dpkg names it.
 
-    Needs a scratch folder that is new.
+    The scratch folder must not exist yet.
     """
     await depmod(root)
     await asyncio.to_thread(_prepare, root, scratch)
@@ -44,7 +44,7 @@ async def finish(root: Path, scratch: Path, arch: Architecture) -> AsyncGenerato
     if DONE not in lines:
         raise HostFault(f"the packages of the image could not be set up: {complaint(lines)}")
     await asyncio.to_thread(_empty, root)
-    # What was written last may still be in the journal only, which debugfs does not read.
+    # The last writes may still be in the journal only, which debugfs does not read.
     await run(["e2fsck", "-f", "-p", str(scratch / DISK)], check=False)
     await run(["debugfs", "-R", f"rdump / {root}", str(scratch / DISK)], seconds=300)
     await asyncio.to_thread(restore_modes, root)
@@ -65,7 +65,7 @@ def _empty(folder: Path) -> None:
 
 
 def restore_modes(root: Path) -> None:
-    """Give programs such as sudo the bits back that debugfs loses: it sets the owner last, which clears them."""
+    """Restore the setuid bits of programs such as sudo: debugfs sets the owner last, which clears them."""
     modes = root / MODES
     for line in modes.read_text(encoding="utf-8").splitlines():
         mode, _, name = line.partition(" ")
@@ -74,7 +74,7 @@ def restore_modes(root: Path) -> None:
 
 
 def command(arch: Architecture) -> list[str]:
-    """Return QEMU's command line, to run where the files are."""
+    """Return QEMU's command line, to run in the folder of the files."""
     return [
         *(arch.qemu, "-name", "guest=railbed-packages", "-nodefaults", "-no-user-config", "-display", "none"),
         *("-no-reboot", "-machine", arch.machine, "-m", f"{MEMORY}M", *processor.arguments("tcg", arch)),
@@ -87,7 +87,7 @@ def command(arch: Architecture) -> list[str]:
 
 
 def last_line(console: Path) -> str:
-    """Return which package is set up right now, as the console says."""
+    """Return the package that is being set up, from the console."""
     return next((line for line in reversed(_lines(console)) if line.startswith(STAGE)), "booting")
 
 
@@ -99,7 +99,7 @@ def _lines(console: Path) -> list[str]:
 
 
 def complaint(lines: list[str]) -> str:
-    """Return the line of the console that says most about a failure."""
-    kept = [line.strip() for line in lines if line.strip()]
-    errors = (line for line in kept if line.startswith("dpkg: error") or "Kernel panic" in line)
-    return next(errors, kept[-1] if kept else "the machine printed nothing")
+    """Return the most specific error line of the console."""
+    filled = [line.strip() for line in lines if line.strip()]
+    errors = (line for line in filled if line.startswith("dpkg: error") or "Kernel panic" in line)
+    return next(errors, filled[-1] if filled else "the machine printed nothing")

@@ -1,4 +1,4 @@
-"""Makes the disk that all nodes start from."""
+"""Builds the disk that all nodes start from."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from railbed.model import events
 from railbed.model.record import Event
 
 KERNEL, INITRD, DISK = "vmlinuz", "initrd", "root.raw"
-NATIVE_MEGABYTES, FOREIGN_MEGABYTES = 1800, 3200
+NATIVE_MEGABYTES, FOREIGN_MEGABYTES = 2000, 3200
 
 
 def image_folder(arch: Architecture) -> Path:
-    """Return where the image of this recipe lies, or will lie."""
+    """Return the folder of this recipe's image, whether it exists or not."""
     return cache.images_folder() / image_key(arch)
 
 
 def needed_megabytes(arch: Architecture) -> int:
-    """Return what making an image takes on disk; half of it is free again afterwards."""
+    """Return the disk space that building an image takes; half of it is free again afterwards."""
     return NATIVE_MEGABYTES if arch.is_native else FOREIGN_MEGABYTES
 
 
 async def make_image(arch: Architecture) -> AsyncGenerator[Event, None]:
-    """Make the image, telling each step."""
-    need_root("making the image of a vm lab, which is done once,")
+    """Build the image, and yield an event for each step."""
+    need_root("building the image of a vm lab, which is done once,")
     steps = Steps("image")
-    yield events.LabImage(subject="image", message=f"is made once, from Debian {SUITE}")
+    yield events.LabImage(subject="image", message=f"is built once, from Debian {SUITE}")
     with cache.making(image_folder(arch), (KERNEL, INITRD, DISK)) as new:
         root = new / "root"
         yield steps.begin(f"install-{arch.name}", f"installing Debian {SUITE}", usual=90.0)
@@ -50,12 +50,12 @@ async def make_image(arch: Architecture) -> AsyncGenerator[Event, None]:
                 async for stage in stages:
                     yield steps.go_on(stage)
             yield steps.end("packages set up")
-        yield steps.begin("configure", "putting the kernel and the configuration in", usual=15.0)
+        yield steps.begin("configure", "adding the kernel and the configuration", usual=15.0)
         await slim_modules(root)
         shutil.copyfile(root / f"boot/vmlinuz-{kernel_release(root)}", new / KERNEL)
         (new / INITRD).write_bytes(await asyncio.to_thread(make_initrd, root))
         await asyncio.to_thread(configure, root)
-        yield steps.end("kernel and configuration put in")
+        yield steps.end("kernel and configuration added")
         yield steps.begin("disk", "writing the disk", usual=15.0)
         await make_disk(root, new / DISK)
         yield steps.end("disk written")

@@ -14,7 +14,7 @@ TRAILER = "TRAILER!!!"
 
 
 def make_initrd(root: Path) -> bytes:
-    """Return the archive, packed."""
+    """Return the compressed archive."""
     modules = root / "usr/lib/modules" / kernel_release(root)
     order = load_order(dependencies(modules))
     entries: list[tuple[str, int, bytes]] = [(name, stat.S_IFDIR | 0o755, b"") for name in ("bin", "modules")]
@@ -27,7 +27,7 @@ def make_initrd(root: Path) -> bytes:
 
 
 def load_order(needs: dict[str, list[str]]) -> list[str]:
-    """Return the modules to load, each after what it needs."""
+    """Return the modules to load, each after its dependencies."""
     wanted = [path for name in BOOT_MODULES for path in needs if _module(path) == name]
     order: dict[str, None] = {}
     for path in wanted:

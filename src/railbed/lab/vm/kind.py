@@ -71,11 +71,11 @@ class VmKind:
         space = spec.nodes * DISK_PER_NODE
         image = image_folder(arch)
         if not cache.is_whole(image):
-            need_root("making the image of a vm lab, which is done once,")
+            need_root("building the image of a vm lab, which is done once,")
             need_programs(BUILD_PACKAGES if arch.is_native else {**BUILD_PACKAGES, **FOREIGN_PACKAGES})
             space += needed_megabytes(arch)
         if spec.training and not cache.is_whole(training_folder(image, training_key(arch))):
-            need_root("making the training disk of a vm lab, which is done once,")
+            need_root("building the training disk of a vm lab, which is done once,")
             need_programs(TRAINING_PACKAGES)
             need_pip()
             space += TRAINING_MEGABYTES

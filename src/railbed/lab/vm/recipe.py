@@ -1,4 +1,4 @@
-"""Contents of an image. Its key is a hash over all of this."""
+"""Contents of an image, and its key: a hash of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from railbed.lab.model import ArchitectureName
 
 CODE = Path(__file__).parent
 HERE = CODE / "scripts"
-"""Scripts and lists that making an image reads."""
+"""Scripts and lists that building an image reads."""
+MODULE = CODE / "module"
+"""Source of the kernel module that gives rails QoS settings."""
 GUEST = CODE / "guest"
 """Files that are copied into an image."""
 SUITE = "bookworm"
@@ -76,7 +78,7 @@ KEPT_MODULES = (
     "net/sched/*",
     "net/sunrpc/*",
 )
-"""Modules that stay, and what they depend on; a `*` also stands for folders."""
+"""Modules that stay, with their dependencies; a `*` also matches folders."""
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4", "crc32c_generic")
 """Modules needed to reach the root disk."""
 BOOT_OPTIONS = (
@@ -152,7 +154,7 @@ def architecture(name: str | None) -> Architecture:
 
 
 def image_key(arch: Architecture, guest: Path = GUEST) -> str:
-    """Return the name of the image that this recipe makes for an architecture."""
+    """Return the name of the image that this recipe builds for an architecture."""
     text = json.dumps([asdict(arch), SUITE, PACKAGES, KEPT_MODULES, BOOT_MODULES, DISK_MEGABYTES])
     digest = hashlib.sha256(text.encode())
     for path in _sources(guest):
@@ -162,9 +164,6 @@ def image_key(arch: Architecture, guest: Path = GUEST) -> str:
 
 def _sources(guest: Path) -> Iterator[Path]:
     """Yield all files that determine an image, including the code that builds it."""
-    yield from (
-        HERE / name
-        for name in ("masked-units", "initrd-init", "unpack-kernel.sh", "note-unpacked.sh", "finish-packages.sh")
-    )
+    yield from sorted([*HERE.iterdir(), *MODULE.iterdir()])
     yield from (CODE / name for name in ("rootfs.py", "foreign.py", "initrd.py", "image.py"))
     yield from sorted(path for path in guest.rglob("*") if path.is_file() and path.suffix != ".pyc")

@@ -1,4 +1,4 @@
-"""The files of a node: Debian's packages, with what a lab does not need taken out and our own put in."""
+"""The files of a node: Debian's packages without what a lab does not need, and our own files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from railbed.lab.vm.recipe import (
     HERE,
     JOURNAL_MEGABYTES,
     KEPT_MODULES,
+    MODULE,
     PACKAGES,
     SUITE,
     Architecture,
@@ -25,7 +26,7 @@ from railbed.lab.vm.recipe import (
 from railbed.lab.vm.watch import watched
 
 INSTALL_SECONDS = 7200.0
-"""The longest that installing may take: a slow mirror is no fault."""
+"""Longest time for the installation: a slow mirror is not an error."""
 STAGE = "I: "
 MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -40,15 +41,17 @@ UDEV_RULES = (
     "99-systemd.rules",
 )
 NO_SPACE = "No space left on device"
+BUILD_MODULE = "/tmp/module/build-module.sh"  # noqa: S108  (of the new system)
+OWN_MODULES = "extra/*"
 STARTED = ("railbed-identity.service", "railbed-rails.service", "railbed-training.service", "railbed-warm.service")
 
 
 async def install(root: Path, arch: Architecture) -> AsyncGenerator[str, None]:
-    """Install the packages and unpack the kernel; yields each stage in the installer's own words.
+    """Install the packages, unpack the kernel and build its module; yield each stage as the installer names it.
 
-    Packages for another processor are extracted, but not set up.
+    Packages for another processor are extracted, but not set up; such an image has no module.
 
-    Mounts and processes are in namespaces of their own: however this ends, none is left.
+    Mounts and processes are in their own namespaces, so that none outlives an interruption.
     """
     log = root.with_suffix(".log")
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
@@ -57,14 +60,16 @@ async def install(root: Path, arch: Architecture) -> AsyncGenerator[str, None]:
     installing = asyncio.create_task(run(command, seconds=INSTALL_SECONDS))
     try:
         async with aclosing(watched(installing, log, stage, most=INSTALL_SECONDS)) as stages:
-            async for words in stages:
-                yield words
+            async for name in stages:
+                yield name
     except HostFault as error:
-        raise _why(complaint(log) if not installing.cancelled() and complaint(log) else error.message, root) from error
+        raise _failure(
+            complaint(log) if not installing.cancelled() and complaint(log) else error.message, root
+        ) from error
 
 
 def stage(log: Path) -> str:
-    """Return what the installer does right now, as its log says."""
+    """Return the current stage of the installation, from its log."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -72,14 +77,14 @@ def stage(log: Path) -> str:
     return next((line.removeprefix(STAGE).rstrip(" .") for line in reversed(lines) if line.startswith(STAGE)), "")
 
 
-def _why(words: str, root: Path) -> HostFault:
-    if NO_SPACE in words:
+def _failure(message: str, root: Path) -> HostFault:
+    if NO_SPACE in message:
         return HostFault(
             f"the image does not fit: there is no space left in {root.parent.parent}",
-            hint="make room, or RAILBED_CACHE=FOLDER names another place",
+            hint="free some space, or set RAILBED_CACHE=FOLDER to another place",
         )
     return HostFault(
-        f"Debian could not be installed into the image: {words}",
+        f"Debian could not be installed into the image: {message}",
         hint="RAILBED_MIRROR=URL names another mirror than Debian's own",
     )
 
@@ -105,11 +110,16 @@ def _mmdebstrap(root: Path, arch: Architecture) -> list[str]:
 
 
 def _native_options(arch: Architecture) -> list[str]:
-    return ["--variant=minbase", _hook("customize", "unpack-kernel.sh", f"linux-image-{arch.debian}")]
+    return [
+        "--variant=minbase",
+        _hook("customize", "unpack-kernel.sh", f"linux-image-{arch.debian}"),
+        _hook("customize", "fetch-compiler.sh", shlex.quote(str(MODULE))),
+        f'--customize-hook=chroot "$1" sh {BUILD_MODULE}',
+    ]
 
 
 def _foreign_options(arch: Architecture) -> list[str]:
-    """Return options for packages whose programs do not run here."""
+    """Return options for packages whose programs do not run on this machine."""
     return [
         *("--variant=extract", "--skip=check/qemu", "--include=?or(?essential,?priority(required))"),
         f"--hook-dir={MERGED_USR}",
@@ -123,16 +133,16 @@ def _hook(stage: str, script: str, argument: str) -> str:
 
 
 def complaint(log: Path) -> str:
-    """Return the line of a log that says most."""
+    """Return the most specific error line of a log."""
     try:
         lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     except FileNotFoundError:
         return ""
     full = (line for line in lines if NO_SPACE in line)
-    telling = (
+    candidates = (
         line for start in ("E: Failed", "W: Failed", "E:", "") for line in reversed(lines) if line.startswith(start)
     )
-    return next(full, next(telling, "")).removeprefix("E: ")
+    return next(full, next(candidates, "")).removeprefix("E: ")
 
 
 def kernel_release(root: Path) -> str:
@@ -141,30 +151,31 @@ def kernel_release(root: Path) -> str:
 
 
 async def slim_modules(root: Path) -> None:
-    """Remove the modules that no lab needs: nine tenths of all."""
+    """Remove the kernel's modules that no lab needs, which is nine tenths of them; our own stays."""
     await depmod(root)
     modules = root / "usr/lib/modules" / kernel_release(root)
     needs = dependencies(modules)
-    kept = {name for name in needs if any(fnmatch.fnmatch(name, f"kernel/{pattern}") for pattern in KEPT_MODULES)}
-    kept |= {need for name in kept for need in needs[name]}
-    for name in needs.keys() - kept:
+    patterns = [OWN_MODULES, *(f"kernel/{pattern}" for pattern in KEPT_MODULES)]
+    needed = {name for name in needs if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)}
+    needed |= {need for name in needed for need in needs[name]}
+    for name in needs.keys() - needed:
         (modules / name).unlink()
     await depmod(root)
 
 
 async def depmod(root: Path) -> None:
-    """Write down which modules need which; the host's program reads modules for any processor."""
+    """Write the dependencies between modules; the host's depmod reads modules for any processor."""
     await run(["depmod", "--basedir", str(root), kernel_release(root)])
 
 
 def dependencies(modules: Path) -> dict[str, list[str]]:
-    """Return what each module needs, in the order to remove them in."""
+    """Return the dependencies of each module, in the order to remove them in."""
     lines = (modules / "modules.dep").read_text(encoding="utf-8").splitlines()
     return {name: needs.split() for name, _, needs in (line.partition(":") for line in lines)}
 
 
 def configure(root: Path) -> None:
-    """Put our own files in, switch off what a node does not need, and remove what this machine left."""
+    """Add our own files, switch off what a node does not need, and remove traces of this machine."""
     for source in GUEST.rglob("*"):
         if source.is_file() and source.suffix != ".pyc":
             target = root / source.relative_to(GUEST)
@@ -191,7 +202,7 @@ async def make_disk(root: Path, disk: Path) -> None:
     """Write a disk that holds a root file system."""
     with disk.open("wb") as file:
         os.truncate(file.fileno(), DISK_MEGABYTES << 20)
-    # A journal that is made with the file system would be written out in full.
+    # A journal that mkfs makes would be written out in full.
     options = ["-q", "-F", "-L", "railbed", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard"]
     await run(["mkfs.ext4", *options, "-d", str(root), str(disk)], seconds=300)
     await run(["tune2fs", "-O", "has_journal", "-J", f"size={JOURNAL_MEGABYTES}", str(disk)])

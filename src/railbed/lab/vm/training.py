@@ -1,7 +1,7 @@
-"""What training needs on the nodes, as a disk of its own: torch, numpy, mpi4py and mpich, in a virtual environment.
+"""The disk that nodes train with: torch, numpy, mpi4py and mpich, in a virtual environment.
 
-Beside the image and not in it: labs that do not train start from a small saved machine. It is made from wheels alone,
-so this machine's Python may be of another version than that of the nodes.
+It is not part of the image, so that labs that do not train start from a small saved machine. It is built from wheels
+alone, so this machine's Python may have another version than that of the nodes.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from railbed.model import events
 from railbed.model.record import Event
 
 FOLDER = "training"
-"""In an image's folder; it has a folder for each disk."""
+"""Inside an image's folder, with a folder for each disk."""
 LAYER = "training.raw"
 NEEDED_MEGABYTES = 3000
-"""What making the disk takes; a third of it is free again afterwards."""
+"""Disk space that building it takes; a third of it is free again afterwards."""
 SPARE_MEGABYTES = 64
 PIP_SECONDS = 1800.0
 UNUSED = ("torch/include", "torch/share", "torch/test", "torch/bin/*test*", "torch/bin/protoc*")
 WARM = '#!/bin/sh\nexec /usr/bin/python3 -SE /usr/lib/railbed/warm.py "$@"\n'
-"""In the place of the environment's Python: see `warm.py` on the nodes."""
+"""Replaces the environment's Python: see `warm.py` on the nodes."""
 VENV = "home = /usr/bin\ninclude-system-site-packages = false\n"
 
 
 def training_key(arch: Architecture) -> str:
-    """Return the name of the disk that this recipe makes."""
+    """Return the name of the disk that this recipe builds."""
     text = json.dumps([arch.name, WHEELS, PYTHON, GLIBC, TRAINING, UNUSED, VENV, WARM])
     return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
 
 
 def training_folder(image: Path, key: str) -> Path:
-    """Return where a disk of an image lies, or will lie."""
+    """Return the folder of an image's training disk, whether it exists or not."""
     return image / FOLDER / key
 
 
 def need_pip() -> None:
-    """Refuse a Python without pip, which gets the wheels."""
+    """Refuse a Python without pip, which downloads the wheels."""
     if importlib.util.find_spec("pip") is None:
         raise ToolMissing(
             "a lab that trains needs pip in railbed's own Python", hint=f"`{sys.executable} -m ensurepip` installs it"
@@ -59,19 +59,19 @@ def need_pip() -> None:
 
 
 async def make_training(arch: Architecture) -> AsyncGenerator[Event, None]:
-    """Make the disk, telling each step."""
-    need_root("making the training disk of a vm lab, which is done once,")
+    """Build the disk, and yield an event for each step."""
+    need_root("building the training disk of a vm lab, which is done once,")
     what = ", ".join(wheel.partition("=")[0] for wheel in WHEELS)
-    yield events.LabImage(subject="training", message="is made once")
+    yield events.LabImage(subject="training", message="is built once")
     image = image_folder(arch)
     with cache.making(training_folder(image, training_key(arch)), (LAYER,)) as new:
         steps, wheels, root = Steps("training"), new / "wheels", new / "root"
-        yield steps.begin("wheels", f"getting {what}", usual=60.0)
+        yield steps.begin("wheels", f"downloading {what}", usual=60.0)
         await _download(wheels, arch)
-        yield steps.end("wheels are here")
+        yield steps.end("wheels downloaded")
         yield steps.begin("unpack", "unpacking and compiling", usual=90.0)
         root.mkdir()
-        # The files of a node are there so that its own Python compiles what it will run.
+        # Extracted so that the Python of the nodes compiles what it will run.
         await run(["debugfs", "-R", f"rdump / {root}", str(image / DISK)], seconds=300)
         environment = root / TRAINING.lstrip("/")
         await asyncio.to_thread(_unpack_all, wheels, environment)
@@ -83,7 +83,7 @@ async def make_training(arch: Architecture) -> AsyncGenerator[Event, None]:
 
 
 async def _download(folder: Path, arch: Architecture) -> None:
-    """Get the wheels that fit the nodes, by way of pip's own configuration and cache."""
+    """Download the wheels that fit the nodes, with pip's own configuration and cache."""
     versions = [*(f"_2_{minor}" for minor in range(GLIBC, 16, -1)), "2014"]
     platforms = [f"--platform=manylinux{version}_{arch.name}" for version in versions]
     options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"]
@@ -92,13 +92,13 @@ async def _download(folder: Path, arch: Architecture) -> None:
         await run([sys.executable, "-m", "pip", "download", *options, f"--dest={folder}", *WHEELS], seconds=PIP_SECONDS)
     except HostFault as error:
         raise HostFault(
-            f"what training needs could not be got: {error.message}",
-            hint="pip's own settings (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS) say where it looks",
+            f"the packages for training could not be downloaded: {error.message}",
+            hint="PIP_INDEX_URL, PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS choose where pip looks",
         ) from error
 
 
 async def _compile(root: Path, arch: Architecture) -> None:
-    """Compile what nodes will run; byte code is the same for all processors, but not for all versions of Python."""
+    """Compile to byte code, which depends on the version of Python but not on the processor."""
     if arch.is_native:
         compiler = ["chroot", str(root), "python3", "-m", "compileall", "-q", TRAINING]
     elif sys.version_info[:2] == tuple(map(int, PYTHON.split("."))):
@@ -125,7 +125,7 @@ def _unpack_all(wheels: Path, environment: Path) -> None:
 
 
 def unpack(archive: zipfile.ZipFile, environment: Path, packages: Path) -> None:
-    """Put the files of a wheel where they belong in a virtual environment."""
+    """Extract the files of a wheel to their places in a virtual environment."""
     homes = {"data": environment, "scripts": environment / "bin", "headers": environment / "include"}
     for entry in archive.infolist():
         path = PurePosixPath(entry.filename)
@@ -143,7 +143,7 @@ def unpack(archive: zipfile.ZipFile, environment: Path, packages: Path) -> None:
 
 
 async def _make_disk(folder: Path, disk: Path) -> None:
-    """Write a disk that is as large as what is in it."""
+    """Write a disk of the size of its contents."""
     await asyncio.to_thread(_reserve, disk, folder)
     options = ["-q", "-F", "-L", FOLDER, "-m", "0", "-O", "^has_journal", "-E", "nodiscard"]
     await run(["mkfs.ext4", *options, "-d", str(folder), str(disk)], seconds=300)

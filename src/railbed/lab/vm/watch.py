@@ -1,4 +1,4 @@
-"""Long work that writes a log: what it is at, and an end where it has stalled."""
+"""Follow long work in its log, and end it when it stalls."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from railbed.lab.host import HostFault
 from railbed.lab.patience import Patience, size_of
 
 QUIET_SECONDS = 600.0
-"""How long the log may stay as it is."""
+"""How long the log may stay unchanged."""
 LOOK_SECONDS = 1.0
 
 
 async def watched(
     work: asyncio.Task[str], log: Path, stage: Callable[[Path], str], *, most: float
 ) -> AsyncGenerator[str, None]:
-    """Yield each stage of some work as its log tells it, until it ends; work that has stalled, or is left, is ended."""
+    """Yield each stage of some work from its log until it ends; cancel work that stalls or is abandoned."""
     patience = Patience(lambda: size_of(log), quiet=QUIET_SECONDS, most=most)
     last = ""
     try:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first process of an image for another processor: lets the packages, which are only extracted, finish their set-up.
+# The first process of an image for another processor: sets up the packages, which are only extracted.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true
 exec </dev/null >/dev/console 2>&1
@@ -9,11 +9,11 @@ mount -t tmpfs run /run
 # Keeps packages from starting their services.
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
-# An image has no hardware database: compiling it takes minutes, and is left out.
+# Compiling the hardware database takes minutes, and an image has none.
 rm -f /usr/lib/udev/hwdb.d/*
-# Every node gets a host key of its own; none is made, which takes minutes too.
+# Every node gets a host key of its own; generating one here would take minutes too.
 touch /etc/ssh/ssh_host_rsa_key /etc/ssh/ssh_host_ecdsa_key /etc/ssh/ssh_host_ed25519_key
-# Of all scripts to run before a first unpacking, only these do anything.
+# Of all scripts that run before a first unpacking, only these have an effect.
 if sh /var/lib/dpkg/info/base-passwd.preinst install &&
     sh /var/lib/dpkg/info/python3.11-minimal.preinst install &&
     dpkg --configure -a; then

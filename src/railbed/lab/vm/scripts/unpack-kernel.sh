@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs in mmdebstrap's hook, with the root of the new system as $1 and the name of the kernel's metapackage as $2.
-# Unpacks the kernel without installing it: its scripts would want tools that make an initrd, which we make ourselves.
+# Unpacks the kernel without installing it: its scripts need tools that make an initrd, which we make ourselves.
 set -eu
 export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
 package=$(apt-cache depends "$2" | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)

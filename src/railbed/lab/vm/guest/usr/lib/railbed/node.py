@@ -1,7 +1,7 @@
-"""Runs on a node: `node.py identity` waits for the disk that says who it is, `node.py clock` sets the clock.
+"""Runs on a node: `node.py identity` waits for the disk with its identity, `node.py clock` sets the clock.
 
-Only Python's own library is here. The disk is a tar archive without a file system; the host fills it before it lets the
-saved machine go on, so that it is read past all caches.
+It uses the standard library only. The disk is a tar archive without a file system; the host fills it before it resumes
+the saved machine, so it is read past all caches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK = 1 << 20
 RTC_RD_TIME = 0x80247009
 RNDADDENTROPY = 0x40085203
 RNDRESEEDCRNG = 0x5207
-# Run once before the machine is saved: what they read is then in its memory.
+# Run once before the machine is saved, so that what they read is in its memory.
 WARM_UP = (
     "networkctl reload",
     "rdma link",
@@ -40,21 +40,21 @@ WARM = Path("/opt/training/bin/python3")
 WARM_SECONDS = 600.0
 
 
-def say(text: str) -> None:
+def report(text: str) -> None:
     """Write a line for the host to the console."""
     with Path("/dev/console").open("w", encoding="utf-8") as console:
         console.write(f"railbed: {text}\n")
 
 
 def take_identity() -> None:
-    """Become the node that the disk describes."""
+    """Take on the identity that the disk describes."""
     for command in WARM_UP:
         subprocess.run(["sh", "-c", f"{command} >/dev/null 2>&1"], check=False)
     wait_until_warm()
-    say("waiting for an identity")
+    report("waiting for an identity")
     data = wait_for_identity()
     with Path("/dev/random").open("wb", buffering=0) as pool:
-        # All nodes go on from the same saved pool; the archive holds a private key that no other node has.
+        # All nodes resume with the same saved pool; the archive holds a private key that no other node has.
         fcntl.ioctl(pool, RNDADDENTROPY, struct.pack("ii64s", 512, 64, hashlib.sha512(data).digest()))
         fcntl.ioctl(pool, RNDRESEEDCRNG)
     set_clock_coarsely()
@@ -66,21 +66,21 @@ def take_identity() -> None:
     with subprocess.Popen(["/bin/sh", "/usr/lib/railbed/rails-up"]):
         set_clock()
     os.sync()
-    say("ready")
+    report("ready")
 
 
 def wait_until_warm() -> None:
-    """Wait until the Python that nodes train with has loaded torch, where there is one."""
+    """Wait until the Python that nodes train with has loaded torch, if there is one."""
     deadline = time.monotonic() + WARM_SECONDS
     while WARM.exists() and "@railbed-warm" not in Path("/proc/net/unix").read_text(encoding="utf-8"):
         if time.monotonic() > deadline:
-            say("torch was not loaded in time")
+            report("torch was not loaded in time")
             return
         time.sleep(0.5)
 
 
 def wait_for_identity() -> bytes:
-    """Return the archive when the host has written one."""
+    """Wait for the archive from the host, and return it."""
     device = next(path.parent for path in Path("/sys/block").glob("*/serial") if path.read_text().strip() == SERIAL)
     descriptor = os.open(f"/dev/{device.name}", os.O_RDONLY | os.O_DIRECT)
     buffer = mmap.mmap(-1, BLOCK)
@@ -98,14 +98,14 @@ def read_rtc(rtc: int) -> int:
 
 
 def set_clock_coarsely() -> None:
-    """Set the clock right to half a second, at once."""
+    """Set the clock to within half a second, without waiting."""
     rtc = os.open("/dev/rtc0", os.O_RDONLY)
     time.clock_settime(time.CLOCK_REALTIME, read_rtc(rtc) + 0.5)
     os.close(rtc)
 
 
 def set_clock() -> None:
-    """Set the clock right to some milliseconds, when the host's second changes."""
+    """Set the clock to within some milliseconds, when the host's second changes."""
     rtc = os.open("/dev/rtc0", os.O_RDONLY)
     before, deadline = read_rtc(rtc), time.monotonic() + 3
     while (now := read_rtc(rtc)) == before and time.monotonic() < deadline:
@@ -115,13 +115,13 @@ def set_clock() -> None:
 
 
 def main() -> None:
-    """Do one of the two."""
+    """Run the command that the first argument names."""
     if sys.argv[1] == "identity":
         take_identity()
         return
     set_clock()
     if DONE.exists():
-        say("ready")
+        report("ready")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""A Python that has torch loaded already: loading it takes a minute where the processor is emulated.
+"""A Python that has torch loaded already: loading it takes a minute on an emulated processor.
 
-`warm.py serve` loads torch and waits for programs; it does so when the machine is saved, and in every node that goes on
-from there. `warm.py ARGUMENTS`, in the place of `python3 ARGUMENTS`, hands its arguments, environment, folder and open
-files over; the server forks, and the fork becomes the program. Who called waits for it, ends as it ends, and takes it
-along when it is killed. Without a server, and for arguments that are not known here, the real Python is started.
+`warm.py serve` loads torch and waits for programs. It runs when the machine is saved, and so in every node that resumes
+from there. `warm.py ARGUMENTS`, called instead of `python3 ARGUMENTS`, sends its arguments, environment, folder and
+open files to the server, which forks; the fork becomes the program. The caller waits for it and ends with its status;
+if the caller is killed, so is the program. Without a server, or with arguments that it does not support, the real
+Python runs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "n
 HEADER = struct.Struct("=I")
 MOST_FILES = 200
 FIRST_FREE = 1000
-"""Files that come in are put aside from this number on, before each gets its own."""
+"""Received files are first moved to numbers from here on, then each to its own number."""
 
 
 class Become(Exception):
@@ -37,7 +38,7 @@ class Become(Exception):
 
 
 def call(arguments: list[str]) -> None:
-    """Have the server run a program, and end as it ends."""
+    """Let the server run a program, and end with its status."""
     files = sorted(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208  (loading pathlib takes too long)
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     if not (arguments[:1] in (["-m"], ["-c"]) and len(arguments) > 1) or not _knock(door):
@@ -91,7 +92,7 @@ class Server:
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: self._woken.recv(512))
 
     def run(self) -> None:
-        """Serve for ever; a fork comes out of it by Become."""
+        """Serve until killed; a fork leaves it by raising Become."""
         while True:
             for key, _ in self._selector.select():
                 key.data()
@@ -119,14 +120,14 @@ class Server:
         self._selector.register(caller, selectors.EVENT_READ, lambda: self._end(pid))
 
     def _close(self) -> None:
-        """Close all that a fork must not have."""
+        """Close what a fork must not inherit."""
         signal.set_wakeup_fd(-1)
         self._selector.close()
-        for one in (self._door, self._woken, self._waker, *self._callers.values()):
-            one.close()
+        for descriptor in (self._door, self._woken, self._waker, *self._callers.values()):
+            descriptor.close()
 
     def _end(self, pid: int) -> None:
-        """End a program whose caller is gone, with all that it started."""
+        """Kill a program whose caller is gone, with everything it started."""
         self._selector.unregister(self._callers[pid])
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError):
@@ -143,7 +144,7 @@ class Server:
 
 
 def become(about: dict[str, Any], got: list[int]) -> None:
-    """Make this fork the program that was asked for, and run it."""
+    """Turn this fork into the requested program, and run it."""
     import fcntl
     import runpy
 
@@ -171,7 +172,7 @@ def become(about: dict[str, Any], got: list[int]) -> None:
 
 
 def end(code: object) -> None:
-    """End as Python does, without taking torch apart piece by piece, which takes ten seconds here."""
+    """End as Python does, but without tearing down torch, which takes ten seconds on an emulated processor."""
     import atexit
     import threading
 
