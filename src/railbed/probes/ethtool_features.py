@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from railbed.errors import ParseError
 from railbed.model.probe import Probe
@@ -37,7 +37,21 @@ def parse(text: str) -> Features:
 def _features(lines: list[str]) -> dict[str, Feature]:
     if lines and not lines[0].startswith(TITLES):
         raise ParseError("expected `Features for …`", line=lines[0])
-    return dict(map(_feature, lines[1:]))
+    features: dict[str, Feature] = {}
+    members: dict[str, list[Feature]] = {}
+    group = ""
+    for line in lines[1:]:
+        name, feature = _feature(line)
+        features[name] = feature
+        if line[0].isspace():
+            members.setdefault(group, []).append(feature)
+        else:
+            group = name
+    # ethtool marks only the members of a group as fixed.
+    fixed_groups = {name for name, parts in members.items() if name and all(part.fixed for part in parts)}
+    return {
+        name: replace(feature, fixed=True) if name in fixed_groups else feature for name, feature in features.items()
+    }
 
 
 def _feature(line: str) -> tuple[str, Feature]:
