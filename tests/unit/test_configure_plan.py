@@ -163,13 +163,13 @@ def test_settings_that_the_kernel_forgets_are_kept_by_one_unit_to_which_later_ru
     assert (file.path, file.mode, str(enable)) == (UNIT, "644", "systemctl enable --quiet railbed.service")
     assert str(device.fix.undo[0]) == "systemctl disable --quiet railbed.service"
     assert file.content is not None
-    assert read_unit(file.content) == {"pfc a/eth1": ["dcb pfc set dev eth1 prio-pfc all:off 3:on"]}
+    assert read_unit(file.content) == {"pfc eth1": ["dcb pfc set dev eth1 prio-pfc all:off 3:on"]}
     later = site_with(boot_config=BootConfig(systemd=True, files={UNIT: file.content}))
     (device,) = plan_of(finding("governor", fix("echo x"), subject="a"), site=later).devices
     (_, updated) = device.fix.apply
     assert isinstance(updated, FileStep)
     assert updated.content is not None
-    assert list(read_unit(updated.content)) == ["pfc a/eth1", "governor a"]
+    assert list(read_unit(updated.content)) == ["pfc eth1", "governor"]
     assert any(line.startswith("+ExecStart") for line in device.changes[-1].record().apply), "people see the difference"
     (device,) = plan_of(pfc, site=later).devices
     assert commands(plan_of(pfc, site=later)) == ["dcb pfc set dev eth1 prio-pfc all:off 3:on"], "the unit has it"
@@ -182,11 +182,11 @@ def test_settings_that_the_kernel_forgets_are_kept_by_one_unit_to_which_later_ru
     )
 )
 def test_a_unit_is_read_back_as_it_was_written(lines: list[str]) -> None:
-    assert read_unit(render_unit({"pfc a/eth1": lines})) == {"pfc a/eth1": lines}
+    assert read_unit(render_unit({"pfc eth1": lines})) == {"pfc eth1": lines}
 
 
 def test_systemd_accepts_the_unit() -> None:
-    text = render_unit({"governor a": ["echo performance | tee /sys/cpu[0-9]*/x"], "pfc a/eth-1": ["echo 100%"]})
+    text = render_unit({"governor": ["echo performance | tee /sys/cpu[0-9]*/x"], "pfc eth-1": ["echo 100%"]})
     assert "After=network-online.target systemd-modules-load.service sys-subsystem-net-devices-eth\\x2d1.device" in text
     assert 'ExecStart=-/bin/sh -c "echo 100%%"' in text
 

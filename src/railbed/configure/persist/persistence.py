@@ -58,7 +58,9 @@ def _unit(device: str, boot: BootConfig, changes: Sequence[PlannedFix]) -> Itera
         return
     earlier = boot.files.get(UNIT, "")
     commands = {
-        f"{change.checks[0]} {change.subject}": [step.command for step in change.fix.apply if isinstance(step, RunStep)]
+        f"{change.checks[0]} {change.subject.partition('/')[2]}".rstrip(): [
+            step.command for step in change.fix.apply if isinstance(step, RunStep)
+        ]
         for change in changes
     }
     content = render_unit({**read_unit(earlier), **commands})

@@ -1,6 +1,7 @@
 """The systemd unit that applies settings at boot which the kernel and the cards would otherwise lose.
 
-Each setting is a block under a comment with its key, the rule and the port, so that a later run can replace it.
+Each setting is a block under a comment with its key, so that a later run can replace it: the rule and the port, or the
+rule alone for a setting of the node itself.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ FOOT = """\
 [Install]
 WantedBy=multi-user.target
 """
-_KEY = re.compile(r"# (?P<key>\S+ \S+)")
+_KEY = re.compile(r"# (?P<key>\S+(?: \S+)?)")
 _QUOTED = re.compile(r"\\.|%%|\$\$")
 _COMMAND = re.compile(r'ExecStart=-/bin/sh -c "(?P<command>.*)"')
 
 
 def render_unit(settings: Mapping[str, Iterable[str]]) -> str:
     """Return the unit for commands by key; a command that fails does not prevent the next."""
-    ports = dict.fromkeys(key.partition("/")[2] for key in settings if "/" in key)
+    ports = dict.fromkeys(port for key in settings if (port := key.partition(" ")[2]))
     devices = " ".join(f"sys-subsystem-net-devices-{_escape(port)}.device" for port in ports)
     blocks = (
         "\n".join([f"# {key}", *(f'ExecStart=-/bin/sh -c "{_quote(command)}"' for command in commands)])
