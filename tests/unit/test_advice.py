@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.hints import advised, cluster_option, use_cluster_file, with_cluster
+from railbed.cli.hints import advised, cluster_option, command_line, use_cluster_file, with_cluster
 from railbed.cli.main import run
 from railbed.lab import folder
 from railbed.lab.model import Lab, Spec
-from railbed.model.record import Event, Finding, Verdict
+from railbed.model.record import Change, Event, Finding, Verdict
 from tests.support.events import event
 
 
@@ -65,6 +65,10 @@ def test_records_are_kept_and_shown_with_it() -> None:
     assert isinstance(shown, Event)
     assert changed.remedy == "`railbed check -c lab.yaml` helps"
     assert shown.message == "`railbed discover --write -c lab.yaml` adds it"
+    left_out = advised(Change(subject="a", action="set", left_out="`railbed configure --rule mtu` includes it"))
+    assert isinstance(left_out, Change)
+    assert left_out.left_out == "`railbed configure --rule mtu -c lab.yaml` includes it"
+    assert command_line("railbed configure --undo RUN") == "railbed configure --undo RUN -c lab.yaml"
 
 
 @pytest.mark.parametrize(

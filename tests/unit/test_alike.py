@@ -13,7 +13,9 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.screens.text import TextScreen
 from railbed.model.record import Finding, Verdict
 from railbed.present.findings import group_of, grouped
-from railbed.present.nodes import NodeNames, blocks, name_range
+from railbed.present.masks import NameMask
+from railbed.present.names import name_range
+from railbed.present.nodes import blocks
 from tests.unit.test_pairs import cluster_of
 
 
@@ -31,18 +33,36 @@ from tests.unit.test_pairs import cluster_of
         (["a1", "a2", "a3", "b1", "b2", "b3"], "a1–a3, b1–b3"),
         (["rack1-n1", "rack1-n2", "rack1-n3", "rack2-n1"], "rack1-n1–rack1-n3, rack2-n1"),
         (["ada", "bob", "eve", "mia", "zoe"], "ada, bob, eve, mia, zoe"),
-        ([f"{letter}x" for letter in "abcdefghijklmnop"], "ax, bx, cx, dx and 12 others"),
-        ([*(f"n{number}" for number in range(1, 30, 2))], "n1, n3, n5, n7 and 11 others"),
         (["7", "8", "9"], "7–9"),
+        (["Ethernet1/2", "Ethernet1/1"], "Ethernet1/1, Ethernet1/2"),
+        ([f"Ethernet1/{port}" for port in range(1, 33)], "Ethernet1/1-32"),
+        (["Ethernet1/9", "Ethernet1/10", "Ethernet1/11", "Ethernet1/13"], "Ethernet1/9-11, Ethernet1/13"),
+        ([f"Ethernet{card}/{port}" for card in (1, 2) for port in (1, 2, 3)], "Ethernet1/1-3, Ethernet2/1-3"),
+        ([f"Ethernet1/1/{lane}" for lane in (1, 2, 3, 4)], "Ethernet1/1/1-4"),
+        (["Ethernet1/1", "Ethernet1/1/2", "Ethernet1/3"], "Ethernet1/1, Ethernet1/1/2, Ethernet1/3"),
+        (["x/", "/1", "", "/"], ", /, /1, x/"),
+        (["n1", "n1"], "n1"),
     ],
 )
 def test_names(names: list[str], text: str) -> None:
     assert name_range(names) == text
 
 
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([f"{letter}x" for letter in "abcdefghijklmnop"], "ax, bx, cx, dx and 12 others"),
+        ([f"n{number}" for number in range(1, 30, 2)], "n1, n3, n5, n7 and 11 others"),
+    ],
+)
+def test_a_long_list_is_shortened_only_on_request(names: list[str], text: str) -> None:
+    assert name_range(names, shortened=True) == text
+    assert name_range(names) == ", ".join(names)
+
+
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_a_name_stands_for_every_node_once(numbers: set[int]) -> None:
-    text, _, others = name_range([f"n{number}" for number in numbers]).partition(" and ")
+    text, _, others = name_range([f"n{number}" for number in numbers], shortened=True).partition(" and ")
     counted = int(others.split()[0]) if others else 0
     for part in text.split(", "):
         first, _, last = part.partition("–")
@@ -58,7 +78,7 @@ def finding(
 
 def names_of(findings: list[Finding], *, verbose: bool = False, nodes: int = 4) -> list[str]:
     named = [(group_of(group[0]), group) for group in grouped(findings)]
-    return [name_range(block.names) for block in blocks(named, NodeNames(cluster_of([[0]] * nodes)), verbose=verbose)]
+    return [name_range(block.names) for block in blocks(named, NameMask(cluster_of([[0]] * nodes)), verbose=verbose)]
 
 
 def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> None:
@@ -72,7 +92,7 @@ def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> 
         for i in range(4)
     ]
     named = [(group_of(group[0]), group) for group in grouped(failing)]
-    (block,) = blocks(named, NodeNames(cluster_of([[0]] * 4)), verbose=False)
+    (block,) = blocks(named, NameMask(cluster_of([[0]] * 4)), verbose=False)
     assert block.names == ("n0", "n1", "n2", "n3")
     assert block.findings[0].observed == "NODE has no address"
     assert block.findings[0].remedy == "ip addr add ADDRESS/16 dev eth0"
@@ -81,7 +101,7 @@ def test_nodes_that_differ_in_their_own_names_and_addresses_only_are_alike() -> 
 def test_a_node_alone_keeps_its_words() -> None:
     alone = finding("n0/eth0", Verdict.FAIL, "n0 has no address")
     named = [("n0", [alone])]
-    assert blocks(named, NodeNames(cluster_of([[0]] * 2)), verbose=False)[0].findings == [alone]
+    assert blocks(named, NameMask(cluster_of([[0]] * 2)), verbose=False)[0].findings == [alone]
 
 
 def test_unlike_nodes_keep_blocks_of_their_own() -> None:

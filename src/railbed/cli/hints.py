@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from railbed.cli.options import DEFAULT_CLUSTER
-from railbed.model.record import Event, Finding, Record
+from railbed.model.record import Change, Event, Finding, Record
 
 COMMAND = re.compile(r"`(railbed (?:discover|check|configure|bench|train)(?: [^`\n]*)?)`")
 """A command of a verb that takes a cluster file."""
@@ -33,6 +33,11 @@ def cluster_option(file: Path | str | None) -> str:
     return f" -c {shlex.quote(str(file))}" if file is not None and Path(file) != DEFAULT_CLUSTER else ""
 
 
+def command_line(command: str) -> str:
+    """Return a command to type, with the cluster file in use."""
+    return with_cluster(f"`{command}`").strip("`")
+
+
 def with_cluster(text: str) -> str:
     """Return a text with the cluster file in use added to its commands."""
     option = cluster_option(_in_use.get())
@@ -42,10 +47,12 @@ def with_cluster(text: str) -> str:
 
 
 def advised(record: Record) -> Record:
-    """Return a record with the cluster file in the commands of its remedy or message."""
+    """Return a record with the cluster file in the commands of its remedy, reason or message."""
     match record:
         case Finding(remedy=text) if text and (complete := with_cluster(text)) != text:
             return replace(record, remedy=complete)
+        case Change(left_out=text) if text and (complete := with_cluster(text)) != text:
+            return replace(record, left_out=complete)
         case Event(message=text) if text and (complete := with_cluster(text)) != text:
             return replace(record, message=complete)
     return record

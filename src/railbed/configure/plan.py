@@ -13,10 +13,8 @@ from railbed.configure.planned import PlannedFix
 from railbed.configure.switchlines import merged
 from railbed.model.cluster import DeviceKind
 from railbed.model.fix import Fix, Persistence
-from railbed.model.record import Change, Finding, Verdict
+from railbed.model.record import WRONG, Change, Finding
 from railbed.probes import pending_change
-
-WRONG = (Verdict.FAIL, Verdict.WARN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

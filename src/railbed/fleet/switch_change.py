@@ -34,6 +34,11 @@ def checkpoint_name(run: str) -> str:
     return f"railbed-{run}"[:MOST_NAME]
 
 
+def rollback_command(checkpoint: str) -> str:
+    """Return the command that restores the configuration of a checkpoint: all of it, or nothing."""
+    return f"rollback running-config checkpoint {checkpoint} atomic"
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchChange:
     """One change of one switch."""
@@ -105,7 +110,7 @@ class SwitchChange:
         await self._ask(f"no checkpoint {CHANGING}")
 
     def _undo_fix(self, saved: bool) -> Fix:
-        commands = [f"rollback running-config checkpoint {self.checkpoint} atomic"]
+        commands = [rollback_command(self.checkpoint)]
         commands += ["copy running-config startup-config"] if saved else []
         commands.append(f"no checkpoint {self.checkpoint}")
         return Fix(
@@ -155,7 +160,7 @@ class SwitchChange:
         return _lines(running) == _lines(startup)
 
     async def _roll_back(self, error: BaseException | None) -> None:
-        rollback = f"rollback running-config checkpoint {self.checkpoint} atomic"
+        rollback = rollback_command(self.checkpoint)
         try:
             output = await self._ask(rollback, ROLLBACK_SECONDS)
             missing = "does not exist" in _refusal(output)  # nothing had been changed yet

@@ -29,6 +29,10 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
+WRONG = (Verdict.FAIL, Verdict.WARN)
+"""Verdicts about something that is not as expected, and that a fix may repair."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One rule's judgement of one subject."""

@@ -1,7 +1,9 @@
 """Wording, grouping and numbers that the terminal and the report share; independent of both.
 
 - `findings.py`: findings by node, the worst first, and their verdicts counted.
-- `nodes.py`: nodes with the same findings share one block.
+- `nodes.py`: nodes with the same findings share one block; `ports.py`: ports with the same finding share one entry.
+- `changes.py`: devices and ports with the same changes.
+- `grouping.py`, `masks.py`, `names.py`: what these have in common: keys, names to ignore in them, lists of names.
 - `bench.py`: measurements of the same test in one group.
 - `wording.py`: durations, sizes, shares, plurals and lists as text.
 """

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from railbed.model.record import Finding, Verdict
+from railbed.present.grouping import group_by
+from railbed.present.wording import counted
 
 IN_BRIEF = (Verdict.OK, Verdict.SKIPPED)
 """Verdicts that need no attention."""
@@ -18,12 +20,10 @@ def group_of(finding: Finding) -> str:
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Return the findings by node (or rail, or cluster), the worst group and the worst finding first."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(group_of(finding), []).append(finding)
-    for group in groups.values():
-        group.sort(key=lambda finding: (finding.verdict.rank, finding.check, finding.subject))
-    return sorted(groups.values(), key=_badness)
+    groups = group_by(findings, key=group_of)
+    for group in groups:
+        group.sort(key=lambda finding: (finding.verdict.rank, finding.check, counted(finding.subject)))
+    return sorted(groups, key=_badness)
 
 
 def verdict_counts(findings: Iterable[Finding]) -> list[tuple[Verdict, int, str]]:

@@ -7,11 +7,11 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.model.cluster import Cluster
 
 
-def make_screen(*, as_json: bool, verbose: bool, cluster: Cluster) -> Screen:
-    """Return the screen for the options."""
+def make_screen(*, as_json: bool, verbose: bool, cluster: Cluster, configurable: bool = False) -> Screen:
+    """Return the screen for the options; `configurable` if `configure` can fix the findings."""
     if as_json:
         return JsonScreen()
     # Imported here because rich takes as long to load as a small cluster takes to answer.
     from railbed.cli.screens.text import TextScreen
 
-    return TextScreen(verbose=verbose, cluster=cluster)
+    return TextScreen(verbose=verbose, cluster=cluster, configurable=configurable)

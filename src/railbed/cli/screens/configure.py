@@ -6,12 +6,17 @@ from pathlib import Path
 
 from rich.text import Text
 
+from railbed.cli.hints import command_line
+from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.text import TextScreen
+from railbed.fleet.switch_change import checkpoint_name, rollback_command
 from railbed.model import events
 from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.model.record import Change, Record
+from railbed.present.changes import ChangeGroup, DeviceGroup, device_groups
+from railbed.present.names import each_of, name_range
 
 OUTCOMES = {"applied": "green", "undone": "green", "restored": "yellow", "refused": "yellow", "unknown": "bold red"}
 
@@ -21,6 +26,7 @@ class ConfigureScreen(TextScreen):
 
     def __init__(self, *, cluster: Cluster) -> None:
         super().__init__(verbose=False, cluster=cluster)
+        self._switches = frozenset(cluster.switches)
         self._planned: list[Change] = []
         self._applied = False
 
@@ -46,45 +52,51 @@ class ConfigureScreen(TextScreen):
         """Show the findings after the changes, and how to undo the changes."""
         super().finish(run)
         if self._applied:
-            self._out.print(Text.assemble("undo: ", (f"railbed configure --undo {run.name}", "bold")))
+            command = command_line(f"railbed configure --undo {run.name}")
+            self._out.print(Text.assemble("undo: ", (command, "bold")), soft_wrap=True)
 
     def _print(self, text: Text) -> None:
         self.line.clear()
-        self._out.print(text)
+        print_hanging(self._out, text, indent=2)
 
     def _show_plan(self, planned: events.ChangesPlanned) -> None:
         self.line.clear()
-        for device in planned.devices:
-            changes = [change for change in self._planned if _device(change) == device and not change.left_out]
-            stops = "; traffic may stop for a moment" if device in planned.interrupts else ""
-            self._out.print(Text.assemble((printable(device), "bold"), f"  {plural(len(changes), 'change')}{stops}"))
-            for change in changes:
-                self._show_change(change)
-            self._out.print()
+        made = [change for change in self._planned if not change.left_out]
         left_out = [change for change in self._planned if change.left_out]
-        if left_out:
-            self._out.print(Text("left out", style="bold"))
-            for change in left_out:
-                self._show_change(change)
-            self._out.print()
+        for group in device_groups(made, self._mask):
+            pause = "; traffic may stop for a moment" if group.names[0] in planned.interrupts else ""
+            self._show_device(group, f"{plural(group.count, 'change')}{pause}")
+        for group in device_groups(left_out, self._mask):
+            self._show_device(group, f"{plural(group.count, 'change')} left out")
         if not planned.devices:
             self._out.print("nothing to change" if not left_out else "nothing else to change")
 
-    def _show_change(self, change: Change) -> None:
-        port = change.subject.partition("/")[2] if not change.left_out else change.subject
+    def _show_device(self, group: DeviceGroup, summary: str) -> None:
+        heading = Text.assemble((printable(name_range(group.names)), "bold"), f"  {each_of(group.names)}{summary}")
+        print_hanging(self._out, heading, indent=2)
+        for change in group.changes:
+            self._show_change(change)
+        if group.names[0] in self._switches and any(change.change.check for change in group.changes):
+            command = rollback_command(checkpoint_name("RUN"))
+            text = f"{command}, to the checkpoint that is created before the first line is entered"
+            print_hanging(self._out, Text(text, style="dim"), first=Text("  undo: ", style="dim"), indent=8)
+        self._out.print()
+
+    def _show_change(self, group: ChangeGroup) -> None:
+        change = group.change
         values = " → ".join(printable(value) for value in (change.before, change.after) if value)
-        name = f"{change.check}  " if change.check else ""
-        self._out.print(Text.assemble(("  ~ ", "yellow"), (name, "bold"), f"{port}: " if port else "", values))
+        name = (f"{change.check}  ", "bold") if change.check else ""
+        ports = f"{printable(group.ports)}: " if group.ports else ""
+        text = Text.assemble(name, ports, values)
+        print_hanging(self._out, text, first=Text("  ~ ", style="yellow"), indent=4)
         for line in change.apply:
             self._out.print(Text(f"      {printable(line)}", style=_style(line)), soft_wrap=True)
         for line in change.undo:
             self._out.print(Text(f"      undo: {printable(line)}", style="dim"), soft_wrap=True)
+        if group.likewise:
+            self._show_note(printable(group.likewise), indent=6)
         if change.left_out:
-            self._out.print(Text(f"    → {printable(change.left_out)}", style="cyan"))
-
-
-def _device(change: Change) -> str:
-    return change.subject.partition("/")[0]
+            self._show_note(printable(change.left_out), indent=4)
 
 
 def _style(line: str) -> str:

@@ -6,17 +6,22 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from railbed.cli.console import SafeConsole
+from railbed.cli.hints import command_line
 from railbed.cli.screens.base import Screen
+from railbed.cli.screens.hanging import break_between_commands, print_hanging, room
 from railbed.model.cluster import Cluster
 from railbed.model.events import Notice
 from railbed.model.printable import printable
-from railbed.model.record import Change, Finding, Record, Verdict
+from railbed.model.record import WRONG, Change, Finding, Record, Verdict
 from railbed.present.findings import IN_BRIEF, group_of, grouped, verdict_counts
-from railbed.present.nodes import NodeGroup, NodeNames, blocks, name_range
+from railbed.present.grouping import group_by
+from railbed.present.masks import NameMask
+from railbed.present.names import each_of, name_range
+from railbed.present.nodes import NodeGroup, blocks
+from railbed.present.ports import PortGroup, port_groups
 
 STYLES = {
     Verdict.FAIL: "bold red",
@@ -27,20 +32,28 @@ STYLES = {
 }
 WIDE = 110
 FEW = 4
-VERDICT_WIDTH = max(len(verdict) for verdict in Verdict)
+INDENT = max(len(verdict) for verdict in Verdict) + 3
+"""Where findings begin, to the right of their verdicts."""
 
 
 class TextScreen(Screen):
     """A table per node on standard output; progress on standard error."""
 
     def __init__(
-        self, *, verbose: bool, listed_above: frozenset[str] = frozenset(), cluster: Cluster | None = None
+        self,
+        *,
+        verbose: bool,
+        listed_above: frozenset[str] = frozenset(),
+        cluster: Cluster | None = None,
+        configurable: bool = False,
     ) -> None:
         super().__init__()
         self._verbose = verbose
-        self._node_names = NodeNames(cluster)
+        self._mask = NameMask(cluster)
         self._listed_above = frozenset() if verbose else listed_above
         """Checks whose findings are already listed in full above the groups: they are only counted."""
+        self._configurable = configurable
+        """Whether `configure` can fix the findings: there is a cluster file, and it is not a recording."""
         self._out = SafeConsole(highlight=False)
         self._started = time.monotonic()
         self._findings: list[Finding] = []
@@ -66,9 +79,12 @@ class TextScreen(Screen):
             self._out.print(change_line(change))
         groups = grouped(finding for finding in self._findings if finding.check not in self._listed_above)
         named = ((group_of(group[0]), group) for group in groups)
-        self._show_blocks(blocks(named, self._node_names, verbose=self._verbose))
+        self._show_blocks(blocks(named, self._mask, verbose=self._verbose))
         if self._findings:
-            self._out.print(self._summary(run))
+            self._out.print()
+            print_hanging(self._out, self._summary(run), indent=2)
+        if self._configurable:
+            self._point_to_configure()
 
     def conclude(self, reason: str) -> None:
         """Print why the exit code is not 0."""
@@ -82,27 +98,69 @@ class TextScreen(Screen):
             detailed = number == 0 or self._verbose or _needs_attention(block)
             if number > 0 and (detailed or after_details):
                 self._out.print()
-            self._out.print(_heading(block))
+            self._show_heading(block)
             if detailed:
-                self._out.print(self._details(block.findings))
+                self._show_details(block.findings)
             after_details = detailed
 
-    def _details(self, findings: list[Finding]) -> Table:
-        table = Table(box=None, show_header=False, padding=(0, 1, 0, 1), pad_edge=True)
-        table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
-        table.add_column(overflow="fold", ratio=1)
+    def _show_heading(self, block: NodeGroup) -> None:
+        names = name_range(block.names, shortened=not _needs_attention(block))
+        text = Text.assemble((printable(names), "bold"), f"  {each_of(block.names)}")
+        counts = counted(block.findings)
+        # Counts that do not fit move to the next line together.
+        separator = "\n" if text.cell_len + counts.cell_len > self._out.width else ""
+        print_hanging(self._out, Text.assemble(text, separator, counts), indent=2)
+
+    def _show_details(self, findings: list[Finding]) -> None:
         listed = [finding for finding in findings if self._verbose or finding.verdict not in IN_BRIEF]
         # A wide terminal has space for a column of names; on a narrow one it would squeeze the observations.
         width = max((len(finding.check) for finding in listed), default=0) if self._out.width >= WIDE else 0
-        for finding, times in _without_repeats(listed):
-            _add_rows(table, finding, width, times)
+        for group in port_groups(listed, self._mask, merged=not self._verbose):
+            self._show_finding(group, width)
         if not self._verbose:
-            _add_in_brief(table, findings)
-        return table
+            self._show_in_brief(findings)
+
+    def _show_finding(self, group: PortGroup, width: int) -> None:
+        finding = group.finding
+        text = printable(group.text)
+        if finding.verdict in WRONG and finding.expected:
+            text = f"{text}; expected {printable(finding.expected)}"
+        ports = (f"{printable(group.ports)}: ", "bold") if group.ports else ""
+        line = Text.assemble((finding.check.ljust(width), "bold"), "  ", ports, text)
+        print_hanging(self._out, line, first=_verdict(finding.verdict), indent=INDENT)
+        if finding.remedy and finding.verdict is not Verdict.OK:
+            remedy = break_between_commands(printable(finding.remedy), room(self._out, INDENT + 2))
+            self._show_note(remedy, indent=INDENT)
+            if group.likewise:
+                self._show_note(printable(group.likewise), indent=INDENT)
+
+    def _show_note(self, text: str, *, indent: int) -> None:
+        """Show a remedy or a remark below what it is about."""
+        first = Text(f"{' ' * indent}→ ", style="cyan")
+        print_hanging(self._out, Text(text, style="cyan"), first=first, indent=indent + 2)
+
+    def _show_in_brief(self, findings: Iterable[Finding]) -> None:
+        """Show skipped checks with their reasons, and passing checks by name."""
+        skipped = group_by((finding for finding in findings if finding.verdict is Verdict.SKIPPED), _observed)
+        reasons = [f"{_few(same)} ({printable(_observed(same[0]))})" for same in skipped]
+        fine = sorted({finding.check for finding in findings if finding.verdict is Verdict.OK})
+        for verdict, text in ((Verdict.SKIPPED, "; ".join(reasons)), (Verdict.OK, ", ".join(fine))):
+            if text:
+                print_hanging(self._out, Text(text, style="dim"), first=_verdict(verdict), indent=INDENT)
 
     def _summary(self, run: Path) -> Text:
         seconds = time.monotonic() - self._started
-        return Text.assemble("\n", counted(self._findings), f"  in {seconds:.1f} s, saved in ", (str(run), "bold"))
+        return Text.assemble(counted(self._findings), f"  in {seconds:.1f} s, saved in ", (str(run), "bold"))
+
+    def _point_to_configure(self) -> None:
+        """Name the command that shows and makes the fixes, if there are several."""
+        fixes = sum(finding.fix is not None and finding.verdict in WRONG for finding in self._findings)
+        if fixes > 1:
+            command = command_line("railbed configure")
+            text = Text.assemble(
+                (command, "bold"), f" shows the fixes of {fixes} findings, and applies them with --apply"
+            )
+            print_hanging(self._out, text, indent=2)
 
 
 def counted(findings: Iterable[Finding]) -> Text:
@@ -122,57 +180,16 @@ def _needs_attention(block: NodeGroup) -> bool:
     return any(finding.verdict not in IN_BRIEF for finding in block.findings)
 
 
-def _heading(block: NodeGroup) -> Text:
-    each = f"  each of {len(block.names)}: " if len(block.names) > 1 else "  "
-    return Text.assemble((printable(name_range(block.names)), "bold"), each, counted(block.findings))
-
-
 def _verdict(verdict: Verdict) -> Text:
-    return Text(verdict.value, style=STYLES[verdict])
+    return Text.assemble(" ", (verdict.value, STYLES[verdict]))
 
 
-def _names(checks: Iterable[str]) -> str:
-    return ", ".join(sorted(set(checks)))
+def _observed(finding: Finding) -> str:
+    return finding.observed
 
 
-def _few(checks: Iterable[str]) -> str:
-    """Return the names; for a long list, the first few and the number of others."""
-    names = sorted(set(checks))
+def _few(findings: Iterable[Finding]) -> str:
+    """Return the names of the checks; for a long list, the first few and the number of others."""
+    names = sorted({finding.check for finding in findings})
     more = len(names) - FEW
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:FEW])} and {more} more"
-
-
-def _add_in_brief(table: Table, findings: Iterable[Finding]) -> None:
-    """Add skipped checks with their reasons, and passing checks by name."""
-    reasons: dict[str, list[str]] = {}
-    fine: list[str] = []
-    for finding in findings:
-        if finding.verdict is Verdict.SKIPPED:
-            reasons.setdefault(finding.observed, []).append(finding.check)
-        elif finding.verdict is Verdict.OK:
-            fine.append(finding.check)
-    if reasons:
-        skipped = "; ".join(f"{_few(checks)} ({printable(reason)})" for reason, checks in reasons.items())
-        table.add_row(_verdict(Verdict.SKIPPED), Text(skipped, style="dim"))
-    if fine:
-        table.add_row(_verdict(Verdict.OK), Text(_names(fine), style="dim"))
-
-
-def _without_repeats(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
-    """Return each distinct finding and how often it occurs: a repeated measurement may fail again."""
-    times: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in findings:
-        words = (finding.check, finding.subject, finding.verdict, finding.observed, finding.expected, finding.remedy)
-        times.setdefault(words, []).append(finding)
-    return [(repeats[0], len(repeats)) for repeats in times.values()]
-
-
-def _add_rows(table: Table, finding: Finding, width: int, times: int) -> None:
-    what = printable(finding.observed) + (f" ({times} times)" if times > 1 else "")
-    if finding.verdict in (Verdict.FAIL, Verdict.WARN) and finding.expected:
-        what = f"{what}; expected {printable(finding.expected)}"
-    port = finding.subject.partition("/")[2]
-    line = Text.assemble((finding.check.ljust(width), "bold"), "  ", (f"{port}: ", "bold") if port else "", what)
-    table.add_row(_verdict(finding.verdict), line)
-    if finding.remedy and finding.verdict is not Verdict.OK:
-        table.add_row("", Text(f"→ {printable(finding.remedy)}", style="cyan"))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from railbed.model.record import Finding, Verdict
 from railbed.present.findings import IN_BRIEF, count_verdicts, group_of, grouped
+from railbed.present.masks import NameMask
+from railbed.present.ports import PortGroup, port_groups
 from railbed.present.wording import listed, plural
 from railbed.report.blocks import Block, Entries, Entry, Fold, Heading, Mark, Table, Tone
 from railbed.report.reading.run import RunData
@@ -53,24 +55,24 @@ def show(run: RunData) -> Sequence[Block] | None:
     blocks: list[Block] = []
     for findings in grouped(run.findings):
         blocks.append(Heading(group_of(findings[0]), count_verdicts(findings)))
-        wrong = [_entry(finding) for finding in findings if finding.verdict not in IN_BRIEF]
+        wrong = [finding for finding in findings if finding.verdict not in IN_BRIEF]
         if wrong:
-            blocks.append(Entries(wrong))
+            blocks.append(Entries([_entry(group) for group in port_groups(wrong, NameMask(None))]))
         rest = [finding for finding in findings if finding.verdict in IN_BRIEF]
         if rest:
             blocks.append(Fold(count_verdicts(rest), [_table(rest)]))
     return blocks
 
 
-def _entry(finding: Finding) -> Entry:
-    port = finding.subject.partition("/")[2]
+def _entry(group: PortGroup) -> Entry:
+    finding = group.finding
     expected = f"expected {finding.expected}" if finding.expected else ""
     return Entry(
         mark=Mark(finding.verdict.value, TONES[finding.verdict]),
-        title=f"{finding.check} on {port}" if port else finding.check,
-        text="; ".join(part for part in (finding.observed, expected) if part),
+        title=f"{finding.check} on {group.ports}" if group.ports else finding.check,
+        text="; ".join(part for part in (group.text, expected) if part),
         detail=finding.why,
-        advice=finding.remedy,
+        advice=f"{finding.remedy} ({group.likewise})" if group.likewise else finding.remedy,
     )
 
 

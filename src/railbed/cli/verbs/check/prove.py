@@ -17,6 +17,7 @@ from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
+from railbed.cli.screens.choose import make_screen
 from railbed.cli.tally import conclude_check
 from railbed.errors import DeviceError, UsageError
 from railbed.fleet import Fleet
@@ -42,12 +43,14 @@ def prove_command(
         raise UsageError("a recording carries no traffic", hint="leave out --replay")
     if cluster is None or len(cluster.nodes) < 2:
         raise UsageError("proving needs at least two nodes", hint="use a --cluster FILE with at least two nodes")
+    screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=cluster, configurable=True)
     return perform(
         "check",
         cluster,
         options,
         lambda fleet: _work(cluster, fleet, checks, every_pair, PROOFS[what]),
         decide=conclude_check,
+        screen=screen,
     )
 
 

@@ -13,6 +13,7 @@ from railbed.check.run import check
 from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
+from railbed.cli.screens.choose import make_screen
 from railbed.cli.site import given_cluster
 from railbed.cli.tally import conclude_check
 from railbed.fleet import Fleet
@@ -40,14 +41,17 @@ def check_cluster(
         from railbed.cli.verbs.check.prove import prove_command
 
         return prove_command(prove, given_cluster(file, options.replay), chosen, options, every_pair=every_pair)
-    wanted = given_cluster(file, options.replay) or _local_cluster(options.timeout)
+    from_file = given_cluster(file, options.replay)
+    wanted = from_file or _local_cluster(options.timeout)
     # A full check of a cluster with rails also records probes that no rule needs, as evidence for bug reports.
     extra = () if rules or not any(wanted.ports()) else all_probes().values()
 
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
         return check(wanted, fleet, chosen, extra_probes=extra, every_pair=every_pair)
 
-    return perform("check", wanted, options, work, decide=conclude_check)
+    configurable = from_file is not None and not options.replay
+    screen = make_screen(as_json=options.json, verbose=options.verbose, cluster=wanted, configurable=configurable)
+    return perform("check", wanted, options, work, decide=conclude_check, screen=screen)
 
 
 def _local_cluster(timeout: float) -> Cluster:
