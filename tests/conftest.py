@@ -66,8 +66,8 @@ def warm_python_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
 
 @pytest.fixture(scope="session")
 def vm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """The lab of two machines, ready to train, that the tests of the group `vm` share."""
-    options = ("--kind", "vm", "--nodes", "2", "--rails", "2", "--with", "training")
+    """The lab of two machines on an emulated switch, ready to train, that the tests of the group `vm` share."""
+    options = ("--kind", "vm", "--nodes", "2", "--rails", "2", "--switch", "--with", "training")
     with running_lab(tmp_path_factory.mktemp("vm"), *options) as lab:
         yield lab
 

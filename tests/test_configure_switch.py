@@ -19,7 +19,7 @@ from railbed import clusterfile
 from railbed.check.judge import all_checks
 from railbed.model.cluster import Cluster, Login, Nxapi, Secret
 from tests.support.cli import RAILBED, Result, environment
-from tests.support.configuring import applied, changes, configure, named
+from tests.support.configuring import applied, changes, configure, named, running, show
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, cache_variables
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
@@ -39,19 +39,6 @@ def lab(switch_lab: RunningLab, tmp_path: Path) -> Iterator[RunningLab]:
         show(lab, "clear checkpoint database ; terminal dont-ask ; write erase")
         switch_lab.fault("kill", "nexus")
         switch_lab.heal()
-
-
-def show(lab: RunningLab, command: str) -> str:
-    """Return what the switch prints, over plain ssh."""
-    result = lab.shell("nexus", command)
-    assert result.code == 0, result
-    return result.out
-
-
-def running(lab: RunningLab, which: str = "running") -> str:
-    """Return a configuration of the switch, without the comments that contain the time."""
-    lines = show(lab, f"show {which}-config").splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith("!"))
 
 
 def with_switch(lab: RunningLab, name: str, **changed: Any) -> RunningLab:

@@ -30,3 +30,16 @@ def changes(result: Result) -> dict[str, list[str]]:
 
 def named(result: Result, name: str) -> list[dict[str, Any]]:
     return [record for record in result.records if record.get("name") == name]
+
+
+def show(lab: RunningLab, command: str) -> str:
+    """Return what the switch prints, over plain ssh."""
+    result = lab.shell("nexus", command)
+    assert result.code == 0, result
+    return result.out
+
+
+def running(lab: RunningLab, which: str = "running") -> str:
+    """Return a configuration of the switch, without the comments that contain the time."""
+    lines = show(lab, f"show {which}-config").splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("!"))

@@ -91,7 +91,14 @@ async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan
     checks = [chosen for chosen in request.checks if chosen.name in rules]
     async with aclosing(check(cluster, fleet, checks)) as records:
         async for record in records:
-            yield record
+            if not (isinstance(record, Finding) and _is_left_alone(cluster, record, request.only)):
+                yield record
+
+
+def _is_left_alone(cluster: Cluster, finding: Finding, only: Collection[str]) -> bool:
+    """Whether a finding is about a device that the request leaves alone."""
+    device = finding.subject.partition("/")[0]
+    return bool(only) and device not in only and (device in cluster.nodes or device in cluster.switches)
 
 
 async def _send_wheels(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> dict[str, str]:
