@@ -17,7 +17,7 @@ HEAD = """\
 [Unit]
 Description=Settings of the rails that are lost at reboot
 Wants=network-online.target
-After=network-online.target systemd-modules-load.service {devices}
+After=network-online.target systemd-modules-load.service rdma-hw.target openibd.service {devices}
 
 [Service]
 Type=oneshot
