@@ -101,10 +101,17 @@ CASES = {
         [("Ethernet1/1", "off", "Ethernet1/1", ""), ("Ethernet1/2", "off", "Ethernet1/1", "")],
     ),
     "names that begin alike": (
-        on_ports("{0} {0}0 {0}/1", "Ethernet1/1", "Ethernet1/2"),
+        on_ports("{0} {0}0", "Ethernet1/1", "Ethernet1/2"),
         [
-            ("Ethernet1/1", "off", "Ethernet1/1 Ethernet1/10 Ethernet1/1/1", ""),
-            ("Ethernet1/2", "off", "Ethernet1/2 Ethernet1/20 Ethernet1/2/1", ""),
+            ("Ethernet1/1", "off", "Ethernet1/1 Ethernet1/10", ""),
+            ("Ethernet1/2", "off", "Ethernet1/2 Ethernet1/20", ""),
+        ],
+    ),
+    "lanes of a port": (
+        on_ports("{0} {0}/1", "Ethernet1/1", "Ethernet1/2"),
+        [
+            ("Ethernet1/1", "off", "Ethernet1/1 Ethernet1/1/1", ""),
+            ("Ethernet1/2", "off", "Ethernet1/2 Ethernet1/2/1", ""),
         ],
     ),
     "what was observed names the port": (
