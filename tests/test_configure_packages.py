@@ -70,7 +70,7 @@ def test_missing_programs_are_installed_on_request_and_exactly_those_are_removed
     assert (left_out["before"], left_out["left_out"]) == (
         "missing: iperf3",
         "needs your decision: if node1 reaches a mirror of its packages; "
-        "`railbed configure --rule tools_installed` includes it",
+        f"`railbed configure --rule tools_installed -c {lab.cluster}` includes it",
     )
     applied = configure(lab, "--rule", "tools_installed", "--apply", "--yes")
     assert applied.code == 0, applied
