@@ -53,11 +53,13 @@ def test_dont_ask_answers_yes(session: Session, switch: Switch) -> None:
 def test_state_is_kept_in_a_folder(tmp_path: Path) -> None:
     first = Switch(PLATFORMS["n9k"], tmp_path)
     run(Session(first), "conf t", "vlan 20", "name storage", "end", "checkpoint before", "copy run start")
+    run(Session(first), "checkpoint why description before the change of ada")
     second = Switch(PLATFORMS["n9k"], tmp_path)
     assert boot(second) == []
     assert second.running_text() == first.running_text()
     assert second.checkpoints["before"].text == first.checkpoints["before"].text
-    run(Session(second), "no checkpoint before")
+    assert "Description: before the change of ada\n" in run(Session(second), "show checkpoint summary")
+    run(Session(second), "no checkpoint before", "no checkpoint why")
     assert Switch(PLATFORMS["n9k"], tmp_path).checkpoints == {}
 
 

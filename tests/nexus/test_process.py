@@ -93,6 +93,43 @@ async def test_injected_failures(switch: Switch, emulate: StartEmulator, tmp_pat
         assert await ssh(port, "show hostname") == "switch \n"
 
 
+async def until_held(path: Path, command: str) -> None:
+    """Wait until a command is held."""
+    async with asyncio.timeout(PATIENCE):
+        while (await control(path, {"do": "held"}))[0]["result"] != [command]:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_held_command_runs_once_it_is_released(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:
+    async with emulate(switch) as emulator:
+        path, port = tmp_path / "control", emulator.ssh_port
+        await control(path, {"do": "hold", "command": "checkpoint b"})
+        task = asyncio.create_task(ssh(port, "checkpoint a ; checkpoint  b ; checkpoint c"))
+        await until_held(path, "checkpoint b")
+        assert list(switch.checkpoints) == ["a"]
+        await control(path, {"do": "release"})
+        await asyncio.wait_for(task, PATIENCE)
+        assert list(switch.checkpoints) == ["a", "b", "c"]
+
+
+async def test_a_held_command_of_a_connection_that_closed_never_runs(
+    switch: Switch, emulate: StartEmulator, tmp_path: Path
+) -> None:
+    async with emulate(switch) as emulator:
+        path = tmp_path / "control"
+        await control(path, {"do": "hold", "command": "checkpoint b"})
+        task = asyncio.create_task(ssh(emulator.ssh_port, "checkpoint a ; checkpoint b"))
+        await until_held(path, "checkpoint b")
+        switch.drop_connections()
+        await asyncio.gather(task, return_exceptions=True)
+        async with asyncio.timeout(PATIENCE):
+            while switch.faults.waiting:
+                await asyncio.sleep(0.01)
+        await control(path, {"do": "release"})
+        assert await ssh(emulator.ssh_port, "show hostname") == "switch \n"
+        assert list(switch.checkpoints) == ["a"]
+
+
 async def test_commands_are_accepted_again(switch: Switch, emulate: StartEmulator, tmp_path: Path) -> None:
     async with emulate(switch) as emulator:
         refusal = {"do": "refuse", "command": "checkpoint", "error": "ERROR: no space left"}

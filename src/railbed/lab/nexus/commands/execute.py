@@ -15,7 +15,8 @@ from railbed.lab.nexus.model.switch import Checkpoint
 from railbed.lab.nexus.show.layout import table
 
 execute = CommandSet()
-MAX_CHECKPOINTS = 10
+MAX_CHECKPOINTS, MAX_DESCRIPTION = 10, 80
+MAX_NAME = {"n9k": 80, "n5k": 32}
 PROGRESS = "[########################################] 100%\n"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
@@ -99,13 +100,15 @@ def clear_counters(context: Context, _: Match) -> None:
 def checkpoint(context: Context, match: Match) -> str:
     switch = context.switch
     name = str(match.values.get("name") or _free_name(switch.checkpoints))
-    if not _NAME.fullmatch(name) or name.startswith("system-"):
+    longest = MAX_NAME[switch.platform.family]
+    if not _NAME.fullmatch(name) or name.startswith("system-") or len(name) > longest:
         raise Rejected("ERROR: Invalid checkpoint name\n")
     if name in switch.checkpoints:
         raise Rejected("ERROR: Checkpoint name already exists\n")
     if len(switch.checkpoints) >= MAX_CHECKPOINTS:
         raise Rejected(f"ERROR: Maximum number of checkpoints ({MAX_CHECKPOINTS}) reached\n")
-    switch.add_checkpoint(Checkpoint(name, switch.running_text(), time.time(), context.user))
+    description = str(match.values.get("text", ""))[:MAX_DESCRIPTION]
+    switch.add_checkpoint(Checkpoint(name, switch.running_text(), time.time(), context.user, description))
     return f"{'.' * 16}Done\n" if "name" in match.values else f"{name} created Successfully\nDone\n"
 
 
@@ -138,7 +141,7 @@ def show_checkpoints(context: Context, _: Match) -> Shown:
     for number, item in enumerate(context.switch.checkpoints.values(), 1):
         created = time.strftime("%a, %H:%M:%S %d %b %Y", time.gmtime(item.time))
         text += f"{number}) {item.name}:\nCreated by {item.user}\nCreated at {created}\n"
-        text += f"Size is {len(item.text):,} bytes\nDescription: None\n\n"
+        text += f"Size is {len(item.text):,} bytes\nDescription: {item.description or None}\n\n"
     rows = [
         {"chkpoint_name": item.name, "chkpoint_size": len(item.text)} for item in context.switch.checkpoints.values()
     ]

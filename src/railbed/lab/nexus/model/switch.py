@@ -24,6 +24,7 @@ class Checkpoint:
     text: str
     time: float
     user: str = "admin"
+    description: str = ""
 
 
 @dataclass
@@ -175,11 +176,13 @@ class Switch:
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         self.checkpoints[checkpoint.name] = checkpoint
         self._write(f"checkpoints/{checkpoint.name}", checkpoint.text)
+        self._write(f"descriptions/{checkpoint.name}", checkpoint.description)
 
     def remove_checkpoint(self, name: str) -> None:
         del self.checkpoints[name]
         if self.state is not None:
-            (self.state / "checkpoints" / name).unlink(missing_ok=True)
+            for folder in ("checkpoints", "descriptions"):
+                (self.state / folder / name).unlink(missing_ok=True)
 
     def restart(self, config: Config) -> None:
         """Start over with a configuration: counters and the MAC table are gone, links stay."""
@@ -195,7 +198,13 @@ class Switch:
         self.startup = saved.read_text() if saved.is_file() else None
         for path in sorted((folder / "checkpoints").glob("*")):
             if not path.name.startswith("."):
-                self.checkpoints[path.name] = Checkpoint(path.name, path.read_text(), path.stat().st_mtime)
+                described = folder / "descriptions" / path.name
+                self.checkpoints[path.name] = Checkpoint(
+                    path.name,
+                    path.read_text(),
+                    path.stat().st_mtime,
+                    description=described.read_text() if described.is_file() else "",
+                )
 
     def _write(self, name: str, text: str) -> None:
         """Write a file of the state folder atomically."""

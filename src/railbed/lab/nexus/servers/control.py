@@ -38,6 +38,9 @@ class ControlService:
             "cut": self._cut,
             "refuse": self._refuse,
             "accept": lambda _: self._switch.faults.refused.clear(),
+            "hold": lambda arguments: self._switch.faults.hold(requests.text(arguments, "command")),
+            "held": lambda _: list(self._switch.faults.waiting),
+            "release": lambda _: self._switch.faults.release(),
             "ping": lambda _: "pong",
         }
 

@@ -122,7 +122,10 @@ class SshService:
     async def _run_command(self, process: asyncssh.SSHServerProcess[str], session: Session, line: str) -> None:
         """Run what an exec request asks for; the exit status is always 0, so errors show only in the text."""
         keys = Keyboard(lambda: self._read(process))
+        faults = self._switch.faults
         for command in session.commands(line):
+            if (event := faults.held(command)) and not await faults.wait(command, event, process.wait_closed()):
+                raise Disconnected
             reply = session.execute(command)
             if reply.question is not None:
                 process.stdout.write(reply.text)
