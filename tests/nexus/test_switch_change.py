@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,15 +16,16 @@ from railbed.configure.request import Callbacks
 from railbed.configure.switchlines import merged
 from railbed.fleet import Fleet
 from railbed.fleet.change import BeingChanged, NotChanged, NotUndone
-from railbed.fleet.switch_change import CHANGING, entered
+from railbed.fleet.switch_change import entered
 from railbed.fleet.temporary import temporarily
 from railbed.lab.nexus.commands.loader import apply_lines
 from railbed.lab.nexus.model.switch import Switch
 from railbed.model import events
 from railbed.model.cluster import Login, Secret
 from railbed.model.events.configure import Outcome
-from railbed.model.fix import Fix, Persistence, configure_lines
+from railbed.model.fix import Fix, Persistence, configure_lines, run
 from railbed.model.record import Finding, Verdict
+from railbed.parsing.nexus.switch_lock import CHANGING, UNLOCK, Holder, checkpoint_name
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
 from railbed.transport.record import Recorder, recording_connector
@@ -67,8 +68,11 @@ class Site:
     async def apply(self, fix: Fix, **changes: object) -> events.DeviceChanged:
         return await self._changed([fix], replace(self.callbacks, **changes), "applied", None)  # type: ignore[arg-type]
 
-    async def undo(self) -> events.DeviceChanged:
-        return await self._changed(self.saved, self.callbacks, "undone", RUN)
+    async def undo(self, has_ended: Callable[[Holder], bool] = lambda _: True) -> events.DeviceChanged:
+        """Undo what was saved; the lock if a change was cut short before that."""
+        locked = Fix(device="s", apply=run(UNLOCK), undo=(), persistence=Persistence.KEPT)
+        callbacks = replace(self.callbacks, has_ended=has_ended, run_name=lambda: "20261116-190000-configure")
+        return await self._changed(self.saved or [locked], callbacks, "undone", RUN)
 
     async def _changed(
         self, fixes: Sequence[Fix], callbacks: Callbacks, outcome: Outcome, run: str | None
@@ -143,7 +147,7 @@ async def test_a_factory_switch_becomes_lossless_and_comes_back_byte_for_byte(si
         assert line in running
     assert "policy-map type network-qos site" not in running
     assert site.switch.startup == running, "a reload keeps it"
-    assert list(site.switch.checkpoints) == [f"railbed-{RUN}"]
+    assert list(site.switch.checkpoints) == [checkpoint_name(RUN)]
     undone = await site.undo()
     assert undone.outcome == "undone", undone.message
     assert (site.switch.running_text(), site.switch.startup) == (before, startup)
@@ -186,26 +190,84 @@ async def test_a_switch_that_cannot_be_logged_in_to_any_more_is_rolled_back(
     assert site.switch.running_text() == before
 
 
-async def test_a_connection_that_is_cut_at_any_command_is_rolled_back_over_a_new_one(site: Site) -> None:
-    before = site.switch.running_text()
+async def test_a_connection_that_is_cut_at_any_command_of_a_change_is_rolled_back_or_can_be_undone(site: Site) -> None:
+    before, startup = site.switch.running_text(), site.switch.startup
     outcomes: list[Outcome] = []
     while "applied" not in outcomes:
         site.switch.faults.commands_until_cut = len(outcomes) + 1
-        changed = await site.apply(lossless(), unfinished={"s": RUN})
+        changed = await site.apply(lossless())
         outcomes.append(changed.outcome)
-        if changed.outcome == "restored":
-            assert (site.switch.running_text(), site.switch.checkpoints) == (before, {})
-        else:
-            # Cut at the lock, or after the last line: the next run takes over, or undoes it.
-            assert changed.outcome in ("unknown", "applied"), changed.message
-            assert site.switch.checkpoints
-            site.switch.faults.commands_until_cut = None
-            assert (await site.undo()).outcome == "undone" if site.saved else True
-            assert site.switch.running_text() == before
-            site.switch.checkpoints.clear()
+        site.switch.faults.commands_until_cut = None
+        if changed.outcome == "unknown":
+            # Cut at the lock: it may or may not have been executed.
+            assert f"`railbed configure --undo {RUN}` restores it" in changed.message
+        if changed.outcome != "restored":
+            undone = await site.undo()
+            assert undone.outcome == "undone", undone.message
+        assert (site.switch.running_text(), site.switch.startup, site.switch.checkpoints) == (before, startup, {})
         site.saved.clear()
         assert len(outcomes) < 60, outcomes
     assert outcomes.count("restored") > 5
+    assert outcomes.index("restored") == outcomes.count("unknown") == 1
+
+
+async def test_an_undo_that_is_cut_at_any_command_is_completed_by_the_next(site: Site) -> None:
+    before, startup = site.switch.running_text(), site.switch.startup
+    outcomes: list[Outcome] = []
+    while "undone" not in outcomes:
+        assert (await site.apply(lossless())).outcome == "applied"
+        site.switch.faults.commands_until_cut = len(outcomes) + 1
+        outcomes.append((await site.undo()).outcome)
+        site.switch.faults.commands_until_cut = None
+        if outcomes[-1] != "undone":
+            undone = await site.undo()
+            assert (undone.outcome, undone.message) == ("undone", f"s is back to its state before {RUN}")
+        assert (site.switch.running_text(), site.switch.startup, site.switch.checkpoints) == (before, startup, {})
+        site.saved.clear()
+        assert len(outcomes) < 20, outcomes
+    # The lock, the rollback, the configuration saved, the checkpoint of the run removed.
+    assert outcomes == ["unknown"] * 4 + ["undone"]
+
+
+async def test_an_undo_without_its_checkpoint_is_refused_and_leaves_no_lock(site: Site) -> None:
+    assert (await site.apply(lossless())).outcome == "applied"
+    after = site.switch.running_text()
+    site.switch.checkpoints.clear()
+    for _ in range(2):
+        undone = await site.undo()
+        assert undone.outcome == "refused"
+        assert f"s has no checkpoint {checkpoint_name(RUN)} any more" in undone.message
+        assert (site.switch.running_text(), site.switch.checkpoints) == (after, {})
+
+
+async def test_an_undo_does_not_take_the_lock_of_a_change_in_progress(site: Site) -> None:
+    assert (await site.apply(lossless())).outcome == "applied"
+    after = site.switch.running_text()
+    async with temporarily(site.fleet, [change("interface Ethernet1/1", "  mtu 1500")]):
+        refused = await site.undo(has_ended=lambda _: False)
+        assert (refused.outcome, "by an experiment" in refused.message) == ("refused", True)
+    assert site.switch.running_text() == after
+
+
+async def test_a_run_that_takes_over_and_fails_leaves_the_lock_of_the_first(site: Site) -> None:
+    """The switch is as half-changed as it was: the first run's undo is still the way out."""
+    first = Holder(purpose="run", run=RUN, user="ada", machine="desk", pid=4711)
+    await site.fleet.ask("s", Command(key="x", script=f"checkpoint {CHANGING} description {first.description}"))
+    assert apply_lines(site.switch, ["interface Ethernet1/1", "  mtu 9216"]) == []
+    half = site.switch.running_text()
+    second = change("system qos", "  service-policy type qos no")
+    restored = await site.apply(second, run_name=lambda: "20261116-190000-configure", has_ended=lambda _: True)
+    assert restored.outcome == "restored"
+    assert (site.switch.running_text(), list(site.switch.checkpoints)) == (half, [CHANGING])
+    assert site.switch.checkpoints[CHANGING].description == first.description
+
+
+async def test_a_configuration_that_cannot_be_saved_is_rolled_back(site: Site) -> None:
+    before, startup = site.switch.running_text(), site.switch.startup
+    site.switch.faults.refused["copy"] = "ERROR: no space left\n"
+    changed = await site.apply(lossless())
+    assert (changed.outcome, "no space left" in changed.message) == ("unknown", True)
+    assert (site.switch.running_text(), site.switch.startup) == (before, startup)
 
 
 async def test_a_run_that_is_interrupted_is_rolled_back(site: Site) -> None:
@@ -222,11 +284,13 @@ async def test_a_run_that_is_interrupted_is_rolled_back(site: Site) -> None:
 
 
 async def test_a_switch_that_was_left_half_changed_is_refused_unless_it_is_our_own_run(site: Site) -> None:
-    await site.fleet.ask("s", Command(key="x", script=f"checkpoint {CHANGING}"))
+    holder = Holder(purpose="run", run=RUN, user="ada", machine="desk", pid=4711)
+    await site.fleet.ask("s", Command(key="x", script=f"checkpoint {CHANGING} description {holder.description}"))
     refused = await site.apply(change("interface Ethernet1/1", "  mtu 9216"))
     assert refused.outcome == "refused"
-    assert f"s has a checkpoint {CHANGING}: somebody is changing it, or was cut short" in refused.message
-    changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"), unfinished={"s": RUN})
+    assert f"s is being changed, or left half-changed, by run {RUN}, ada on desk, pid 4711" in refused.message
+    assert f"`railbed configure --undo {RUN}`" in refused.message
+    changed = await site.apply(change("interface Ethernet1/1", "  mtu 9216"), has_ended=lambda other: other == holder)
     assert changed.outcome == "applied", changed.message
     assert CHANGING not in site.switch.checkpoints
 
@@ -235,7 +299,7 @@ async def test_a_rollback_that_fails_is_reported_with_the_command(site: Site) ->
     site.switch.faults.refused["rollback"] = "ERROR: no\n"
     changed = await site.apply(change("system qos", "  service-policy type qos no"))
     assert changed.outcome == "unknown"
-    assert f"rollback running-config checkpoint railbed-{RUN} atomic" in changed.message
+    assert f"rollback running-config checkpoint {checkpoint_name(RUN)} atomic" in changed.message
     assert CHANGING in site.switch.checkpoints, "the next run sees it"
 
 
@@ -272,7 +336,7 @@ async def test_a_temporary_change_ends_with_whatever_ends_the_block(site: Site) 
 
 async def test_a_temporary_change_excludes_others_and_says_if_it_stays(site: Site) -> None:
     async with temporary(site):
-        with pytest.raises(BeingChanged, match=f"has a checkpoint {CHANGING}"):
+        with pytest.raises(BeingChanged, match="left half-changed, by an experiment"):
             async with temporary(site):
                 pytest.fail("two at once")
     with pytest.raises(NotUndone) as left:

@@ -1,4 +1,4 @@
-"""`railbed configure` on a lab: running it, and what its records say."""
+"""`railbed configure` on a lab: running it, what its records say, and what the emulated switch has afterwards."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from railbed.model.output import Output
 from railbed.model.reading import DeviceFacts, Known
 from railbed.probes.ip_link import Link, Links
 from railbed.store.records import to_line
-from railbed.store.undo import read_outcomes, read_undo, save_undo
+from railbed.store.undo import Attempt, read_attempts, read_undo, save_undo
 from railbed.transport.base import Command, Target
 from railbed.transport.connect import live_connector
 from tests.support.ranks import wait_for
@@ -346,11 +346,13 @@ def test_a_step_that_has_no_effect_fails_even_if_its_command_succeeds(tmp_path: 
     on_this_machine(work)
 
 
-def test_a_device_whose_undo_was_not_saved_was_not_changed(tmp_path: Path) -> None:
+def test_a_device_whose_undo_was_not_saved_has_no_change_in_effect(tmp_path: Path) -> None:
     started = [ChangeStarted(subject=name, message=f"changing {name}") for name in ("n1", "n2")]
     (tmp_path / "records.jsonl").write_bytes(b"".join(to_line(event) + b"\n" for event in started))
     save_undo(tmp_path, fix("a", undo="b").inverse)
-    assert read_outcomes(tmp_path) == {"n1": None}
+    attempts = read_attempts(tmp_path)
+    assert attempts == {"n1": Attempt(device="n1"), "n2": Attempt(device="n2", saved=False)}
+    assert [attempt.is_in_effect for attempt in attempts.values()] == [True, False]
 
 
 def test_the_undo_of_a_run_is_read_last_change_first_and_without_a_torn_line(tmp_path: Path) -> None:

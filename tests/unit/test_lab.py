@@ -19,6 +19,7 @@ from railbed.lab.netns.cabling import numbers_in_use
 from railbed.lab.nexus.model.platform import PLATFORMS
 from railbed.lab.switch import MODELS, admit, port_of
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
+from railbed.store.cache import cache_folder
 from tests.support.disks import small_disk
 
 SPEC = Spec(name="x", kind="netns", nodes=2)
@@ -66,7 +67,7 @@ def test_a_lab_is_kept_whole_and_its_name_is_its_own() -> None:
             pass
     folder.remove(lab)
     assert folder.load_labs() == []
-    assert not folder.cache_folder().exists()
+    assert not cache_folder().exists()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 33, "a b", "-x", "ä"])
@@ -129,7 +130,7 @@ def test_what_nodes_wrote_goes_with_their_lab_and_what_they_linked_to_stays(tmp_
         (lab.folder / "link").symlink_to(tmp_path / "precious")
         run.chmod(0o500)
     folder.remove(lab)
-    assert not folder.cache_folder().exists()
+    assert not cache_folder().exists()
     assert (tmp_path / "precious" / "letter").read_text() == "dear"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from railbed.check.site import NodeView, Site
@@ -14,7 +14,9 @@ from railbed.configure.switchlines import merged
 from railbed.model.cluster import DeviceKind
 from railbed.model.fix import Fix, Persistence
 from railbed.model.record import WRONG, Change, Finding
+from railbed.parsing.nexus.switch_lock import Holder, describe_lock, way_out
 from railbed.probes import pending_change
+from railbed.probes.nexus import checkpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +57,28 @@ class Plan:
 
 
 def make_plan(
-    site: Site, findings: Iterable[Finding], *, only: Collection[str], named: Collection[str], lasting: bool = True
+    site: Site,
+    findings: Iterable[Finding],
+    *,
+    only: Collection[str],
+    named: Collection[str],
+    lasting: bool = True,
+    has_ended: Callable[[Holder], bool] = lambda _: False,
 ) -> Plan:
     """Plan the fixes of findings, on the devices in `only` (all if empty).
 
     A fix that needs a person's decision is applied only if its rule is among those that the user `named`. Changes that
-    are not `lasting` are not kept at reboot.
+    are not `lasting` are not kept at reboot. `has_ended` decides whether a lock on a switch can be taken over.
     """
     wanted: dict[str, list[PlannedFix]] = {}
     left_out: list[tuple[PlannedFix, str]] = []
     nodes = {node.name: node for node in site.nodes}
+    busy = dict(_busy_devices(site, has_ended))
     for finding in findings:
         if finding.fix is None or finding.verdict not in WRONG or (only and finding.fix.device not in only):
             continue
         planned = PlannedFix.of(finding, finding.fix)
-        reason = _obstacle(planned, nodes.get(finding.fix.device), named)
+        reason = _obstacle(planned, nodes.get(finding.fix.device), busy, named)
         if reason:
             left_out.append((planned, reason))
         else:
@@ -88,14 +97,26 @@ def _device_plan(device: str, fixes: Sequence[PlannedFix], node: NodeView | None
     return DevicePlan(device=device, kind="node", changes=(*ordered, *at_boot))
 
 
-def _obstacle(planned: PlannedFix, node: NodeView | None, named: Collection[str]) -> str:
+def _busy_devices(site: Site, has_ended: Callable[[Holder], bool]) -> Iterator[tuple[str, str]]:
+    """Yield devices that others are changing, each with the reason to leave it alone."""
+    for node in site.nodes:
+        pending = node.try_read(pending_change.PROBE)
+        if pending and pending.state == "held":
+            yield node.name, f"{node.name} is being changed by {pending.holder}"
+    for switch in site.switches:
+        state = switch.try_read(checkpoints.PROBE)
+        if state and state.lock and not (state.holder and has_ended(state.holder)):
+            yield switch.name, f"{switch.name} is {describe_lock(state.holder)}; {way_out(state.holder)}"
+
+
+def _obstacle(planned: PlannedFix, node: NodeView | None, busy: Mapping[str, str], named: Collection[str]) -> str:
     """Return why a fix is not applied; empty if nothing prevents it."""
     fix = planned.fix
     cut = management_cut(node, fix) if node else switch_cut(fix)
     if cut:
         return cut
-    if node and (pending := node.try_read(pending_change.PROBE)) and pending.state == "held":
-        return f"{node.name} is being changed by {pending.holder}"
+    if fix.device in busy:
+        return busy[fix.device]
     if fix.needs_decision and not set(planned.checks) & set(named):
         decision = fix.condition or f"unless the cluster file is wrong ({fix.alternative})"
         return f"needs your decision: {decision}; `railbed configure --rule {planned.checks[0]}` includes it"

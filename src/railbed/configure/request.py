@@ -9,7 +9,10 @@ from typing import Any, Literal
 
 from railbed.check.rule import Check
 from railbed.configure.wheels import Wheels
+from railbed.model.events import DeviceChanged
 from railbed.model.fix import Fix
+from railbed.parsing.nexus.switch_lock import Holder
+from railbed.store.undo import Unfinished
 
 Mode = Literal["show", "render", "apply"]
 
@@ -23,13 +26,17 @@ class Callbacks:
     save: Callable[[Fix], None]
     """Save the fix that undoes a change, before the change is made."""
     exclusive: Callable[[], AbstractContextManager[None]]
-    """Hold the lock of this cluster; raises UsageError if another run is changing it."""
+    """Hold the locks of the cluster's devices; raises UsageError if another run on this machine holds one."""
     run_name: Callable[[], str]
     """The name of this run."""
     write: Callable[[Mapping[str, str]], str]
     """Write files by name, and return the folder."""
-    unfinished: Mapping[str, str] = field(default_factory=dict)
-    """Devices whose latest change was cut short, with its run."""
+    unfinished: Mapping[str, Unfinished] = field(default_factory=dict)
+    """Devices that may be half-changed, each with the change that was cut short."""
+    has_ended: Callable[[Holder], bool] = lambda _: False
+    """Whether the holder of a switch's lock is known to have ended, so that its lock can be taken over."""
+    note_late: Callable[[DeviceChanged], None] = lambda _: None
+    """Note an outcome that cannot be yielded any more, because the run is being interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from railbed.check.judge import judge_site, probes_needed
 from railbed.check.rule import Check
 from railbed.check.rules import pending_change as pending_rule
 from railbed.check.rules import reachable, torch_equal
+from railbed.check.rules.switch import pending as switch_pending_rule
 from railbed.check.run import check, read_devices
 from railbed.check.site import Site
 from railbed.configure.apply import change_devices
@@ -24,10 +25,16 @@ from railbed.model.fix import Persistence
 from railbed.model.probe import PairTest, Probe
 from railbed.model.reading import DeviceFacts
 from railbed.model.record import Finding, Record, Verdict
+from railbed.parsing.nexus.switch_lock import checkpoint_name
 from railbed.probes import boot_config, ip_addr, pending_change, ssh_session
+from railbed.probes.nexus import checkpoints
+from railbed.store.undo import Unfinished
 
-OWN_PROBES: tuple[Probe[Any], ...] = (boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE)
-ALWAYS: tuple[Check[Any], ...] = (reachable.CHECK, pending_rule.CHECK)
+OWN_PROBES: tuple[Probe[Any], ...] = (
+    *(boot_config.PROBE, pending_change.PROBE, ip_addr.PROBE, ssh_session.PROBE),
+    checkpoints.PROBE,
+)
+ALWAYS: tuple[Check[Any], ...] = (reachable.CHECK, pending_rule.CHECK, switch_pending_rule.CHECK)
 """Reported no matter which rules were chosen: they make it impossible to change a device."""
 
 
@@ -49,7 +56,13 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
             yield finding
     for event in _unfinished(site, request.callbacks.unfinished):
         yield event
-    plan = make_plan(site, _findings(site, request), only=request.only, named=request.named)
+    plan = make_plan(
+        site,
+        _findings(site, request),
+        only=request.only,
+        named=request.named,
+        has_ended=request.callbacks.has_ended,
+    )
     for change in plan.records():
         yield change
     if forgetful := forgetful_devices(site, plan):
@@ -149,20 +162,34 @@ def _names(devices: Sequence[str]) -> str:
     return ", ".join(devices) if len(devices) <= 4 else f"{len(devices)} devices"
 
 
-def _unfinished(site: Site, unfinished: Mapping[str, str]) -> Iterator[Record]:
+def _unfinished(site: Site, unfinished: Mapping[str, Unfinished]) -> Iterator[Record]:
     """Yield the devices whose latest change was cut short, and how to proceed."""
-    states = {node.name: node.try_read(pending_change.PROBE) for node in site.nodes}
-    for device, run in unfinished.items():
+    nodes = {node.name: node.try_read(pending_change.PROBE) for node in site.nodes}
+    switches = {switch.name: switch.try_read(checkpoints.PROBE) for switch in site.switches}
+    for device, change in unfinished.items():
         if device not in site.cluster.nodes and device not in site.cluster.switches:
             continue
-        pending = states.get(device)
+        pending, state = nodes.get(device), "it may be half-changed"
         if pending and pending.state == "none":
             state = "no change is pending there: the node restored itself, or was rebooted"
-        else:
-            state = "it may be half-changed"
+        elif facts := switches.get(device):
+            state = _switch_state(facts, change)
+        if not state:
+            continue
         yield events.ChangeUnfinished(
             subject=device,
-            message=f"run {run} was cut short while it changed {device}; {state}. `railbed configure --undo {run}` "
-            f"restores the state before that run, `railbed configure --apply` makes the changes below",
-            run=run,
+            message=f"{'the undo of ' if change.undoing else ''}run {change.run} was cut short while it changed "
+            f"{device}; {state}. `railbed configure --undo {change.run}` restores the state before that run, "
+            f"`railbed configure --apply` makes the changes below",
+            run=change.run,
         )
+
+
+def _switch_state(facts: checkpoints.Checkpoints, change: Unfinished) -> str:
+    """Return what the checkpoints of a switch show about a change that was cut short; empty if its undo is complete."""
+    if facts.lock:
+        return "it may be half-changed"
+    left = checkpoint_name(change.run) in facts.names
+    if change.undoing:
+        return "no change is pending there: the undo had not begun" if left else ""
+    return f"no change is pending there: the change {'was complete' if left else 'was undone'}"

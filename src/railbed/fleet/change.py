@@ -52,8 +52,12 @@ class NotChanged(DeviceError):
     """A fix could not be applied; what it had done was undone."""
 
 
-class BeingChanged(NotChanged):
-    """Somebody else is changing the device right now; nothing was done."""
+class Refused(NotChanged):
+    """Nothing was done."""
+
+
+class BeingChanged(Refused):
+    """Somebody else is changing the device right now, or left it half-changed; nothing was done."""
 
 
 class NotUndone(DeviceError):

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from railbed.fleet.change import change_nodes_temporarily
 from railbed.fleet.fleet import Fleet
-from railbed.fleet.switch_change import CHANGING, SwitchChange
+from railbed.fleet.switch_change import SwitchChange
 from railbed.model.fix import Fix
+from railbed.parsing.nexus.switch_lock import CHANGING, Holder
 
 HOLDER = "an experiment"
 
@@ -23,7 +24,7 @@ async def temporarily(fleet: Fleet, fixes: Sequence[Fix]) -> AsyncIterator[None]
     async with AsyncExitStack() as stack:
         for fix in fixes:
             if fix.device in switches:
-                change = SwitchChange(fleet, fix, CHANGING, HOLDER)
+                change = SwitchChange(fleet, fix, CHANGING, Holder.this_process("experiment"))
                 await stack.enter_async_context(change.temporarily())
         nodes = [fix for fix in fixes if fix.device not in switches]
         await stack.enter_async_context(change_nodes_temporarily(fleet, nodes, HOLDER))

@@ -22,6 +22,7 @@ from typing import Any
 from railbed.errors import UsageError, os_reason
 from railbed.lab.model import Fault, Lab, Spec
 from railbed.lab.removal import remove_tree
+from railbed.store.cache import cache_folder
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 ABOUT = "lab.json"
@@ -32,14 +33,6 @@ LOCK_SECONDS = 5.0
 
 class LabBusy(UsageError):
     """Another railbed works on this lab right now."""
-
-
-def cache_folder() -> Path:
-    """Return `$RAILBED_CACHE`, by default `railbed` in the user's cache folder."""
-    override = os.environ.get("RAILBED_CACHE")
-    if override:
-        return Path(override).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "railbed"
 
 
 def labs_folder() -> Path:

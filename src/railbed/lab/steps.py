@@ -8,11 +8,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from railbed.lab.folder import cache_folder
 from railbed.model.events import LabImage
 from railbed.model.progress import progress
 from railbed.model.record import Event
 from railbed.store import write_atomically
+from railbed.store.cache import cache_folder
 
 
 class Steps:

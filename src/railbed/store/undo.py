@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -40,12 +41,37 @@ def read_undo(run: Path) -> list[Fix]:
     return [_FIX.validate_json(line) for line in reversed(lines)]
 
 
-def read_outcomes(run: Path) -> dict[str, DeviceChanged | None]:
-    """Return the outcome on each device that a run began to change; None if the run was cut short.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What a run did to a device, or began to do."""
 
-    A device whose undo was not saved yet was not changed, and is left out.
-    """
-    outcomes: dict[str, DeviceChanged | None] = {}
+    device: str
+    outcome: Outcome | None = None
+    """None if the run was cut short."""
+    undoes: str | None = None
+    """The run that was being undone."""
+    saved: bool = True
+    """The undo was saved. Before that, nothing is changed; a switch may be locked."""
+
+    @property
+    def is_in_effect(self) -> bool:
+        """Whether its changes may be in effect, as a whole or in part."""
+        return self.outcome in ("applied", "unknown") or (self.outcome is None and self.saved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A change that was cut short, or whose outcome is uncertain."""
+
+    run: str
+    """The run whose changes were being made or undone: its undo restores the device."""
+    undoing: bool = False
+
+
+def read_attempts(run: Path) -> dict[str, Attempt]:
+    """Return what a run did to each device that it began to change."""
+    saved = {fix.device for fix in read_undo(run)}
+    attempts: dict[str, Attempt] = {}
     for line in record_lines(run):
         if b"change" not in line:
             continue
@@ -53,45 +79,55 @@ def read_outcomes(run: Path) -> dict[str, DeviceChanged | None]:
             record = read_record(line)
         except ValueError:
             continue
-        if isinstance(record, ChangeStarted):
-            outcomes[record.subject] = None
-        elif isinstance(record, DeviceChanged):
-            outcomes[record.subject] = record
-    saved = {fix.device for fix in read_undo(run)}
-    return {device: changed for device, changed in outcomes.items() if changed or device in saved}
+        match record:
+            case ChangeStarted(subject=device):
+                attempts[device] = Attempt(device=device, undoes=record.run, saved=device in saved)
+            case DeviceChanged(subject=device):
+                attempts[device] = Attempt(
+                    device=device, outcome=record.outcome, undoes=record.run, saved=device in saved
+                )
+    return attempts
 
 
-def unfinished_changes(cluster: str) -> dict[str, str]:
-    """Return the devices of a cluster whose latest change was cut short or may be half-made, with the run's name."""
-    latest: dict[str, tuple[str, Outcome | None]] = {}
-    for run, outcomes in _changes_of(cluster):
-        for device, changed in outcomes.items():
-            latest.setdefault(device, (run.id, changed.outcome if changed else None))
-    return {device: run for device, (run, outcome) in latest.items() if outcome in (None, "unknown")}
+def unfinished_changes(cluster: str) -> dict[str, Unfinished]:
+    """Return the devices of a cluster that may be half-changed, each with the change that was cut short."""
+    unfinished: dict[str, Unfinished] = {}
+    settled: set[str] = set()
+    undone: set[tuple[str, str]] = set()
+    for run, attempts in _changes_of(cluster):
+        for device, attempt in attempts.items():
+            if device in settled or (device, run.id) in undone:
+                continue
+            if attempt.outcome == "undone" and attempt.undoes:
+                undone.add((device, attempt.undoes))
+            elif attempt.outcome == "applied":
+                settled.add(device)
+            elif attempt.outcome == "unknown" or (attempt.outcome is None and (attempt.saved or attempt.undoes)):
+                settled.add(device)
+                unfinished[device] = Unfinished(run=attempt.undoes or run.id, undoing=attempt.undoes is not None)
+    return unfinished
 
 
-def devices_to_undo(cluster: str, name: str) -> tuple[list[str], dict[str, str]]:
-    """Return the devices on which a run's changes are in effect, and those that a later run has changed, by run."""
-    undone: set[str] = set()
+def devices_to_undo(cluster: str, name: str) -> tuple[list[Attempt], dict[str, str]]:
+    """Return the attempts of a run that are not undone, and the devices that a later run has changed, by run."""
+    undone: set[tuple[str, str]] = set()
     later: dict[str, str] = {}
-    for run, outcomes in _changes_of(cluster):
-        changed = {device: event for device, event in outcomes.items() if _is_in_effect(event)}
+    for run, attempts in _changes_of(cluster):
+        left = [attempt for attempt in attempts.values() if (attempt.device, run.id) not in undone]
         if run.id == name:
-            return [device for device in changed if device not in undone], later
-        undone |= {device for device, event in outcomes.items() if event and event.run == name}
-        later |= {device: run.id for device, event in changed.items() if not (event and event.run)}
-        # What a later run changed and another one undid is no longer in the way.
-        for event in filter(None, outcomes.values()):
-            later = {device: other for device, other in later.items() if (device, other) != (event.subject, event.run)}
+            ended = ("undone", "restored", "refused")
+            return [attempt for attempt in left if not attempt.undoes and attempt.outcome not in ended], later
+        undone |= {
+            (attempt.device, attempt.undoes) for attempt in left if attempt.outcome == "undone" and attempt.undoes
+        }
+        for attempt in left:
+            if attempt.is_in_effect and attempt.undoes is None:
+                later.setdefault(attempt.device, run.id)
     return [], later
 
 
-def _is_in_effect(event: DeviceChanged | None) -> bool:
-    return event is None or event.outcome in ("applied", "unknown")
-
-
-def _changes_of(cluster: str) -> Iterator[tuple[RunSummary, dict[str, DeviceChanged | None]]]:
-    """Yield the finished runs of configure on a cluster, the newest first, with the outcome on each device."""
+def _changes_of(cluster: str) -> Iterator[tuple[RunSummary, dict[str, Attempt]]]:
+    """Yield the runs of configure on a cluster that have ended, the newest first, with what each did."""
     for run in list_runs():
         if run.verb == "configure" and run.cluster == cluster and run.status != "running":
-            yield run, read_outcomes(runs_folder() / run.id)
+            yield run, read_attempts(runs_folder() / run.id)

@@ -19,9 +19,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from railbed.errors import os_reason
-from railbed.lab.folder import cache_folder, labs_folder
+from railbed.lab.folder import labs_folder
 from railbed.lab.host import HostFault
 from railbed.lab.removal import remove_tree
+from railbed.store.cache import cache_folder
 
 MANIFEST = "manifest.json"
 USED = "image"

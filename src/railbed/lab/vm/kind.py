@@ -13,7 +13,6 @@ from contextlib import aclosing
 from pathlib import Path
 
 from railbed.errors import UsageError
-from railbed.lab.folder import cache_folder
 from railbed.lab.host import HostFault, available_megabytes, need_programs, need_root
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, rail_name
@@ -32,6 +31,7 @@ from railbed.lab.vm.training import need_pip, training_folder, training_key
 from railbed.model import events
 from railbed.model.cluster import Login, Node, Port
 from railbed.model.record import Event
+from railbed.store.cache import cache_folder
 
 MOST_NODES = 16
 LEAST_MEMORY = 256

@@ -30,6 +30,8 @@ class ChangeStarted(Event):
     """A device is being changed. Without a `device_changed` after it, the change was cut short."""
 
     name: ClassVar = "change_started"
+    run: str | None = None
+    """The run that is being undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,11 +27,14 @@ from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
-from railbed.model.fix import Fix
+from railbed.model.fix import Fix, Persistence
+from railbed.model.fix import run as run_steps
 from railbed.model.record import Record
-from railbed.store import find_run, write_atomically
+from railbed.parsing.nexus.switch_lock import UNLOCK, Holder
+from railbed.store import find_run, list_runs, write_atomically
 from railbed.store.lock import only_one
 from railbed.store.undo import devices_to_undo, read_undo, save_undo, unfinished_changes
+from railbed.transport.base import targets_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,9 @@ def configure_cluster(file: Path | None, options: Options, wanted: Wanted) -> in
     if cluster is None:
         raise UsageError("configure needs a cluster file", hint="`railbed discover` writes one")
     screen = _screen(options, cluster)
-    journal = Journal(cluster.name)
+    targets = targets_of(cluster, changing=True)
+    addresses = [f"{target.host or target.name}:{target.login.port or 22}" for target in targets]
+    journal = Journal(cluster.name, addresses)
     callbacks = _callbacks(wanted, journal, screen)
     if wanted.undo is not None:
         run, fixes = _undo_fixes(cluster, wanted)
@@ -91,9 +96,13 @@ class Journal:
     """Collects what a run's records say about its changes: for the exit code, and for runs that are cut short."""
 
     cluster: str
+    addresses: Sequence[str] = ()
+    """Of all devices of the cluster."""
     folder: Path = Path()
     planned: events.ChangesPlanned | None = None
     outcomes: dict[str, events.DeviceChanged | None] = field(default_factory=dict)
+    late: dict[str, events.DeviceChanged] = field(default_factory=dict)
+    """Outcomes that became known while the run was being interrupted."""
 
     @contextmanager
     def beside(self, folder: Path) -> Iterator[Take]:
@@ -115,15 +124,19 @@ class Journal:
         """Save how to undo a change."""
         save_undo(self.folder, undo)
 
+    def note_late(self, outcome: events.DeviceChanged) -> None:
+        """Note an outcome for `closing`."""
+        self.late[outcome.subject] = outcome
+
     def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the lock of this cluster."""
-        return only_one(f"configure {self.cluster}", self.folder.name)
+        """Hold the locks of all devices of the cluster."""
+        return only_one("configure", self.addresses, self.folder)
 
     def closing(self) -> Iterator[Record]:
-        """Yield the outcome on devices that were being changed: their guards have undone the changes by now."""
-        for device, outcome in self.outcomes.items():
+        """Yield the outcome on devices that were being changed; unless it is known, they have been restored by now."""
+        for device, outcome in list(self.outcomes.items()):
             if outcome is None:
-                yield events.DeviceChanged(
+                yield self.late.get(device) or events.DeviceChanged(
                     subject=device, message=f"{device} was restored: configure was interrupted", outcome="restored"
                 )
 
@@ -194,9 +207,18 @@ def _split(values: Sequence[str]) -> list[str]:
 def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
     """Return the run to undo and the fixes that do it, one per device."""
     folder = find_run(wanted.undo)
-    devices, later = devices_to_undo(cluster.name, folder.name)
+    attempts, later = devices_to_undo(cluster.name, folder.name)
     only = _devices(cluster, wanted)
-    chosen = [device for device in devices if not only or device in only]
+    fixes = {fix.device: fix for fix in read_undo(folder)}
+    # Before its undo is saved, a node is untouched; a switch may be locked.
+    fixes |= {
+        attempt.device: _unlock(attempt.device)
+        for attempt in attempts
+        if attempt.device in cluster.switches and not attempt.saved
+    }
+    chosen = [
+        attempt.device for attempt in attempts if attempt.device in fixes and (not only or attempt.device in only)
+    ]
     if not chosen:
         raise UsageError(f"{folder.name} has nothing to undo", hint="it changed nothing, or was already undone")
     for device in chosen:
@@ -205,8 +227,12 @@ def _undo_fixes(cluster: Cluster, wanted: Wanted) -> tuple[str, list[Fix]]:
                 f"{later[device]} changed {device} after {folder.name}",
                 hint=f"undo that first: `railbed configure --undo {later[device]}`",
             )
-    fixes = {fix.device: fix for fix in read_undo(folder)}
-    return folder.name, [fixes[device] for device in chosen if device in fixes]
+    return folder.name, [fixes[device] for device in chosen]
+
+
+def _unlock(switch: str) -> Fix:
+    """Return the undo of a change that was cut short before anything but the lock was made."""
+    return Fix(device=switch, apply=run_steps(UNLOCK), undo=(), persistence=Persistence.KEPT)
 
 
 def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
@@ -224,7 +250,16 @@ def _callbacks(wanted: Wanted, journal: Journal, screen: Screen) -> Callbacks:
         run_name=lambda: journal.folder.name,
         write=write,
         unfinished=unfinished_changes(journal.cluster),
+        has_ended=_has_ended,
+        note_late=journal.note_late,
     )
+
+
+def _has_ended(holder: Holder) -> bool:
+    """Whether the holder of a switch's lock is known to have ended: a configure of this machine, with its run here."""
+    runs = [run for run in list_runs() if run.verb == "configure" and run.process and run.process.pid == holder.pid]
+    known = holder.is_here and holder.purpose != "experiment" and bool(runs)
+    return known and runs[0].status != "running"
 
 
 def _write_files(folder: Path, files: Mapping[str, str]) -> str:

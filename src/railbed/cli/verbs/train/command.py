@@ -50,12 +50,12 @@ from railbed.cli.verbs.train.options import (
 from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, site_of
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
-from railbed.lab.folder import cache_folder
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.progress import progress
 from railbed.model.record import Finding, Record, Verdict
+from railbed.store.cache import cache_folder
 from railbed.train import recipes
 from railbed.train.capacity.memory import check_memory
 from railbed.train.data import tokenizer
