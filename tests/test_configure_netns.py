@@ -119,7 +119,7 @@ INTERCEPT = """\
 ip=$(readlink -f "$(command -v ip)") && cp "$ip" /run/ip.real && cat >/run/ip <<'END' &&
 #!/bin/sh
 case "$*" in
-"addr replace"*) {script} ;;
+"{step}"*) {script} ;;
 *) exec /run/ip.real "$@" ;;
 esac
 END
@@ -129,9 +129,9 @@ RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.rea
 
 
 @contextmanager
-def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
-    """Have `ip addr replace` on a node run a script instead."""
-    assert lab.shell(node, INTERCEPT.replace("{script}", script)).code == 0
+def address_command(lab: RunningLab, node: str, script: str, step: str = "addr replace") -> Iterator[None]:
+    """Have `ip addr replace`, or another step, on a node run a script instead."""
+    assert lab.shell(node, INTERCEPT.replace("{step}", step).replace("{script}", script)).code == 0
     try:
         yield
     finally:
@@ -194,6 +194,47 @@ def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     assert state(lab) == before
     applied(lab)
     assert named(configure(lab), "change_unfinished") == []
+
+
+CUT = """touch /run/waiting; pid=$$
+until grep -q ^sshd /proc/$pid/comm; do pid=$(cut -d " " -f 4 /proc/$pid/stat); done; kill -9 $pid; exec sleep 60"""
+
+
+def test_a_connection_that_breaks_in_the_middle_of_the_steps_restores_the_node(lab: RunningLab) -> None:
+    """The session ends when node1's MTU is set and its address is not; railbed can log in again."""
+    assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
+    before = state(lab)
+    with address_command(lab, "node1", CUT):
+        result = configure(lab, "--apply", "--yes")
+        assert lab.shell("node1", "cat /run/waiting").code == 0
+    outcomes = {event["subject"]: event["data"]["outcome"] for event in named(result, "device_changed")}
+    assert (result.code, outcomes) == (1, {"node1": "restored", "node2": "applied"})
+    assert state(lab)["node1"] == before["node1"]
+    assert named(configure(lab), "change_unfinished") == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("step", ["addr replace", "link set"])
+def test_a_node_that_cannot_be_reached_any_more_restores_itself_and_the_next_run_reports_it(
+    netns_lab: RunningLab, lab: RunningLab, step: str
+) -> None:
+    """Nothing ends the session on the node: its timer restores it after three minutes at the latest."""
+    assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
+    before = state(lab)
+    with address_command(lab, "node1", "touch /run/waiting; exec sleep 600", step), start(lab) as process:
+        wait_for(lambda: lab.shell("node1", "cat /run/waiting").code == 0)
+        assert netns_lab.fault("cut", "node1").code == 0
+        process.communicate(timeout=600)
+        assert process.returncode == 1
+        (run,) = runs_of(lab)
+        netns_lab.heal()
+        wait_for(lambda: lab.shell("node1", f"cat {LOCK}").out == "", seconds=300)
+    assert state(lab)["node1"] == before["node1"]
+    (unfinished,) = named(configure(lab), "change_unfinished")
+    assert "the node restored itself" in unfinished["message"]
+    assert f"railbed configure --undo {run}" in unfinished["message"]
+    assert configure(lab, "--undo", run, "--yes", "--only", "node1").code == 0
+    assert state(lab)["node1"] == before["node1"]
 
 
 def test_a_second_configure_is_refused_and_names_the_first(lab: RunningLab) -> None:

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from railbed.check.judge import all_checks, judge_site
 from railbed.check.site import Site
+from railbed.configure.management import switch_cut
 from railbed.configure.order import in_order
 from railbed.configure.persist.network import PortSettings, network_files, read_values
 from railbed.configure.persist.unit import read_unit, render_unit
@@ -314,3 +315,29 @@ def test_rendered_scripts_are_shell_and_the_undo_restores_files(tmp_path_factory
     assert (old.read_text(), new.read_text()) == ("after 'quoted' $HOME\n", "new\n")
     subprocess.run(["sh", "-c", rendered["a-undo.sh"]], check=True, timeout=30)
     assert (old.read_text(), new.exists()) == ("before\n", False)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("interface mgmt0", "  mtu 9216"),
+        ("interface Vlan1", "  mtu 9216"),
+        ("interface Ethernet1/1", "  shutdown"),
+        ("interface Ethernet1/1", "  no switchport"),
+        ("interface Ethernet1/1", "  switchport access vlan 7"),
+        ("interface Ethernet1/1", "  no ip address"),
+        ("interface Ethernet1/1", "  ip access-group x in"),
+        ("interface Ethernet1/1", "  vrf member blue"),
+        ("default interface Ethernet1/1",),
+        ("no feature ssh",),
+        ("no vlan 1",),
+    ],
+)
+def test_lines_that_change_how_a_switch_is_reached_are_refused(lines: tuple[str, ...]) -> None:
+    cut = switch_cut(configure_lines("s1", *lines))
+    assert cut == f"refused: `{lines[-1].strip() if 'mtu' not in lines[-1] else lines[0]}` would cut the path to s1"
+
+
+def test_lines_that_fixes_need_are_not_refused() -> None:
+    lines = ("system qos", "  service-policy type qos input x", "interface Ethernet1/1", "  no shutdown", "  mtu 9216")
+    assert switch_cut(configure_lines("s1", *lines)) == ""

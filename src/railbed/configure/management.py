@@ -10,8 +10,9 @@ from railbed.model.fix import ConfigStep, Fix, RunStep
 from railbed.probes import ip_addr, ssh_session
 
 _CUTS = re.compile(
-    r"interface mgmt|vrf context management|line (?:vty|console)|(?:no )?(?:ssh|feature ssh|username|aaa)\b|shutdown\b"
-    r"|(?:no )?ip (?:address|route)\b|no (?:vlan|interface|switchport)\b",
+    r"(?:no )?(?:interface (?:mgmt|vlan)|vrf (?:context|member)|line (?:vty|console)|default )"
+    r"|(?:no )?(?:ssh|feature (?:ssh|interface-vlan)|username|aaa|switchport|channel-group|mac access-|control-plane)\b"
+    r"|(?:no )?ipv?6? (?:address|route|access-\w+)\b|no (?:vlan|interface)\b|shutdown\b",
     re.IGNORECASE,
 )
 """Lines that change how a switch is reached; no fix needs them."""

@@ -51,11 +51,6 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
         async for record in records:
             yield record
     site = Site(cluster, devices)
-    for finding in judge_site(ALWAYS, site):
-        if finding.verdict is not Verdict.OK:
-            yield finding
-    for event in _unfinished(site, request.callbacks.unfinished):
-        yield event
     plan = make_plan(
         site,
         _findings(site, request),
@@ -63,6 +58,14 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
         named=request.named,
         has_ended=request.callbacks.has_ended,
     )
+    # A device that is about to be changed is judged afterwards.
+    changing = {device.device for device in plan.devices} if request.mode == "apply" else set()
+    wrong = [finding for finding in judge_site(ALWAYS, site) if finding.verdict is not Verdict.OK]
+    for finding in wrong:
+        if finding.subject not in changing:
+            yield finding
+    for event in _unfinished(site, request.callbacks.unfinished):
+        yield event
     for change in plan.records():
         yield change
     if forgetful := forgetful_devices(site, plan):
@@ -76,7 +79,8 @@ async def configure(cluster: Cluster, fleet: Fleet, request: ConfigureRequest) -
             folder = request.callbacks.write(files)
             yield events.FilesRendered(message=f"written to {folder}", folder=folder, files=sorted(files))
         case "apply" if plan.devices:
-            async with aclosing(_apply(cluster, fleet, request, plan)) as records:
+            also = {finding.check for finding in wrong if finding.subject in changing}
+            async with aclosing(_apply(cluster, fleet, request, plan, also)) as records:
                 async for record in records:
                     yield record
 
@@ -86,8 +90,10 @@ def _findings(site: Site, request: ConfigureRequest) -> Iterator[Finding]:
     return request.wheels.install_from(site.cluster, findings) if request.wheels else findings
 
 
-async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> AsyncGenerator[Record, None]:
-    """Yield the outcome on each device, then the findings of the rules behind the changes."""
+async def _apply(
+    cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan, also: Collection[str]
+) -> AsyncGenerator[Record, None]:
+    """Yield the outcome on each device, then the findings of the rules behind the changes, and of those in `also`."""
     with request.callbacks.exclusive():
         if not await request.callbacks.confirm(question(plan)):
             yield events.Notice(message="nothing was changed")
@@ -102,6 +108,7 @@ async def _apply(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan
                 yield record
     rules = {name for device in plan.devices for change in device.changes for name in change.checks}
     checks = [chosen for chosen in request.checks if chosen.name in rules]
+    checks += [chosen for chosen in ALWAYS if chosen.name in also]
     async with aclosing(check(cluster, fleet, checks)) as records:
         async for record in records:
             if not (isinstance(record, Finding) and _is_left_alone(cluster, record, request.only)):

@@ -9,7 +9,7 @@ from rich.text import Text
 from railbed.cli.hints import command_line
 from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.text import TextScreen
-from railbed.fleet.switch_change import checkpoint_name, rollback_command
+from railbed.parsing.nexus.switch_lock import checkpoint_name, rollback_command
 from railbed.model import events
 from railbed.model.amount import plural
 from railbed.model.cluster import Cluster
