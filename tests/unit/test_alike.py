@@ -42,6 +42,7 @@ from tests.unit.test_pairs import cluster_of
         (["Ethernet1/1", "Ethernet1/1/2", "Ethernet1/3"], "Ethernet1/1, Ethernet1/1/2, Ethernet1/3"),
         (["x/", "/1", "", "/"], ", /, /1, x/"),
         (["n1", "n1"], "n1"),
+        ([f"rail0 > n{peer}" for peer in (1, 2, 3)], "rail0 > n1, rail0 > n2, rail0 > n3"),
     ],
 )
 def test_names(names: list[str], text: str) -> None:

@@ -9,7 +9,8 @@ from itertools import pairwise
 from railbed.present.wording import counted
 
 PARTS_SHOWN = 4
-NUMBERED = re.compile(r"(.*?)(\d{1,9})", re.DOTALL | re.ASCII)
+NUMBERED = re.compile(r"(\S*?)(\d{1,9})", re.ASCII)
+"""A name in a range; paths such as `rail0 > node2` have spaces, and are listed one by one."""
 
 
 def name_range(names: Iterable[str], *, shortened: bool = False) -> str:
