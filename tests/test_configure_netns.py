@@ -119,7 +119,7 @@ INTERCEPT = """\
 ip=$(readlink -f "$(command -v ip)") && cp "$ip" /run/ip.real && cat >/run/ip <<'END' &&
 #!/bin/sh
 case "$*" in
-"{step}"*) {script} ;;
+"addr replace"*) {script} ;;
 *) exec /run/ip.real "$@" ;;
 esac
 END
@@ -129,9 +129,9 @@ RELEASE = 'umount "$(readlink -f "$(command -v ip)")"; rm -f /run/ip /run/ip.rea
 
 
 @contextmanager
-def address_command(lab: RunningLab, node: str, script: str, step: str = "addr replace") -> Iterator[None]:
-    """Have `ip addr replace`, or another step, on a node run a script instead."""
-    assert lab.shell(node, INTERCEPT.replace("{step}", step).replace("{script}", script)).code == 0
+def address_command(lab: RunningLab, node: str, script: str) -> Iterator[None]:
+    """Have `ip addr replace` on a node run a script instead."""
+    assert lab.shell(node, INTERCEPT.replace("{script}", script)).code == 0
     try:
         yield
     finally:
@@ -214,27 +214,31 @@ def test_a_connection_that_breaks_in_the_middle_of_the_steps_restores_the_node(l
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("step", ["addr replace", "link set"])
-def test_a_node_that_cannot_be_reached_any_more_restores_itself_and_the_next_run_reports_it(
-    netns_lab: RunningLab, lab: RunningLab, step: str
+def test_a_node_that_stops_answering_restores_itself_and_the_next_run_reports_it(
+    netns_lab: RunningLab, lab: RunningLab
 ) -> None:
-    """Nothing ends the session on the node: its timer restores it after three minutes at the latest."""
-    assert lab.shell("node1", f"ip addr del {rail_address(lab, 'node1')} dev rail0").code == 0
-    before = state(lab)
-    with address_command(lab, "node1", "touch /run/waiting; exec sleep 600", step), start(lab) as process:
-        wait_for(lambda: lab.shell("node1", "cat /run/waiting").code == 0)
-        assert netns_lab.fault("cut", "node1").code == 0
+    """The guard restores it as soon as the node continues, since railbed's session is gone by then.
+
+    Healing also heals the MTU of the fixture, so only the address shows what the node did.
+    """
+    address = rail_address(lab, "node1")
+    assert lab.shell("node1", f"ip addr del {address} dev rail0").code == 0
+    # The address is set, and the step does not end.
+    script = 'touch /run/waiting; /run/ip.real "$@"; exec sleep 600'
+    with address_command(lab, "node1", script), start(lab) as process:
+        wait_for(lambda: address in state(lab)["node1"])
+        assert netns_lab.fault("freeze", "node1").code == 0
         process.communicate(timeout=600)
         assert process.returncode == 1
         (run,) = runs_of(lab)
         netns_lab.heal()
         wait_for(lambda: lab.shell("node1", f"cat {LOCK}").out == "", seconds=300)
-    assert state(lab)["node1"] == before["node1"]
+    assert address not in state(lab)["node1"]
     (unfinished,) = named(configure(lab), "change_unfinished")
     assert "the node restored itself" in unfinished["message"]
     assert f"railbed configure --undo {run}" in unfinished["message"]
     assert configure(lab, "--undo", run, "--yes", "--only", "node1").code == 0
-    assert state(lab)["node1"] == before["node1"]
+    assert address not in state(lab)["node1"]
 
 
 def test_a_second_configure_is_refused_and_names_the_first(lab: RunningLab) -> None:
