@@ -37,6 +37,7 @@ def states(lab: RunningLab) -> dict[str, str]:
     return nodes | {which: running(lab, which) for which in ("running", "startup")}
 
 
+@pytest.mark.soak
 def test_a_setting_is_applied_survives_its_loss_and_is_undone(lab: RunningLab) -> None:
     scope = ("--only", "node1", "--rule", "pfc", "--rule", "dscp_map")
     before = lab.shell("node1", STATE).out

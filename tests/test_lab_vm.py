@@ -184,7 +184,7 @@ def test_faults_are_those_of_the_devices_and_a_frozen_node_continues_with_the_ri
     """A fault that came while a node was frozen is in force on it."""
     assert healed.fault("mtu", "node1", "1500").code == 0
     assert healed.fault("freeze", "node2").code == 0
-    assert healed.status()["states"] == {"node1": "up", "node2": "frozen"}
+    assert healed.status()["states"] == {"node1": "up", "node2": "frozen", "nexus": "up"}
     assert healed.fault("cut", "rail1").code == 0
     assert healed.fault("heal", "node2").code == 0
     assert clock_is_right(healed, "node2")

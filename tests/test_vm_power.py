@@ -30,7 +30,7 @@ def test_a_killed_node_comes_back_as_it_was(healed: RunningLab) -> None:
     """A fault that came meanwhile is in force on it."""
     before = healed.shell("node2", f"touch /root/file && sync; {CONFIGURATION}").out
     assert healed.fault("kill", "node2").code == 0
-    assert healed.status()["states"] == {"node1": "up", "node2": "off"}
+    assert healed.status()["states"] == {"node1": "up", "node2": "off", "nexus": "up"}
     assert healed.fault("cut", "rail1").code == 0
     assert healed.fault("heal", "node2").code == 0
     output = healed.shell("node2", "ls /root/file; rdma link").out
@@ -60,6 +60,6 @@ def test_a_node_that_reboots_comes_back_as_it_was_but_for_its_qos_settings(vm_la
 def test_a_killed_node_is_off(vm_lab: RunningLab) -> None:
     """The last of all tests with the lab: the machine stays off."""
     assert vm_lab.fault("kill", "node2").code == 0
-    assert vm_lab.status()["states"] == {"node1": "up", "node2": "off"}
+    assert vm_lab.status()["states"] == {"node1": "up", "node2": "off", "nexus": "up"}
     refused = vm_lab.fault("freeze", "node2")
     assert (refused.code, "node2 was killed" in refused.err) == (2, True)
