@@ -69,7 +69,7 @@ soak-x86: setup
 
 # The tests marked `soak`: random faults, every bench experiment and every collective on emulated machines.
 soak-tests: setup
-	@echo "soak-tests takes about 40 minutes on two cores"
+	@echo "soak-tests takes about 50 minutes on two cores"
 	@$(BIN)/pytest --soak -n 2 --dist loadgroup --no-loadscope-reorder --durations=0 --durations-min=1
 
 clean:
