@@ -76,7 +76,7 @@ class TextScreen(Screen):
         """Show the findings by node, the changes, and a summary."""
         self.line.stop()
         for change in self._changes:
-            self._out.print(change_line(change))
+            print_hanging(self._out, change_line(change), indent=2)
         groups = grouped(finding for finding in self._findings if finding.check not in self._listed_above)
         named = ((group_of(group[0]), group) for group in groups)
         self._show_blocks(blocks(named, self._mask, verbose=self._verbose))

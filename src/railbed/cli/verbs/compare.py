@@ -17,6 +17,7 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import JsonOption
 from railbed.cli.pagefile import STANDARD_OUTPUT, write_page
+from railbed.cli.screens.hanging import print_hanging
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.text import change_line
@@ -158,7 +159,7 @@ def _show(first: RunData, second: RunData, comparison: RunComparison, *, everyth
         was, now = _verdict(before) or "not there", _verdict(after) or "not there"
         console.print(Text(f"{_subject(before or after)}: {was} → {now}"))
     for change in comparison.cluster:
-        console.print(change_line(change))
+        print_hanging(console, change_line(change), indent=2)
     if comparison.cluster_unread:
         console.print(
             Text(f"the cluster files cannot be compared: {printable(comparison.cluster_unread)}", style="yellow")
