@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import StringIO
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -64,11 +65,11 @@ def site(nodes: int = 2, rails: int = 2) -> Cluster:
     )
 
 
-def finding(subject: str, observed: str = "off", *, check: str = "pfc", remedy: str = "", **more: object) -> Finding:
+def finding(subject: str, observed: str = "off", *, check: str = "pfc", remedy: str = "", **more: Any) -> Finding:
     wrong = Finding(
         check=check, subject=subject, verdict=Verdict.FAIL, expected="on", observed=observed, why="", remedy=remedy
     )
-    return replace(wrong, **more)  # type: ignore[arg-type]
+    return replace(wrong, **more)
 
 
 def on_ports(text: str, *ports: str, device: str = "nexus", observed: str = "off") -> list[Finding]:
@@ -169,9 +170,9 @@ def test_findings_of_ports(findings: list[Finding], entries: list[tuple[str, ...
     )
 
 
-def change(subject: str, *apply: str, **more: object) -> Change:
+def change(subject: str, *apply: str, **more: Any) -> Change:
     plain = Change(subject=subject, action="set", before="off", after="on", check="pfc", apply=apply)
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 def shown_changes(changes: Sequence[Change], cluster: Cluster | None = None) -> list[tuple[object, ...]]:
@@ -201,10 +202,10 @@ def test_sixteen_nodes_with_the_same_changes_share_one_block() -> None:
     ],
     ids=lambda different: str(*different),
 )
-def test_a_device_with_one_difference_has_its_own_block(different: dict[str, object]) -> None:
+def test_a_device_with_one_difference_has_its_own_block(different: dict[str, Any]) -> None:
     alike = [change(f"node{n}/rail0", "pfc on rail0") for n in (1, 2, 3)]
     assert [names for names, *_ in shown_changes(alike, site(3))] == [("node1", "node2", "node3")]
-    alike[1] = replace(alike[1], **different)  # type: ignore[arg-type]
+    alike[1] = replace(alike[1], **different)
     assert [names for names, *_ in shown_changes(alike, site(3))] == [("node1", "node3"), ("node2",)]
 
 
