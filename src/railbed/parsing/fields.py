@@ -25,6 +25,10 @@ class Fields:
         """Yield all keys and values, unchecked."""
         return iter(self._value.items())
 
+    def get(self, key: str) -> object:
+        """Return a value, unchecked; None if the key is absent."""
+        return self._value.get(key)
+
     def text(self, key: str) -> str:
         """Return a string."""
         value = self._required(key)

@@ -25,7 +25,7 @@ def parse(text: str) -> Neighbours:
     root = Fields(_first(json_value(text)))
     if "lldp" not in root:
         raise ParseError("no field 'lldp'", line=text.strip()[:80])
-    for name, interface in _interfaces(_get(Fields(_first(_get(root, "lldp")) or {}), "interface")):
+    for name, interface in _interfaces(Fields(_first(root.get("lldp")) or {}).get("interface")):
         neighbours[name] = (*neighbours.get(name, ()), _neighbour(interface))
     return Neighbours(interfaces=neighbours)
 
@@ -33,7 +33,7 @@ def parse(text: str) -> Neighbours:
 def _interfaces(value: object) -> Iterator[tuple[str, Fields]]:
     for item in _all(value):
         entry = Fields(item)
-        if isinstance(_get(entry, "name"), str):
+        if isinstance(entry.get("name"), str):
             yield entry.text("name"), entry
         else:
             for name, inner in entry.items():
@@ -42,33 +42,29 @@ def _interfaces(value: object) -> Iterator[tuple[str, Fields]]:
 
 
 def _neighbour(interface: Fields) -> Neighbour:
-    system, chassis = _chassis(Fields(_first(_get(interface, "chassis")) or {}))
-    port = Fields(_first(_get(interface, "port")) or {})
-    port_id = _text(_get(port, "id"))
+    system, chassis = _chassis(Fields(_first(interface.get("chassis")) or {}))
+    port = Fields(_first(interface.get("port")) or {})
+    port_id = _text(port.get("id"))
     if port_id is None:
         raise ParseError("a neighbour without a port", line=str(dict(interface.items()))[:120])
     return Neighbour(
         system=system,
-        system_description=_text(_get(chassis, "descr")),
-        chassis=_text(_get(chassis, "id")),
+        system_description=_text(chassis.get("descr")),
+        chassis=_text(chassis.get("id")),
         port=port_id,
-        port_type=_kind(_get(port, "id")),
-        port_description=_text(_get(port, "descr")),
-        addresses=tuple(filter(None, (_text(address) for address in _all(_get(chassis, "mgmt-ip"))))),
+        port_type=_kind(port.get("id")),
+        port_description=_text(port.get("descr")),
+        addresses=tuple(filter(None, (_text(address) for address in _all(chassis.get("mgmt-ip"))))),
     )
 
 
 def _chassis(fields: Fields) -> tuple[str | None, Fields]:
     """Return the name and the other fields: the name is the enclosing key, a field, or missing."""
-    name = _text(_get(fields, "name")) if "id" in fields else None
+    name = _text(fields.get("name")) if "id" in fields else None
     if name is None and "id" not in fields:
         for key, inner in fields.items():
             return str(key), Fields(inner)
     return name, fields
-
-
-def _get(fields: Fields, key: str) -> object:
-    return dict(fields.items()).get(key)
 
 
 def _all(value: object) -> list[object]:

@@ -37,7 +37,7 @@ def _json(text: str) -> ToolResult:
         values += _values(result.integer("size"), row, str(times.get("nwrong", 0)))
     if not values:
         raise ParseError("nccl-tests measured nothing", line=text.strip()[:80])
-    version = dict(report.items()).get("nccl_version")
+    version = report.get("nccl_version")
     return ToolResult(values=tuple(values), version=f"NCCL {version}" if isinstance(version, str | int) else None)
 
 

@@ -18,7 +18,7 @@ EVERYWHERE = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
 def with_match(rule: PacketRule, match: Fields) -> PacketRule | None:
     """Return the rule with one more condition, or None if it can no longer match a new connection."""
     left, operator = match.sub("left"), match.optional_text("op")
-    right = list(_items(dict(match.items()).get("right")))
+    right = list(_items(match.get("right")))
     if left is None:
         return replace(rule, unclear=True)
     connection = left.sub("ct")

@@ -84,7 +84,7 @@ def _is_connection_state(vmap: Fields) -> bool:
 def _by_state(rule: PacketRule, vmap: Fields) -> tuple[PacketRule, ...]:
     """Return the rules for new connections in a map from connection states to verdicts."""
     data = vmap.sub("data")
-    pairs = dict(data.items()).get("set") if data else None
+    pairs = data.get("set") if data else None
     for pair in pairs if isinstance(pairs, list) else []:
         if isinstance(pair, list) and len(pair) == 2 and pair[0] == "new" and isinstance(pair[1], dict):
             action = next((ACTIONS[name] for name in pair[1] if name in ACTIONS), None)

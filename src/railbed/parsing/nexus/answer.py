@@ -29,9 +29,9 @@ def structured(text: str) -> Fields | None:
     fields = Fields(json_value(text))
     if api := fields.sub("ins_api"):
         outputs = api.sub("outputs") or Fields({})
-        return _body(_rows(dict(outputs.items()).get("output")))
+        return _body(_rows(outputs.get("output")))
     if "jsonrpc" in fields:
-        return _body(_rows(dict(fields.items()).get("result")))
+        return _body(_rows(fields.get("result")))
     return fields
 
 
@@ -43,8 +43,8 @@ def _body(outputs: list[Fields]) -> Fields:
 
 def rows(fields: Fields, name: str) -> list[Fields]:
     """Return the rows of a table; a table that is absent has none."""
-    tables = _rows(dict(fields.items()).get(f"TABLE_{name}"))
-    return [row for table in tables for row in _rows(dict(table.items()).get(f"ROW_{name}"))]
+    tables = _rows(fields.get(f"TABLE_{name}"))
+    return [row for table in tables for row in _rows(table.get(f"ROW_{name}"))]
 
 
 def _rows(value: object) -> list[Fields]:
@@ -55,7 +55,7 @@ def _rows(value: object) -> list[Fields]:
 
 def value_of(fields: Fields, key: str) -> str | None:
     """Return a value as text, whether it is a string or a number; None if it is absent or `-`."""
-    value = dict(fields.items()).get(key)
+    value = fields.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
