@@ -32,7 +32,7 @@ def code() -> Iterator[str]:
 
 
 def warm(code: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", code, *arguments]
+    return [sys.executable, "-P", "-c", code, *arguments]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -66,6 +66,14 @@ def test_a_program_has_what_its_caller_gave(code: str, tmp_path: Path) -> None:
     assert done.stdout.decode() == f"['{theirs}', 'x'] red / __main__ True\n"
     assert os.read(ours, 10) == b"said"
     os.close(ours)
+
+
+def test_options_of_python_are_followed(code: str, tmp_path: Path) -> None:
+    theirs = f"{FOLDER}:{tmp_path}"
+    show = f"import sys; print(sys.path[0] == '', {str(tmp_path)!r} in sys.path, sys.dont_write_bytecode)"
+    assert run(code, "-c", show, PYTHONPATH=theirs).stdout == "True True False\n"
+    assert run(code, "-I", "-B", "-c", show, PYTHONPATH=theirs).stdout == "False False True\n"
+    assert run(code, "-B", "-I", "-c", "import sys; print('colorsys' in sys.modules)").stdout == "True\n"
 
 
 def test_errors_and_signals_are_those_of_the_program(code: str) -> None:

@@ -28,6 +28,8 @@ PYTHON, CALLED = "/opt/training/bin/python3.11", "/opt/training/bin/python3"
 DOOR = "\0railbed-warm"
 LOADED = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "numpy", "argparse", "asyncio")
 HEADER = struct.Struct("=I")
+FLAGS = {"-I", "-B"}
+"""The options of Python that a fork can follow: isolated from the user's modules, and without writing byte code."""
 MOST_FILES = 200
 FIRST_FREE = 1000
 """Received files are first moved to numbers from here on, then each to its own number."""
@@ -41,7 +43,7 @@ def call(arguments: list[str]) -> None:
     """Let the server run a program, and end with its status."""
     files = sorted(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208  (loading pathlib takes too long)
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    if not (arguments[:1] in (["-m"], ["-c"]) and len(arguments) > 1) or not _knock(door):
+    if not _is_supported(arguments) or not _knock(door):
         os.execv(PYTHON, [CALLED, *arguments])  # noqa: S606
     files = [number for number in files if _is_open(number) and number != door.fileno()]
     folder = os.getcwd()  # noqa: PTH109
@@ -57,6 +59,17 @@ def call(arguments: list[str]) -> None:
             signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _is_supported(arguments: list[str]) -> bool:
+    _, program = _split(arguments)
+    return len(program) > 1 and program[0] in ("-m", "-c")
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options of Python that precede the program, and the program with its arguments."""
+    count = next((index for index, argument in enumerate(arguments) if argument not in FLAGS), len(arguments))
+    return arguments[:count], arguments[count:]
 
 
 def _knock(door: socket.socket) -> bool:
@@ -160,9 +173,11 @@ def become(about: dict[str, Any], got: list[int]) -> None:
     os.chdir(about["folder"])
     os.environ.clear()
     os.environ.update(about["environment"])
-    kind, what, *rest = about["arguments"]
-    path = [entry for entry in os.environ.get("PYTHONPATH", "").split(":") if entry]
-    sys.path[:0] = ["" if kind == "-c" else about["folder"], *path]
+    flags, (kind, what, *rest) = _split(about["arguments"])
+    sys.dont_write_bytecode = "-B" in flags
+    if "-I" not in flags:
+        path = [entry for entry in os.environ.get("PYTHONPATH", "").split(":") if entry]
+        sys.path[:0] = ["" if kind == "-c" else about["folder"], *path]
     sys.argv[:] = [kind, *rest]
     sys.executable = CALLED
     if kind == "-m":
