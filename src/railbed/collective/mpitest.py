@@ -23,7 +23,7 @@ from railbed.collective.rollcall import Reply
 from railbed.collective.timing import Timing
 
 END_SECONDS = 5.0
-LIMIT_SECONDS = 45.0
+LIMIT_SECONDS = 60.0
 """This includes the start of MPI, which takes ten seconds on an emulated processor."""
 PLACE = r"\S+\.c{1,2}:\d+\s++"
 NOISE = re.compile(rf"^\[[^\]]*\]\s*+(?:\[[^\]]*\]\s*+)*+(?:{PLACE})?|(?<!\S){PLACE}")

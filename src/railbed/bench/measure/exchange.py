@@ -15,7 +15,7 @@ from railbed.fleet.worker import Call, Failed, Worker
 from railbed.model.output import Output
 from railbed.transport.base import Command
 
-READY_SECONDS = 10.0
+READY_SECONDS = 20.0
 SLACK_SECONDS = 20.0
 """How much longer than expected a call may take: a machine under load, a slow connection."""
 SAMPLE_SECONDS = 0.01
