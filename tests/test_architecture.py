@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from railbed.launch.files.ship import modules_for_nodes
 
 SOURCE = Path(__file__).parent.parent / "src" / "railbed"
 LAYERS = (
@@ -56,7 +59,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 def violations(part: str, source: str) -> list[str]:
     """Return the imports of a source text, in a part of the package, that do not point down."""
     upward = []
-    for name in imports(ast.parse(source)):
+    for name in imports(parsed(source)):
         target = name.split(".")[1] if name.startswith("railbed.") else None
         if target is None or target.startswith("__version__"):
             continue
@@ -72,6 +75,11 @@ def part_of(path: Path) -> str:
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def test_imports_point_down() -> None:
     assert [line for path in FILES for line in violations(part_of(path), path.read_text())] == []
 
@@ -80,7 +88,7 @@ def test_heavy_parts_stay_where_they_belong() -> None:
     misplaced = []
     for path in FILES:
         place = str(path.relative_to(SOURCE))
-        for name in imports(ast.parse(path.read_text())):
+        for name in imports(parsed(path.read_text())):
             homes = RUNTIME_OF.get(name.split(".")[0])
             if homes is not None and not place.startswith(homes):
                 misplaced.append(f"{place} imports {name}")
@@ -134,7 +142,7 @@ def cycle(sources: Mapping[str, str]) -> list[str]:
     """Return modules that import each other in a circle, from their sources by name; empty if there are none."""
     graph: dict[str, set[str]] = {}
     for module, source in sources.items():
-        names = {name if name in sources else name.rpartition(".")[0] for name in imports_at_load(ast.parse(source))}
+        names = {name if name in sources else name.rpartition(".")[0] for name in imports_at_load(parsed(source))}
         graph[module] = names & sources.keys()
     try:
         TopologicalSorter(graph).prepare()
@@ -166,12 +174,36 @@ def test_a_planted_cycle_is_caught(first: str, second: str, is_cycle: bool) -> N
     assert bool(cycle({"p": "", "p.a": first, "p.b": second})) is is_cycle
 
 
+RUNS_ON_NODES = (
+    "launch/node/",
+    "launch/rank.py",
+    "collective/",
+    "train/worker/",
+    "train/state/verify.py",
+    "bench/collective/worker/",
+)
+
+
+def test_nodes_get_everything_that_runs_there() -> None:
+    modules = {module_name(path): path for path in FILES}
+    pending = [module for module, path in modules.items() if str(path.relative_to(SOURCE)).startswith(RUNS_ON_NODES)]
+    needed: set[str] = set()
+    while pending:
+        module = pending.pop()
+        if module in modules and module not in needed:
+            needed.add(module)
+            tree = parsed(modules[module].read_text())
+            pending += [module.rpartition(".")[0], *imports(tree), *imports_at_load(tree)]
+    sent = {SOURCE.parent / name for name in modules_for_nodes()}
+    assert {module for module in needed if modules[module] not in sent} == set()
+
+
 def test_files_and_functions_stay_small() -> None:
     long_files = [str(path) for path in FILES if len(path.read_text().splitlines()) > 400]
     long_functions = [
         f"{path}:{node.name}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno > 50
     ]
     assert (long_files, long_functions) == ([], [])

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from railbed.fleet import Fleet
-from railbed.launch.files.ship import Parcel, Shipped, module_command, own_code, parcel, ship
+from railbed.launch.files.archive import archive
+from railbed.launch.files.ship import ARCHIVE, Parcel, Shipped, module_command, own_code, parcel, ship
 from railbed.model.cluster import Cluster, Node
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
@@ -36,7 +37,15 @@ def files(tmp_path: Path) -> Parcel:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "greet.py").write_text("print('ours')\n")
     (tmp_path / "source" / "data").write_bytes(bytes(range(256)) * 999)
-    return parcel("code", {"greet.py": tmp_path / "source" / "greet.py", "deep/data": tmp_path / "source" / "data"})
+    code = archive({"greet.py": tmp_path / "source" / "greet.py"})
+    return parcel("code", {ARCHIVE: code, "deep/data": tmp_path / "source" / "data"})
+
+
+def sent(files: Parcel) -> dict[str, bytes]:
+    """Return the content of a parcel's files."""
+    return {
+        name: content if isinstance(content, bytes) else content.read_bytes() for name, content in files.files.items()
+    }
 
 
 def put(workdir: Path | str, *parcels: Parcel, python: str = sys.executable) -> Shipped:
@@ -63,7 +72,7 @@ def content(folder: Path) -> Mapping[str, bytes]:
 
 def greet(base: str, files: Parcel, cwd: Path | None = None) -> str:
     """Run what was put there as a node would, and return its output."""
-    command = module_command(sys.executable, f"{base}/{files.name}", "greet", [])
+    command = module_command(sys.executable, f"{base}/{files.name}/{ARCHIVE}", "greet", [])
     return shell(command, cwd)
 
 
@@ -79,7 +88,7 @@ def test_files_get_there_whole_and_for_nobody_else(tmp_path: Path, files: Parcel
     finally:
         os.umask(before)
     assert base == tmp_path / "new" / "work" / ".railbed"
-    assert content(base / files.name) == {name: path.read_bytes() for name, path in files.files.items()}
+    assert content(base / files.name) == sent(files)
     modes = {path: path.stat().st_mode & 0o777 for path in (base.parent, base, *base.rglob("*"))}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
@@ -89,13 +98,13 @@ def test_files_get_there_whole_and_for_nobody_else(tmp_path: Path, files: Parcel
 def test_what_is_there_is_not_sent_again(tmp_path: Path, files: Parcel) -> None:
     base = Path(put(tmp_path, files).bases["here"])
     numbers = {path: path.stat().st_ino for path in (base / files.name).rglob("*")}
-    files.files["greet.py"].unlink()  # sending again would fail
+    (tmp_path / "source" / "data").unlink()  # sending again would fail
     assert put(tmp_path, files).bases == {"here": str(base)}
     assert {path: path.stat().st_ino for path in (base / files.name).rglob("*")} == numbers
 
 
 def truncate(folder: Path) -> None:
-    (folder / "greet.py").write_text("pri")
+    (folder / ARCHIVE).write_bytes((folder / ARCHIVE).read_bytes()[:-30])
 
 
 def plant_byte_code(folder: Path) -> None:
@@ -121,8 +130,8 @@ def test_what_is_not_as_it_was_sent_is_replaced(tmp_path: Path, files: Parcel, d
     assert callable(damage)
     damage(Path(base) / files.name)
     assert put(tmp_path, files).bases == {"here": base}
-    assert content(Path(base) / files.name) == {name: path.read_bytes() for name, path in files.files.items()}
-    assert sorted(path.name for path in Path(base, files.name).iterdir()) == ["deep", "greet.py"]
+    assert content(Path(base) / files.name) == sent(files)
+    assert sorted(path.name for path in Path(base, files.name).iterdir()) == ["deep", ARCHIVE]
     assert greet(base, files) == "ours\n"
 
 
@@ -151,7 +160,7 @@ def test_a_folder_below_ours_that_is_not_ours_is_refused(shared: Path, files: Pa
         base / "compiled",
         base / "code",
         base / files.name,
-        base / files.name / "greet.py",
+        base / files.name / ARCHIVE,
         base / RUN,
         base / RUN / "here",
     ):
@@ -162,7 +171,7 @@ def test_a_folder_below_ours_that_is_not_ours_is_refused(shared: Path, files: Pa
     assert "here" in put(shared, files).bases
 
 
-@pytest.mark.parametrize("below", ["", "code", "{name}", "{name}/deep", "{name}/greet.py", RUN])
+@pytest.mark.parametrize("below", ["", "code", "{name}", "{name}/deep", f"{{name}}/{ARCHIVE}", RUN])
 def test_what_others_can_write_to_is_refused(tmp_path: Path, files: Parcel, below: str) -> None:
     base = Path(put(tmp_path, files).bases["here"])
     path = base / below.format(name=files.name)
@@ -240,9 +249,12 @@ def test_no_byte_code_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     code = own_code()
     base = put(tmp_path, code).bases["here"]
-    command = module_command(sys.executable, f"{base}/{code.name}", "railbed.train.state.verify", [str(tmp_path)])
+    command = module_command(
+        sys.executable, f"{base}/{code.name}/{ARCHIVE}", "railbed.train.state.verify", [str(tmp_path)]
+    )
     assert shell(command) == '{"good": [], "damaged": []}\n'
     assert not list(Path(base).rglob("__pycache__"))
+    assert "ONEDNN_JIT_PROFILE=0" in command  # otherwise every rank leaves /tmp/perf-PID.map
 
 
 def test_a_python_that_is_not_there_is_named(tmp_path: Path, files: Parcel) -> None:
@@ -297,7 +309,7 @@ def test_a_disk_that_fills_up_while_files_are_sent_keeps_nothing_of_them(
 def test_training_in_a_folder_such_as_tmp_runs_no_planted_code(shared: Path, tmp_path: Path) -> None:
     """From the command line: another user has put an agent of their own under the name that ours would have."""
     mark = shared / "mark"
-    agent = shared / ".railbed" / own_code().name / "railbed" / "launch" / "agent.py"
+    agent = shared / ".railbed" / own_code().name / "railbed" / "launch" / "node" / "agent.py"
     planted = PLANTED.format(mark=str(mark))
     as_stranger('mkdir -p "${1%/*}"; printf %s "$2" >"$1"; chmod -R a+rwX "$3"', agent, planted, shared / ".railbed")
     (tmp_path / "cluster.yaml").write_text(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric
-from railbed.launch.files.ship import Parcel, Shipped, module_command, own_code, ship
+from railbed.launch.files.ship import ARCHIVE, Parcel, Shipped, module_command, own_code, ship
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 
 AGENT = "railbed.launch.node.agent"
@@ -37,7 +37,7 @@ class Placement:
     base: str = ""
     """railbed's folder on the node."""
     code: str = ""
-    """The folder of railbed's code on the node."""
+    """The archive of railbed's code on the node."""
     folder: str = ""
     """The job's own folder on this node; two nodes that share a disk have two."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Deployment:
             interface=node.ports[0].netdev if node.ports else "lo",
             python=node.python,
             base=base,
-            code=f"{base}/{self._code.name}",
+            code=f"{base}/{self._code.name}/{ARCHIVE}",
             folder=f"{base}/{self._folder}/{name}",
             environment=fabric.environment,
             no_rdma=fabric.obstacle,

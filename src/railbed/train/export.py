@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from railbed.errors import CheckpointDamaged, DeviceError, Unreachable, UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.client import file_client
-from railbed.launch.files.ship import module_command, own_code, ship
+from railbed.launch.files.ship import ARCHIVE, module_command, own_code, ship
 from railbed.launch.protocol import decode
 from railbed.model import events
 from railbed.model.amount import plural, size
@@ -177,7 +177,9 @@ async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource
     if node in shipped.failed:
         raise shipped.failed[node]
     folder = f"{shipped.bases[node]}/{own}/{node}"
-    make = module_command(python, f"{shipped.bases[node]}/{code.name}", "railbed.train.worker.io.convert", [folder])
+    make = module_command(
+        python, f"{shipped.bases[node]}/{code.name}/{ARCHIVE}", "railbed.train.worker.io.convert", [folder]
+    )
     try:
         output = await fleet.ask(node, Command(key="convert", script=make, timeout=MAKE_SECONDS))
         answer = decode(output.stdout.splitlines()[-1]) if output.stdout.strip() else None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import railbed
 from railbed.errors import DeviceError
 from railbed.fleet import Fleet
+from railbed.launch.files.archive import archive
 from railbed.launch.files.client import FileClient, file_client
 from railbed.launch.files.guard import PIECE, content_hash
 from railbed.launch.files.server import COMPILED
@@ -22,8 +23,23 @@ from railbed.launch.protocol import encode
 from railbed.model.cluster import Node
 from railbed.parsing.shell import quote_path
 
+ON_NODES = (
+    "__init__.py",
+    "bench/__init__.py",
+    "bench/collective",
+    "catalog.py",
+    "collective",
+    "errors.py",
+    "launch",
+    "model",
+    "train",
+)
+"""The parts of railbed that run on nodes, with everything they import."""
+ARCHIVE = "railbed.zip"
 AT_ONCE = 16
 """Nodes that receive files at the same time."""
+Content = Path | bytes
+"""A file here, or the bytes themselves."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +49,7 @@ class Parcel:
     name: str
     """Path below railbed's folder, derived from their content."""
     digest: str
-    files: Mapping[str, Path]
+    files: Mapping[str, Content]
     sizes: Mapping[str, int]
 
     def as_message(self) -> dict[str, object]:
@@ -43,18 +59,22 @@ class Parcel:
 
 
 def own_code() -> Parcel:
-    """Return railbed's own code: nodes run the same version as this machine, regardless of what they have installed."""
+    """Return the code that nodes run: the version of this machine, regardless of what they have installed."""
+    return parcel("code", {ARCHIVE: archive(modules_for_nodes())})
+
+
+def modules_for_nodes() -> dict[str, Path]:
+    """Return the sources of railbed that nodes get, by their path below the folder that contains the package."""
     root = Path(railbed.__file__).parent
-    return parcel("code", {f"railbed/{path.relative_to(root)}": path for path in root.rglob("*") if _is_source(path)})
+    paths = [path for part in ON_NODES for path in _sources(root / part)]
+    return {f"railbed/{path.relative_to(root)}": path for path in paths}
 
 
-def parcel(kind: str, files: Mapping[str, Path]) -> Parcel:
+def parcel(kind: str, files: Mapping[str, Content]) -> Parcel:
     """Return files as a parcel; the same content always makes the same parcel."""
     sums, sizes = {}, {}
-    for name, path in sorted(files.items()):
-        with path.open("rb") as file:
-            sums[name] = hashlib.file_digest(file, "sha256").hexdigest()
-            sizes[name] = file.tell()
+    for name, content in sorted(files.items()):
+        sums[name], sizes[name] = _hash_and_size(content)
     digest = content_hash(sums)
     return Parcel(f"{kind}/{digest[:16]}", digest, dict(sorted(files.items())), sizes)
 
@@ -112,29 +132,46 @@ async def _put(  # noqa: PLR0917  (what is put, and where)
 
 
 async def _send(remote: FileClient, parcel: Parcel) -> None:
-    for name, path in parcel.files.items():
+    for name, content in parcel.files.items():
         await remote.write(encode({"name": name, "size": parcel.sizes[name]}))
-        with path.open("rb") as file:
-            while piece := file.read(PIECE):
-                await remote.write(piece)
+        for piece in _pieces(content):
+            await remote.write(piece)
+
+
+def _hash_and_size(content: Content) -> tuple[str, int]:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest(), len(content)
+    with content.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+
+
+def _pieces(content: Content) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
 
 
 def module_command(python: str, code: str, module: str, arguments: Iterable[str]) -> str:
-    """Return the command that runs a module of railbed from the folder `code` of a node.
+    """Return the command that runs a module of railbed from the archive `code` on a node.
 
-    Modules come from that folder and from Python's own, never from the current folder. No byte code is written, since
-    a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put files.
+    Modules come from there and from Python's own folders, never from the current folder. No byte code is written, since
+    a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put files; nor do
+    its kernels leave a list of their names there for a profiler.
     """
-    compiled = str(PurePosixPath(code).parent.parent / COMPILED)
+    compiled = str(PurePosixPath(code).parents[2] / COMPILED)
     settings = {
         "PYTHONPATH": code,
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_CACHE_DIR": compiled,
+        "ONEDNN_JIT_PROFILE": "0",
     }
     variables = " ".join(f"{name}={quote_path(value)}" for name, value in settings.items())
     return f"env {variables} {quote_path(python)} -m {module} {' '.join(map(quote_path, arguments))}"
 
 
-def _is_source(path: Path) -> bool:
-    return path.is_file() and path.suffix in (".py", ".yaml", ".typed") and "__pycache__" not in path.parts
+def _sources(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
