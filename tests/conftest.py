@@ -19,7 +19,7 @@ settings.register_profile(
 )
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "netns", "nettrain", "train", "bench", "mpi")
+GROUPS = ("vm", "configure", "nettrain", "netns", "train", "bench", "mpi", "linear")
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 
@@ -35,7 +35,7 @@ def update(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def netns_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """The lab of four namespaces that the tests of the group `netns` share.
+    """The lab of four namespaces that the tests of a process share.
 
     Its links have a fixed speed: without one, a pair is as fast as the processors it shares with everything else.
     """
@@ -45,7 +45,7 @@ def netns_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 
 @pytest.fixture(scope="session")
 def switch_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """The lab of two namespaces on an emulated switch that the tests of the group `netns` share."""
+    """The lab of two namespaces on an emulated switch that the tests of the group `configure` share."""
     options = ("--nodes", "2", "--rails", "2", "--switch")
     with running_lab(tmp_path_factory.mktemp("switch"), *options, NEXUS_PASSWORD=SWITCH_PASSWORD) as lab:
         yield lab

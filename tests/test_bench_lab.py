@@ -42,7 +42,7 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 
 
 @needs_iperf3
-@pytest.mark.parametrize("target", ["rail1", "node3"])
+@pytest.mark.parametrize("target", ["rail1", pytest.param("node3", marks=pytest.mark.soak)])
 def test_what_is_slow_is_named_by_the_pair_matrix(healed: RunningLab, target: str) -> None:
     assert healed.fault("slow", target, "100M").code == 0
     result = bench(healed, "test: iperf3, seconds: 1, pattern: rounds, direction: each")

@@ -150,7 +150,9 @@ def _fio(labels: list[dict[str, Any]]) -> str:
     return next(str(label["version"]) for label in labels if label["tool"] == "fio")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL]
+)
 def test_nothing_is_left_when_it_is_ended(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
     """Neither a server nor a client on any node, nor the disk's file; and what was measured until then is kept."""
     assert two.servers

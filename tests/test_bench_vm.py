@@ -47,7 +47,7 @@ def test_rdma_is_measured_over_ssh(lab: RunningLab) -> None:
     before = packets_received(lab)
     write_suite(
         lab.folder,
-        "test: ib_write_bw, seconds: 4, direction: one",
+        "test: ib_write_bw, seconds: 2, direction: one",
         "test: ib_send_lat, samples: 150, direction: one",
     )
     result = lab.railbed("bench", "suite.yaml", "--json", *PATIENTLY)
@@ -76,7 +76,7 @@ def test_rdma_reads_tcp_and_disks_are_measured_over_ssh(lab: RunningLab) -> None
     assert lab.shell("node2", "mkdir -p /small").code == 0
     write_suite(
         lab.folder,
-        "test: ib_read_lat, samples: 100, direction: one",
+        "test: ib_read_lat, samples: 150, direction: one",
         "test: iperf3, seconds: 1, direction: one",
         "test: sockperf_udp, seconds: 1, direction: one",
         "test: fio_read, seconds: 1, file: 16M, path: /small",

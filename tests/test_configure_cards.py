@@ -13,7 +13,7 @@ from tests.support.cards import card, state
 from tests.support.cli import Result
 from tests.support.labs import RunningLab
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 RULES = ("pfc", "dscp_trust", "dscp_map", "ets", "buffers", "dcqcn", "cnp_dscp", "roce_tos")
 SETTABLE = {
     "node1": {"pfc", "dscp_trust", "dscp_map", "ets", "dcqcn", "cnp_dscp", "roce_tos"},

@@ -20,7 +20,7 @@ from tests.support.configuring import applied, configure, named, running, runs_o
 from tests.support.holding import held, held_at
 from tests.support.labs import RunningLab
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 APPLY = ("configure", "--apply", "--yes", "--timeout", "120", "--only", "nexus")
 EVERY_STEP = {
     "show startup-config": "locked, nothing else",

@@ -37,7 +37,7 @@ def configure(lab: RunningLab, *options: str | Path) -> Result:
 
 
 @pytest.mark.netns
-@pytest.mark.xdist_group("netns")
+@pytest.mark.xdist_group("configure")
 def test_an_environment_is_made_from_wheels_and_removed_by_the_undo(netns_lab: RunningLab, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir(mode=0o700)
@@ -60,7 +60,7 @@ def test_an_environment_is_made_from_wheels_and_removed_by_the_undo(netns_lab: R
 
 
 @pytest.mark.netns
-@pytest.mark.xdist_group("netns")
+@pytest.mark.xdist_group("configure")
 def test_an_environment_that_cannot_be_completed_is_removed(netns_lab: RunningLab, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir(mode=0o700)

@@ -20,7 +20,7 @@ from tests.support.labs import RunningLab, cache_variables, call
 from tests.support.ranks import wait_for
 from tests.support.terminal import Terminal
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_no_is_no(lab: RunningLab) -> None:
     assert state(lab) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
 def test_a_run_that_is_cut_short_is_restored_reported_and_can_be_undone(
     lab: RunningLab, number: signal.Signals
 ) -> None:

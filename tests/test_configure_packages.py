@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli import Result
 from tests.support.labs import RunningLab
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 PACKAGES = ["ethtool", "iproute2", "iputils-ping"]
 INSTALL = r"""
 cd /run && mkdir apt var && printf '%s\n' ethtool iproute2 iputils-ping >apt/list &&

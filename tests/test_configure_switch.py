@@ -22,7 +22,7 @@ from tests.support.cli import RAILBED, Result, environment
 from tests.support.configuring import applied, changes, configure, named, running, show
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, cache_variables
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 PASSWORD = Secret(env="NEXUS_PASSWORD")
 RULES = sorted(name for name in all_checks() if name.startswith(("switch_", "cable_")))
 
@@ -206,7 +206,7 @@ def password_login(lab: RunningLab) -> Login:
     return Login(user="admin", key=str(key), password=PASSWORD)
 
 
-@pytest.mark.parametrize("access", ["ssh", "nxapi"])
+@pytest.mark.parametrize("access", ["ssh", pytest.param("nxapi", marks=pytest.mark.soak)])
 def test_the_password_is_in_no_file_output_or_process_list(
     over_nxapi: RunningLab, switch_lab: RunningLab, access: str
 ) -> None:

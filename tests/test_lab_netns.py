@@ -185,7 +185,9 @@ def test_the_fixes_of_findings_repair_the_node_and_their_undo_restores_it(healed
     assert healed.failing("mtu") == {("mtu", "node1/rail0"), ("mtu", "node1/rail1")}
 
 
-@pytest.mark.parametrize(("fault", "state"), [("freeze", "frozen"), ("kill", "off")])
+@pytest.mark.parametrize(
+    ("fault", "state"), [("freeze", "frozen"), pytest.param("kill", "off", marks=pytest.mark.soak)]
+)
 def test_a_node_that_does_not_answer_is_one_finding(healed: RunningLab, fault: str, state: str) -> None:
     assert healed.fault(fault, "node3").code == 0
     assert healed.status()["states"] == {**dict.fromkeys(NODES, "up"), "node3": state}

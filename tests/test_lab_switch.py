@@ -18,7 +18,7 @@ from tests.support.benchsite import processes_with
 from tests.support.cli import railbed
 from tests.support.labs import RunningLab, end_up_at, running_lab
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("configure")]
 
 
 @pytest.fixture

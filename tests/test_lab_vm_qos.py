@@ -20,16 +20,20 @@ REFUSED = (
 RESET = "modprobe -r railbed_dcb && modprobe railbed_dcb"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lab(vm_lab: RunningLab) -> Iterator[RunningLab]:
-    """The lab, with the settings of a node that has just booted before and after the test."""
+    """The lab, with the settings of a node that has just booted before and after these tests."""
     yield vm_lab
     assert vm_lab.shell("node1", RESET).code == 0
 
 
 def dcb(lab: RunningLab, *commands: str) -> list[Any]:
-    """Run `dcb` on node1, and return what each command prints as JSON."""
-    result = lab.shell("node1", "set -e; " + "; ".join(f"dcb -j {command}; echo" for command in commands))
+    """Run `dcb` on node1, and return what each command prints as JSON.
+
+    `dcb` of iproute2 numbers its requests by the second, and fails if a slow machine answers in the next one.
+    """
+    twice = "; ".join(f"{{ dcb -j {command} || dcb -j {command}; }}; echo" for command in commands)
+    result = lab.shell("node1", f"set -e; {twice}")
     assert result.code == 0, result
     return [json.loads(line) for line in result.out.splitlines() if line.strip()]
 
@@ -61,7 +65,7 @@ def test_what_a_card_refuses_is_not_set(lab: RunningLab) -> None:
 
 
 def test_nothing_outlives_the_module(lab: RunningLab) -> None:
-    dcb(lab, "app add dev rail0 dscp-prio 26:3 26:4 63:7", "pfc set dev rail0 prio-pfc 3:on")
+    dcb(lab, "app replace dev rail0 dscp-prio 27:3 63:7", "pfc set dev rail0 prio-pfc 3:on")
     assert lab.shell("node1", RESET).code == 0
     pfc, app = dcb(lab, "pfc show dev rail0", "app show dev rail0")
     assert pfc["prio_pfc"] == [False] * 8

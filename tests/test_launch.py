@@ -142,7 +142,7 @@ def test_ranks_run_on_every_node_and_end(lab: RunningLab) -> None:
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (["kill", "node2"], "no message for 4 s"),
+        pytest.param(["kill", "node2"], "no message for 4 s", marks=pytest.mark.soak),  # in test_train_faults.py too
         (["freeze", "node2"], "no message for 4 s"),
     ],
 )

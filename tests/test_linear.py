@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from railbed.store import read_record
 from tests.support import growth
 from tests.support.growth import Expression, all_expressions, slow_inputs, superlinear, unnamed_patterns
 
+pytestmark = pytest.mark.xdist_group("linear")  # collecting the expressions loads everything
 CASES = Path(__file__).parent / "cases"
 PARTS = 12
 MUCH_SECONDS = 2.0
@@ -75,6 +77,7 @@ def test_a_linear_expression_is_not(pattern: str) -> None:
     assert not slow_inputs(Expression(re.compile(pattern), "planted", {"match"}))
 
 
+@cache
 def readers() -> dict[str, tuple[Callable[[str], object], list[str]]]:
     """Return everything that reads foreign text, with texts that it understands."""
     found: dict[str, tuple[Callable[[str], object], list[str]]] = {}

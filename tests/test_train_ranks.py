@@ -129,7 +129,9 @@ def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter:
     assert 0.5 * works < waits[1] < 1.5 * works
 
 
-@pytest.mark.parametrize(("ranks", "wire"), [(1, "fp32"), (3, "fp32"), (2, "bf16-feedback")])
+@pytest.mark.parametrize(
+    ("ranks", "wire"), [pytest.param(1, "fp32", marks=pytest.mark.soak), (3, "fp32"), (2, "bf16-feedback")]
+)
 def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str) -> None:
     wanted = {**EVEN_LONG, "wire": wire}
     complete = starter.run(ranks, wanted)
@@ -152,7 +154,7 @@ def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str
     assert losses(resumed[0]) == losses(complete[0])[last:]
 
 
-@pytest.mark.parametrize("wire", ["bf16", "bf16-feedback"])
+@pytest.mark.parametrize("wire", [pytest.param("bf16", marks=pytest.mark.soak), "bf16-feedback"])
 def test_bf16_on_the_wire_halves_the_bytes_and_keeps_the_loss(starter: Starter, wire: str) -> None:
     whole, half = (starter.run(2, recipe(steps=30, wire=form), checkpoints="")[0] for form in ("fp32", wire))
     sent = [message["bytes_sent"] for message in half.said("progress")]

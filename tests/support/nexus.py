@@ -54,8 +54,12 @@ def connected(platform: str, config: str = "") -> Emulated:
 def printed(switch: Emulated, command: str) -> Output:
     """Return what the switch prints: the first of the alternatives that it accepts."""
     session = Session(switch)
-    replies = [session.execute(line) for line in command.splitlines()]
-    accepted = next((reply for reply in replies if not reply.failed), None)
+    replies = []
+    for line in command.splitlines():
+        replies.append(session.execute(line))
+        if not replies[-1].failed:
+            break
+    accepted = None if replies[-1].failed else replies[-1]
     return Output(
         device="s1",
         key="",
