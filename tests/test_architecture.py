@@ -37,6 +37,9 @@ RUNTIME_OF = {
     "typer": ("cli/",),
     "rich": ("cli/",),
     "tensorboard": ("store/tensorboard",),
+    "starlette": ("web/",),
+    "uvicorn": ("web/",),
+    "prometheus_client": ("web/",),
 }
 
 
