@@ -1,17 +1,10 @@
-"""Time series: every meter that sampling reads, and the identity of one series.
-
-A sample is a whole number: a counter as the device counts it, in the unit of its meter, or a gauge divided by its
-scale. Only readers turn counters into rates (`rates.py`). A value that a device does not have is absent, never zero.
-"""
+"""Every meter that sampling reads, and those that a training measures itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
-
-MISSING = -(1 << 63)
-"""Stored in place of a value that a device did not report."""
+from typing import Literal
 
 Part = Literal["", "priority", "queue", "gpu", "rank"]
 
@@ -34,30 +27,6 @@ class Meter:
     """The value of one stored unit."""
     error: bool = False
     """Zero on a healthy fabric: any growth is worth a mark."""
-
-
-class Series(NamedTuple):
-    """The identity of a series."""
-
-    device: str
-    """A node or a switch, by its name in the cluster file."""
-    meter: str
-    port: str = ""
-    """The interface of a node (also for its RDMA device), or the port of a switch."""
-    part: str = ""
-    """Number of the priority, queue, GPU or rank."""
-
-
-class Sample(NamedTuple):
-    """What a device reported at one time."""
-
-    device: str
-    time: float
-    """Seconds since the epoch, on the clock of this machine."""
-    layout: tuple[Series, ...]
-    """The series of the values: the same object for every sample of a device, until its series change."""
-    values: Sequence[int]
-    """One for each series; MISSING where the device reported none."""
 
 
 def _node(name: str, unit: str, meaning: str) -> Meter:
