@@ -1,0 +1,19 @@
+"""Time series of a run: rows of 64-bit values, written one by one, and compressed minute by minute behind the writer.
+
+`series/` in the run's folder has, for each device and list of series (a table):
+
+    0001.layout           the device and its series, written before the first row
+    0001-000007.rows      the rows of a minute: time, values, checksum
+    0001.chunks           earlier minutes, compressed, each with its roll-up
+
+Readers need no lock. They ignore what is incomplete or damaged, so they can read while a run is written and after its
+process was killed. A minute moves from rows to a chunk in this order: the chunk is written, then the rows are removed;
+both have the same number, and readers ignore rows whose chunk they have.
+"""
+
+from railbed.store.series.data import Rollup, Samples, Span
+from railbed.store.series.rates import rates, scaled
+from railbed.store.series.reader import SeriesReader
+from railbed.store.series.writer import SeriesWriter
+
+__all__ = ["Rollup", "Samples", "SeriesReader", "SeriesWriter", "Span", "rates", "scaled"]

@@ -1,0 +1,85 @@
+"""Counters as rates: wraps, resets and gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railbed.model.series import MISSING, Meter
+from railbed.store.series.data import Floats, Integers, Samples
+
+MOST_INTERVALS = 3
+"""A longer time between two values is a gap: what happened in it is unknown."""
+PLAUSIBLE = 2.0
+"""A counter that fell has wrapped only if its rate is at most this many times the highest certain one."""
+
+
+def rates(meter: Meter, samples: Samples) -> Floats:
+    """Return the rate of a counter per second at each sample, since the one before.
+
+    NaN at the first value, at a missing one, after a gap and where the counter was reset.
+    """
+    result = np.full(len(samples.times), np.nan)
+    known = np.flatnonzero(samples.values != MISSING)
+    if len(known) < 2:
+        return result
+    result[known[1:]] = _between(samples.times[known], samples.values[known], meter.bits) * meter.scale
+    return result
+
+
+def scaled(meter: Meter, samples: Samples) -> Floats:
+    """Return the values of a gauge in its unit; NaN where one is missing."""
+    return np.where(samples.values == MISSING, np.nan, samples.values * meter.scale)
+
+
+def values_of(meter: Meter, samples: Samples) -> Floats:
+    """Return what people read: the rates of a counter, the values of a gauge."""
+    return rates(meter, samples) if meter.kind == "counter" else scaled(meter, samples)
+
+
+def interval(times: Floats) -> float:
+    """Return the usual time between samples; infinite if there are fewer than two."""
+    steps = np.diff(times)
+    steps = steps[steps > 0]
+    return float(np.median(steps)) if len(steps) else np.inf
+
+
+def is_gap(times: Floats) -> NDArray[np.bool_]:
+    """Return, for each sample but the first, whether too much time passed since the one before, or none."""
+    seconds = np.diff(times)
+    return (seconds <= 0) | (seconds > MOST_INTERVALS * interval(times))
+
+
+def _between(times: Floats, values: Integers, bits: int) -> Floats:
+    seconds = np.diff(times)
+    uncertain = is_gap(times)
+    counts = values.view(np.uint64)
+    grown = (counts[1:] - counts[:-1]).astype(np.float64)
+    fell = counts[1:] < counts[:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = grown / seconds
+        if np.any(fell):
+            rate[fell] = _wrapped(rate, counts, seconds, fell, bits, certain=~(fell | uncertain))
+    rate[uncertain] = np.nan
+    return rate
+
+
+def _wrapped(
+    rate: Floats,
+    counts: NDArray[np.uint64],
+    seconds: Floats,
+    fell: NDArray[np.bool_],
+    bits: int,
+    *,
+    certain: NDArray[np.bool_],
+) -> Floats:
+    """Return the rates where a counter fell: since it wrapped, or NaN if it was reset."""
+    largest = np.uint64((1 << bits) - 1)
+    grown = ((counts[1:] - counts[:-1])[fell] & largest).astype(np.float64)
+    wrapped = grown / seconds[fell]
+    # A counter that restarts at zero looks as if it had grown by almost its range.
+    limit = PLAUSIBLE * float(np.max(rate[certain])) if np.any(certain) else np.inf
+    is_wrap = (counts[:-1][fell] <= largest) & (wrapped <= limit)
+    if not np.isfinite(limit):
+        is_wrap &= grown <= float(largest) / 4
+    return np.where(is_wrap, wrapped, np.nan)

@@ -1,0 +1,92 @@
+"""Reads the samples of a run, also while they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from railbed.model.series import Series
+from railbed.store.series.cache import ArrayCache
+from railbed.store.series.data import SECONDS, Rollup, Samples, Span, in_order, meter_of
+from railbed.store.series.files import FOLDER, list_files, read_layout
+from railbed.store.series.rollups import merge, of_samples
+from railbed.store.series.table import Table
+
+
+class SeriesReader:
+    """The series of a run; a run without any has none.
+
+    Damaged rows and chunks are left out, or their values MISSING: never wrong. Raises UsageError only if the folder
+    cannot be read.
+    """
+
+    def __init__(self, run_folder: Path) -> None:
+        self._folder = run_folder / FOLDER
+        self._cache = ArrayCache()
+        self._tables: dict[int, Table] = {}
+        self._unreadable: set[int] = set()
+        self._places: dict[Series, list[tuple[Table, int]]] = {}
+        self.refresh()
+
+    @property
+    def damaged(self) -> int:
+        """How many rows, chunks and layouts could not be read."""
+        return len(self._unreadable) + sum(table.damaged for table in self._tables.values())
+
+    def refresh(self) -> bool:
+        """Read what was written since the last time; return whether there is anything new."""
+        listing, is_new = list_files(self._folder), False
+        for number in listing.tables:
+            if number not in self._tables and number not in self._unreadable:
+                self._add(number)
+        for number, table in self._tables.items():
+            is_new |= table.refresh(listing.rows.get(number, ()))
+        return is_new
+
+    def _add(self, number: int) -> None:
+        layout = read_layout(self._folder, number)
+        if layout is None:
+            self._unreadable.add(number)
+            return
+        table = self._tables[number] = Table(self._folder, number, layout, self._cache)
+        for column, series in enumerate(layout.series):
+            self._places.setdefault(series, []).append((table, column))
+
+    def series(self) -> Sequence[Series]:
+        """Return every series, in the order in which they began."""
+        return list(self._places)
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the times of the first and the last sample; infinite if there is none."""
+        bounds = [table.bounds() for table in self._tables.values()]
+        return min((first for first, _ in bounds), default=inf), max((last for _, last in bounds), default=-inf)
+
+    def samples(self, series: Series, start: float = -inf, end: float = inf) -> Samples:
+        """Return the samples of a series from `start` to `end`; none if it does not exist."""
+        places = self._places.get(series, ())
+        return in_order([part for table, column in places for part in table.samples(column, start, end)])
+
+    def rollup(self, series: Series, span: Span) -> Rollup:
+        """Return lowest, highest and mean value of each minute, hour or day that has samples."""
+        parts = [self._minutes(table, column, series) for table, column in self._places.get(series, ())]
+        times, low, high, mean, weights = (
+            (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            if parts
+            else (np.empty(0) for _ in range(5))
+        )
+        order = np.argsort(times, kind="stable")
+        minutes = Rollup(times[order], low[order], high[order], mean[order])
+        return merge(minutes, weights[order], SECONDS[span])[0]
+
+    def _minutes(self, table: Table, column: int, series: Series) -> tuple[np.ndarray, ...]:
+        """Return times, low, high, mean and weights of the minutes of a table, including the current one."""
+        times, rows, rollups = table.rollups(column)
+        last = table.last_in_chunks
+        # From the last row in a chunk on, which the first rate after it needs.
+        tail = in_order(table.samples(column, last, inf))
+        now, weights = of_samples(meter_of(series.meter), tail, last, SECONDS["minute"])
+        columns = (times, *rollups.astype(np.float64), rows.astype(np.float64))
+        return tuple(np.concatenate(pair) for pair in zip(columns, (*now, weights), strict=True))

@@ -1,0 +1,176 @@
+"""Writes the samples of a run."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from railbed.errors import UsageError
+from railbed.model.private import for_us_alone
+from railbed.model.series import Sample, Series
+from railbed.store.series.chunk import MOST_ROWS, encode
+from railbed.store.series.files import (
+    FOLDER,
+    Layout,
+    chunks_path,
+    explain_failure,
+    list_files,
+    rows_path,
+    write_at,
+    write_layout,
+)
+from railbed.store.series.rollups import MinuteRollup
+from railbed.store.series.rows import RowFormat
+
+CHUNK_SECONDS = 60.0
+
+
+class SeriesWriter:
+    """Appends samples to the series of a run; `close` compresses what is left."""
+
+    def __init__(self, run_folder: Path, *, chunk_seconds: float = CHUNK_SECONDS) -> None:
+        self._folder = run_folder / FOLDER
+        self._chunk_seconds = chunk_seconds
+        self._tables: dict[str, dict[tuple[Series, ...], _Table]] = {}
+        self._current: dict[str, _Table] = {}
+        self._complete: deque[tuple[_Table, int, bytes]] = deque()
+        with explain_failure(self._folder):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+        if self._folder.is_symlink():
+            raise UsageError(f"cannot store the samples in {self._folder}: it is a link", hint="remove it")
+        self._count = max(list_files(self._folder).tables, default=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, sample: Sample) -> None:
+        """Store a sample as a row; raise UsageError if the disk is full, then the sample is not stored."""
+        table = self._current.get(sample.device)
+        if table is None or table.series is not sample.layout:
+            with explain_failure(self._folder):
+                table = self._current[sample.device] = self._table_of(sample.device, sample.layout)
+        span = sample.time // self._chunk_seconds
+        if span != table.span:
+            self._end_minute(table)
+            table.span = span
+            self._compact_next()
+        elif self._complete:
+            self._compact_next()
+        try:
+            table.append(sample)
+        except OSError:
+            with explain_failure(self._folder):
+                raise
+
+    def close(self) -> None:
+        """Compress all rows and close the files; what cannot be compressed stays as rows."""
+        for tables in self._tables.values():
+            for table in tables.values():
+                self._end_minute(table)
+        while self._complete:
+            self._compact_next()
+        for tables in self._tables.values():
+            for table in tables.values():
+                table.close()
+        self._tables.clear()
+        self._current.clear()
+
+    def _table_of(self, device: str, series: tuple[Series, ...]) -> _Table:
+        """Return the table of a device with these series; a changed list of series begins a new one."""
+        tables = self._tables.setdefault(device, {})
+        if series not in tables:
+            if not series:
+                raise ValueError(f"{device}: a sample without series")
+            layout = write_layout(self._folder, self._count + 1, series)
+            self._count += 1
+            tables[series] = _Table(self._folder, self._count, layout)
+        tables[series].series = series
+        return tables[series]
+
+    def _end_minute(self, table: _Table) -> None:
+        if rows := table.end_minute():
+            self._complete.append((table, table.number, rows))
+
+    def _compact_next(self) -> None:
+        """Compress one minute: with every row at most one, so that sixteen nodes do not cause a long pause."""
+        if self._complete:
+            table, number, rows = self._complete.popleft()
+            # If the disk is full, rows stay rows: readers accept both, and the next row reports it.
+            with suppress(OSError):
+                table.compact(number, rows)
+
+
+class _Table:
+    """The rows and chunks of a device with the same series."""
+
+    def __init__(self, folder: Path, table: int, layout: Layout) -> None:
+        self.series = layout.series
+        self.number = 0
+        """Of the minute that is being written."""
+        self.span = -1.0
+        self._folder = folder
+        self._table = table
+        self._checksum = layout.checksum
+        self._format = RowFormat(len(layout.series), layout.checksum)
+        self._rollup = MinuteRollup(layout.series)
+        self._rows = bytearray()
+        self._descriptor = -1
+        self._chunks = -1
+        self._chunks_size = 0
+
+    def append(self, sample: Sample) -> None:
+        """Write a row, with one call."""
+        row = self._format.pack(sample.time, sample.values)
+        if self._descriptor < 0:
+            path = rows_path(self._folder, self._table, self.number + 1)
+            self._descriptor = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            self.number += 1
+        write_at(self._descriptor, row, len(self._rows))
+        self._rows += row
+        if len(self._rows) >= MOST_ROWS * self._format.size:
+            self.span = -1.0
+
+    def end_minute(self) -> bytes:
+        """Close the file of the current minute and return its rows."""
+        if self._descriptor < 0:
+            return b""
+        os.close(self._descriptor)
+        self._descriptor = -1
+        if not self._rows:
+            with suppress(OSError):
+                rows_path(self._folder, self._table, self.number).unlink()
+        rows, self._rows = bytes(self._rows), bytearray()
+        return rows
+
+    def compact(self, number: int, rows: bytes) -> None:
+        """Store rows as a chunk, then remove them."""
+        times, values = self._format.unpack(rows)
+        times, values = np.ascontiguousarray(times), np.ascontiguousarray(values)
+        data = encode(number, times, values, self._rollup.next(times, values), self._checksum)
+        if self._chunks < 0:
+            path = chunks_path(self._folder, self._table)
+            self._chunks = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_at(self._chunks, data, self._chunks_size)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._chunks, self._chunks_size)
+            raise
+        self._chunks_size += len(data)
+        # Only now: a reader that no longer finds the rows must find the chunk.
+        rows_path(self._folder, self._table, number).unlink()
+
+    def close(self) -> None:
+        """Close the files."""
+        for descriptor in (self._descriptor, self._chunks):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._chunks = -1

@@ -1,0 +1,9 @@
+"""A run on one time axis: its series, the training's own measurements, and marks for what happened.
+
+Page, terminal, report and diagnose read a run through this, whether it is in progress or of last week.
+"""
+
+from railbed.store.timeline.data import Drawn, Mark, MarkKind, Track
+from railbed.store.timeline.timeline import Timeline
+
+__all__ = ["Drawn", "Mark", "MarkKind", "Timeline", "Track"]

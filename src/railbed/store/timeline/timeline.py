@@ -1,0 +1,140 @@
+"""A run on one time axis."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from math import inf, isfinite
+from pathlib import Path
+
+import numpy as np
+
+from railbed.errors import UsageError
+from railbed.model.record import Event, Finding
+from railbed.model.series import Series
+from railbed.store.run import RunSummary, read_run_in
+from railbed.store.series import SeriesReader, Span
+from railbed.store.series.data import SECONDS, Floats, meter_of
+from railbed.store.series.rates import values_of
+from railbed.store.timeline.data import Drawn, Mark, Track
+from railbed.store.timeline.draw import bucketed, with_breaks, with_gaps
+from railbed.store.timeline.marks import marks_of
+from railbed.store.timeline.pauses import pause_marks
+from railbed.store.timeline.records import RecordFollower
+
+LOOK_BACK = 60.0
+"""Seconds before the start of a track that are read for the first rate."""
+RESTARTS = frozenset({"restart", "generation"})
+
+
+class Timeline:
+    """The series, measurements and events of a run; `refresh` follows one in progress."""
+
+    def __init__(self, run_folder: Path) -> None:
+        summary = read_run_in(run_folder)
+        if summary is None:
+            raise UsageError(f"{run_folder} is not a run", hint="`railbed runs` lists runs")
+        self.summary: RunSummary = summary
+        self._folder = run_folder
+        self._reader = SeriesReader(run_folder)
+        self._records = RecordFollower(run_folder)
+        self._records.refresh()
+        self._marks: Sequence[Mark] | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether the run is in progress."""
+        return self.summary.status == "running"
+
+    @property
+    def start(self) -> float:
+        """When the run began; earlier if it has samples from before."""
+        return min(self.summary.started, self._reader.bounds()[0])
+
+    @property
+    def end(self) -> float:
+        """When the run ended; now, if it is in progress; the last data of a run that died."""
+        if self.live:
+            return max(time.time(), self.start)
+        last = self._reader.bounds()[1]
+        ended = self.summary.ended or 0.0
+        return max(ended, self._records.last_time, last if isfinite(last) else 0.0, self.start)
+
+    def refresh(self) -> bool:
+        """Read what is new in series and records; return whether there was anything."""
+        was_live = self.live
+        if was_live:
+            # Before reading, so that nothing written just before the end is missed.
+            self.summary = read_run_in(self._folder) or self.summary
+        is_new = self._reader.refresh() | self._records.refresh() | (was_live != self.live)
+        if is_new:
+            self._marks = None
+        return is_new
+
+    def series(self) -> Sequence[Series]:
+        """Return every series: the sampled ones, then those that the training measured."""
+        return [*self._reader.series(), *self._records.measured]
+
+    def track(self, series: Series, start: float | None = None, end: float | None = None) -> Track:
+        """Return a series as people read it, from `start` to `end`."""
+        first, last = -inf if start is None else start, inf if end is None else end
+        meter = meter_of(series.meter)
+        unit = f"{meter.unit}/s" if meter.kind == "counter" else meter.unit
+        if series in self._records.measured:
+            times, values = self._measured(series)
+        else:
+            samples = self._reader.samples(series, first - LOOK_BACK, last)
+            times, values = samples.times, values_of(meter, samples)
+            if meter.kind == "gauge":
+                times, values = with_gaps(times, values)
+        inside = (times >= first) & (times <= last)
+        return Track(series, meter, unit, times[inside], values[inside])
+
+    def drawn(self, series: Series, start: float, end: float, points: int) -> Drawn:
+        """Return a series with at most `points` intervals between two times; extremes survive."""
+        span = self._rolled_up(series, (end - start) / max(1, points))
+        if span is None:
+            track = self.track(series, start, end)
+            return bucketed(Drawn(track.times, track.values, track.values), start, end, points)
+        rollup, seconds = self._reader.rollup(series, span), SECONDS[span]
+        inside = (rollup.times >= start - seconds) & (rollup.times <= end)
+        times = np.clip(rollup.times[inside] + seconds / 2, start, end)
+        return bucketed(Drawn(times, rollup.low[inside], rollup.high[inside]), start, end, points)
+
+    def marks(self) -> Sequence[Mark]:
+        """Return what happened, in the order of time."""
+        if self._marks is None:
+            self._marks = sorted([*marks_of(self._records.events), *pause_marks(self._reader)])
+        return self._marks
+
+    def events(self) -> Sequence[Event]:
+        """Return the events of the run, without log lines and progress."""
+        return self._records.events
+
+    def findings(self) -> Sequence[Finding]:
+        """Return the findings that the run contains."""
+        return self._records.findings
+
+    def step_at(self, moment: float) -> int | None:
+        """Return the step that the training was in at a time: the first that ended then or later."""
+        best: tuple[float, int] | None = None
+        for series, rows in self._records.measured.items():
+            if series.meter == "step_seconds" and len(rows.times):
+                index = int(np.searchsorted(np.frombuffer(rows.times), moment))
+                if index < len(rows.times) and (best is None or rows.times[index] < best[0]):
+                    best = rows.times[index], rows.steps[index]
+        return best[1] if best else None
+
+    def _measured(self, series: Series) -> tuple[Floats, Floats]:
+        """Return what a rank measured; interrupted at restarts only, since a long step is not a gap."""
+        rows = self._records.measured[series]
+        times, values = np.array(rows.times), np.array(rows.values)
+        order = np.argsort(times, kind="stable")
+        breaks = np.array([event.time for event in self._records.events if event.name in RESTARTS])
+        return with_breaks(times[order], values[order], breaks)
+
+    def _rolled_up(self, series: Series, seconds: float) -> Span | None:
+        """Return the span of roll-ups that is fine enough for intervals of this length."""
+        if series in self._records.measured or seconds < 2 * SECONDS["minute"]:
+            return None
+        return "minute" if seconds < 2 * SECONDS["hour"] else "hour"

@@ -1,0 +1,160 @@
+"""A run on one time axis: series, the training's measurements and marks together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from railbed.errors import UsageError
+from railbed.model import events
+from railbed.model.record import Finding, Measurement, Verdict
+from railbed.model.series import Sample, Series
+from railbed.store import OpenRun, open_run
+from railbed.store.series import SeriesWriter
+from railbed.store.timeline import Timeline
+
+RX = Series("node1", "net_rx_bytes", "eth1")
+MEMORY = Series("node1", "memory_used_bytes")
+PAUSE = Series("node1", "pause_rx_us", "eth1", "3")
+LAYOUT = (RX, MEMORY, PAUSE)
+START = 1_800_000_000.0
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[OpenRun]:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    with open_run("train", cluster_name="lab", cluster_text="name: lab\n") as run:
+        yield run
+
+
+def sample(second: float, rx: int, memory: int = 5, pause: int = 0) -> Sample:
+    return Sample("node1", START + second, LAYOUT, [rx, memory, pause])
+
+
+def measurement(name: str, value: float, step: int, second: float, rank: int = 0) -> Measurement:
+    labels: dict[str, str | int] = {"step": step, "rank": rank, "node": "node1"}
+    return Measurement(name=name, value=value, unit="s", labels=labels, time=START + second)
+
+
+def test_counters_are_rates_and_gauges_have_gaps(run: OpenRun) -> None:
+    with SeriesWriter(run.folder) as writer:
+        for second in (0, 1, 2, 10, 11):
+            writer.append(sample(second, 100 * second))
+    timeline = Timeline(run.folder)
+    track = timeline.track(RX)
+    assert track.unit == "byte/s"
+    assert (track.times - START).tolist() == [0, 1, 2, 10, 11]
+    np.testing.assert_array_equal(track.values, [np.nan, 100, 100, np.nan, 100])
+    track = timeline.track(MEMORY)
+    assert track.unit == "byte"
+    assert (track.times - START).tolist() == [0, 1, 2, 3, 10, 11]
+    np.testing.assert_array_equal(track.values, [5, 5, 5, np.nan, 5, 5])
+    assert timeline.track(RX, START + 2, START + 2).values.tolist() == [100]
+
+
+def test_what_the_training_measures_is_a_series(run: OpenRun) -> None:
+    timeline = Timeline(run.folder)
+    assert timeline.series() == []
+    assert timeline.live
+    for step in range(1, 5):
+        run.append(measurement("step_seconds", step / 10, step, step))
+        run.append(measurement("bytes_sent", 7, step, step))
+        run.append(measurement("loss", float("nan"), step, step))
+    run.append(events.GenerationFailed(subject="node1", message="node1 is gone", time=START + 2.5))
+    assert timeline.refresh()
+    assert not timeline.refresh()
+    step_seconds = Series("node1", "step_seconds", part="0")
+    assert list(timeline.series()) == [step_seconds, Series("node1", "loss", part="0")]
+    track = timeline.track(step_seconds)
+    np.testing.assert_allclose(track.values, [0.1, 0.2, np.nan, 0.3, 0.4])
+    assert timeline.step_at(START + 2.2) == 3
+    assert timeline.step_at(START + 20) is None
+    run.finish("done", 0)
+    assert timeline.refresh()
+    assert timeline.summary.status == "done"
+    assert timeline.end == START + 4
+
+
+def test_a_long_step_is_not_a_gap(run: OpenRun) -> None:
+    for step, second in enumerate((1, 2, 3, 4, 14, 15)):
+        run.append(measurement("step_seconds", 1.0, step, second))
+    assert not np.isnan(Timeline(run.folder).track(Series("node1", "step_seconds", part="0")).values).any()
+
+
+def test_events_are_marks(run: OpenRun) -> None:
+    run.append(events.GenerationStarted(nodes=("node1", "node2"), time=START))
+    for node in ("node1", "node2"):
+        run.append(events.CheckpointSaved(subject=node, step=50, time=START + 1))
+    run.append(events.NodeLost(subject="node2", message="node2 does not answer", time=START + 2))
+    run.append(events.GenerationFailed(subject="node2", message="node2 is gone", time=START + 3))
+    run.append(events.LabFaultSet(subject="node1", message="node1 is slow", fault="slow", time=START + 0.5))
+    run.append(events.LogLine(message="hello", time=START + 4))
+    run.append(events.ErrorReported(message="it ended", time=START + 5))
+    marks = Timeline(run.folder).marks()
+    assert [(mark.time - START, mark.kind, mark.subject) for mark in marks] == [
+        (0, "notice", ""),
+        (0.5, "fault", "node1"),
+        (1, "checkpoint", ""),
+        (2, "lost", "node2"),
+        (3, "restart", "node2"),
+        (5, "error", ""),
+    ]
+    assert marks[2].text == "checkpoint of step 50"
+
+
+def test_long_pauses_are_marked_where_they_begin(run: OpenRun) -> None:
+    paused = 0
+    with SeriesWriter(run.folder) as writer:
+        for second in range(300):
+            paused += 400_000 if 130 <= second < 140 or 142 <= second < 145 or second == 250 else 50_000
+            writer.append(sample(second, 0, pause=paused))
+    marks = Timeline(run.folder).marks()
+    assert [(mark.time - START, mark.kind, mark.subject) for mark in marks] == [
+        (130, "pause", "node1"),
+        (250, "pause", "node1"),
+    ]
+    assert marks[0].text == "eth1 priority 3 was paused by its neighbour: up to 40 % of the time for 14 s"
+
+
+def test_findings(run: OpenRun) -> None:
+    finding = Finding(check="mtu", subject="a", verdict=Verdict.FAIL, expected="9000", observed="1500", why="…")
+    run.append(finding)
+    assert Timeline(run.folder).findings() == [finding]
+
+
+def test_fewer_points_keep_the_extremes(run: OpenRun) -> None:
+    with SeriesWriter(run.folder) as writer:
+        for second in range(3600):
+            if not 2000 <= second < 2100:
+                writer.append(sample(second, 0, memory=10**9 if second == 1234 else 5 if second == 7 else 100))
+    timeline = Timeline(run.folder)
+    drawn = timeline.drawn(MEMORY, START, START + 3600, 200)
+    assert len(drawn.times) <= 200
+    assert np.nanmax(drawn.high) == 10**9
+    assert np.nanmin(drawn.low) == 5
+    highest = drawn.times[np.nanargmax(drawn.high)] - START
+    assert abs(highest - 1234) <= 18
+    gap = np.isnan(drawn.high)
+    assert gap.any()
+    assert ((drawn.times[gap] - START > 1990) & (drawn.times[gap] - START < 2110)).all()
+    few = timeline.drawn(MEMORY, START, START + 100, 200)
+    assert len(few.times) == 101
+    assert (few.low == few.high).all()
+
+
+def test_long_spans_are_drawn_from_rollups(run: OpenRun) -> None:
+    with SeriesWriter(run.folder) as writer:
+        for minute in range(0, 3 * 24 * 60, 5):
+            writer.append(sample(60 * minute, 0, memory=10**9 if minute == 1000 else 100))
+    drawn = Timeline(run.folder).drawn(MEMORY, START, START + 3 * 86400, 100)
+    assert len(drawn.times) <= 100
+    assert drawn.high.max() == 10**9
+    assert abs(drawn.times[np.argmax(drawn.high)] - START - 60_000) <= 3600
+
+
+def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a run"):
+        Timeline(tmp_path)
