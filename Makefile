@@ -18,7 +18,7 @@ SOAK_STEPS := soak-fuzz soak-x86 soak-tests
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt Makefile tools/setup.sh
+$(STAMP): pyproject.toml constraints.txt Makefile tools/setup.sh tools/build_hook.py tools/uplot.py
 	@PYTHON="$(PYTHON)" APT_PACKAGES="$(APT_PACKAGES)" sh tools/setup.sh "$(VENV)"
 	@touch $@
 

@@ -1,0 +1,4 @@
+"""The only servers of railbed, read-only: the live page of a run, and the numbers for Prometheus.
+
+`access.py` decides who may read, `serve.py` runs an application beside other work, `page/` is the live page.
+"""
