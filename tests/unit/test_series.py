@@ -125,7 +125,7 @@ def test_counters_beyond_63_bits_and_wrong_values(tmp_path: Path) -> None:
         writer.append(Sample("node1", START, LAYOUT, [1, 2]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     rows=st.lists(
         st.tuples(st.floats(START, START + 600), st.tuples(INTEGERS, INTEGERS, INTEGERS)), min_size=1, max_size=40

@@ -4,8 +4,8 @@
     directory   size and checksum of each section; then the checksum of head and directory
     sections    the times; the roll-up of every column; then groups of columns
 
-The differences of a group are folded to unsigned numbers, so that small ones have many zero bytes, and stored byte by
-byte: first the lowest byte of each, and so on. Bytes that are zero in all of them are left out.
+A column is its first value, its least difference, and by how much every difference exceeds that. These are stored byte
+by byte: first the lowest byte of each, and so on. Bytes that are zero in all of a group are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAGIC = b"\x89rbchnk1"
 HEAD = struct.Struct("<8sIIIIQdd")
 _ENTRY = struct.Struct("<II")
 _CHECKSUM = struct.Struct("<I")
-GROUP = 32
+GROUP = 64
 """Columns that are compressed together: reading a series decompresses only its group."""
 LEVEL = 1
 MOST_ROWS = 1 << 20
@@ -60,7 +60,7 @@ def encode(number: int, times: Floats, values: Integers, rollup: Rollups, checks
     by_column = np.ascontiguousarray(values.T)
     sections = [
         _pack(times.reshape(1, -1).view("<i8")),
-        zlib.compress(np.ascontiguousarray(rollup, "<f4").tobytes(), LEVEL),
+        _deflate(np.ascontiguousarray(rollup, "<f4").tobytes()),
         *(_pack(by_column[start : start + GROUP]) for start in range(0, columns, GROUP)),
     ]
     directory = b"".join(_ENTRY.pack(len(section), zlib.crc32(section)) for section in sections)
@@ -119,33 +119,48 @@ def decode_group(chunk: Chunk, group: int, data: bytes) -> Integers:
 
 def _pack(columns: Integers) -> bytes:
     """Return columns as compressed differences."""
-    words = columns.view("<u8")
-    steps = words[:, 1:] - words[:, :-1]
-    folded = (steps << np.uint64(1)) ^ (np.uint64(0) - (steps >> np.uint64(63)))
-    wide = (int(folded.max()).bit_length() + 7) // 8 if folded.size else 0
-    first = np.ascontiguousarray(words[:, 0]).view(np.uint8).reshape(len(words), 8).T
-    planes = folded.reshape(folded.size, 1).view(np.uint8).T[:wide]
-    return bytes([wide]) + zlib.compress(first.tobytes() + planes.tobytes(), LEVEL)
+    steps = np.diff(columns, axis=1)
+    least = steps.min(axis=1) if steps.size else np.zeros(len(columns), np.int64)
+    above = (steps - least[:, None]).view(np.uint64)
+    wide = (int(above.max()).bit_length() + 7) // 8 if above.size else 0
+    begins = _bytes_of(np.concatenate((columns[:, 0], least)))
+    return bytes([wide]) + _deflate(begins.tobytes() + _bytes_of(above)[:wide].tobytes())
 
 
 def _unpack(data: bytes, columns: int, rows: int) -> Integers:
-    wide = data[0] if data else 9
+    wide, count = data[0] if data else 9, columns * (rows - 1)
     if wide > 8:
         raise ValueError("not a group")
-    plain = np.frombuffer(_inflate(data[1:], columns * (8 + wide * (rows - 1))), np.uint8)
-    words = np.empty((columns, rows), "<u8")
-    words[:, 0] = np.ascontiguousarray(plain[: columns * 8].reshape(8, columns).T).view("<u8")[:, 0]
-    folded = np.zeros((columns * (rows - 1), 8), np.uint8)
-    folded[:, :wide] = plain[columns * 8 :].reshape(wide, columns * (rows - 1)).T
-    steps = folded.view("<u8").reshape(columns, rows - 1)
-    words[:, 1:] = (steps >> np.uint64(1)) ^ (np.uint64(0) - (steps & np.uint64(1)))
-    return np.cumsum(words, axis=1, dtype=np.uint64).view(np.int64)
+    plain = np.frombuffer(_inflate(data[1:], 16 * columns + wide * count), np.uint8)
+    first, least = _words_of(plain[: 16 * columns], 8, 2 * columns).view(np.int64).reshape(2, columns)
+    values = np.empty((columns, rows), np.int64)
+    values[:, 0] = first
+    values[:, 1:] = _words_of(plain[16 * columns :], wide, count).view(np.int64).reshape(columns, rows - 1)
+    values[:, 1:] += least[:, None]
+    return np.cumsum(values, axis=1, out=values)
+
+
+def _bytes_of(words: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Return the lowest bytes of all words, then the next, and so on: eight rows."""
+    return np.ascontiguousarray(words, words.dtype.newbyteorder("<")).reshape(words.size, 1).view(np.uint8).T
+
+
+def _words_of(data: NDArray[np.uint8], wide: int, count: int) -> NDArray[np.uint64]:
+    words = np.zeros((count, 8), np.uint8)
+    words[:, :wide] = data.reshape(wide, count).T
+    return words.view("<u8")[:, 0]
+
+
+def _deflate(data: bytes) -> bytes:
+    # Differences are noise, or the same many times: looking for longer patterns costs twice the time for a twentieth.
+    compressor = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zlib.Z_RLE)
+    return compressor.compress(data) + compressor.flush()
 
 
 def _inflate(data: bytes, size: int) -> bytes:
     """Return exactly as many bytes as expected; raise ValueError otherwise."""
     try:
-        plain = zlib.decompressobj().decompress(data, size + 1)
+        plain = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, size + 1)
     except zlib.error as error:
         raise ValueError("not compressed") from error
     if len(plain) != size:

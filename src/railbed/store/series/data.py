@@ -40,7 +40,9 @@ def meter_of(name: str) -> Meter:
 
 
 def in_order(parts: Sequence[Samples]) -> Samples:
-    """Return samples as one sequence in the order of time."""
+    """Return samples of several tables as one sequence in the order of time."""
+    if len(parts) == 1:
+        return parts[0]
     times = np.concatenate([part.times for part in parts]) if parts else np.empty(0)
     values = np.concatenate([part.values for part in parts]) if parts else np.empty(0, np.int64)
     if len(times) > 1 and bool(np.any(np.diff(times) < 0)):

@@ -20,10 +20,12 @@ def rates(meter: Meter, samples: Samples) -> Floats:
     NaN at the first value, at a missing one, after a gap and where the counter was reset.
     """
     result = np.full(len(samples.times), np.nan)
-    known = np.flatnonzero(samples.values != MISSING)
-    if len(known) < 2:
-        return result
-    result[known[1:]] = _between(samples.times[known], samples.values[known], meter.bits) * meter.scale
+    if len(samples.values) and samples.values.min() != MISSING:
+        result[1:] = _between(samples.times, samples.values, meter.bits)
+    else:
+        known = np.flatnonzero(samples.values != MISSING)
+        result[known[1:]] = _between(samples.times[known], samples.values[known], meter.bits)
+    result *= meter.scale
     return result
 
 
@@ -38,27 +40,35 @@ def values_of(meter: Meter, samples: Samples) -> Floats:
 
 
 def interval(times: Floats) -> float:
-    """Return the usual time between samples; infinite if there are fewer than two."""
-    steps = np.diff(times)
-    steps = steps[steps > 0]
-    return float(np.median(steps)) if len(steps) else np.inf
+    """Return the usual time between samples, their median; infinite if there are fewer than two."""
+    return _usual(np.diff(times))
 
 
 def is_gap(times: Floats) -> NDArray[np.bool_]:
     """Return, for each sample but the first, whether too much time passed since the one before, or none."""
-    seconds = np.diff(times)
-    return (seconds <= 0) | (seconds > MOST_INTERVALS * interval(times))
+    return _is_gap(np.diff(times))
+
+
+def _usual(seconds: Floats) -> float:
+    if len(seconds) and not seconds.min() > 0:
+        seconds = seconds[seconds > 0]
+    middle = len(seconds) // 2
+    return float(np.partition(seconds, middle)[middle]) if len(seconds) else np.inf
+
+
+def _is_gap(seconds: Floats) -> NDArray[np.bool_]:
+    return ~((seconds > 0) & (seconds <= MOST_INTERVALS * _usual(seconds)))
 
 
 def _between(times: Floats, values: Integers, bits: int) -> Floats:
     seconds = np.diff(times)
-    uncertain = is_gap(times)
+    uncertain = _is_gap(seconds)
     counts = values.view(np.uint64)
-    grown = (counts[1:] - counts[:-1]).astype(np.float64)
+    grown = counts[1:] - counts[:-1]
     fell = counts[1:] < counts[:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = grown / seconds
-        if np.any(fell):
+        rate: Floats = grown / seconds
+        if fell.any():
             rate[fell] = _wrapped(rate, counts, seconds, fell, bits, certain=~(fell | uncertain))
     rate[uncertain] = np.nan
     return rate

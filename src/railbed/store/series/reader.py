@@ -41,19 +41,20 @@ class SeriesReader:
         listing, is_new = list_files(self._folder), False
         for number in listing.tables:
             if number not in self._tables and number not in self._unreadable:
-                self._add(number)
+                is_new |= self._add(number)
         for number, table in self._tables.items():
             is_new |= table.refresh(listing.rows.get(number, ()))
         return is_new
 
-    def _add(self, number: int) -> None:
+    def _add(self, number: int) -> bool:
         layout = read_layout(self._folder, number)
         if layout is None:
             self._unreadable.add(number)
-            return
+            return False
         table = self._tables[number] = Table(self._folder, number, layout, self._cache)
         for column, series in enumerate(layout.series):
             self._places.setdefault(series, []).append((table, column))
+        return True
 
     def series(self) -> Sequence[Series]:
         """Return every series, in the order in which they began."""
@@ -67,7 +68,7 @@ class SeriesReader:
     def samples(self, series: Series, start: float = -inf, end: float = inf) -> Samples:
         """Return the samples of a series from `start` to `end`; none if it does not exist."""
         places = self._places.get(series, ())
-        return in_order([part for table, column in places for part in table.samples(column, start, end)])
+        return in_order([table.samples(column, start, end) for table, column in places])
 
     def rollup(self, series: Series, span: Span) -> Rollup:
         """Return lowest, highest and mean value of each minute, hour or day that has samples."""
@@ -86,7 +87,7 @@ class SeriesReader:
         times, rows, rollups = table.rollups(column)
         last = table.last_in_chunks
         # From the last row in a chunk on, which the first rate after it needs.
-        tail = in_order(table.samples(column, last, inf))
+        tail = table.samples(column, last, inf)
         now, weights = of_samples(meter_of(series.meter), tail, last, SECONDS["minute"])
         columns = (times, *rollups.astype(np.float64), rows.astype(np.float64))
         return tuple(np.concatenate(pair) for pair in zip(columns, (*now, weights), strict=True))

@@ -16,42 +16,43 @@ class MinuteRollup:
     """Computes the roll-up of each minute of a table; a counter's first rate is since the last row before."""
 
     def __init__(self, series: Sequence[Series]) -> None:
-        meters = [meter_of(item.meter) for item in series]
-        self._meters = meters
-        self._is_counter = np.array([meter.kind == "counter" for meter in meters])
-        self._scales = np.array([meter.scale for meter in meters])
+        self._meters = [meter_of(item.meter) for item in series]
+        self._gauges = np.flatnonzero([meter.kind == "gauge" for meter in self._meters])
+        self._scales = np.array([meter.scale for meter in self._meters])
         self._last: tuple[Floats, Integers] | None = None
 
     def next(self, times: Floats, values: Integers) -> Rollups:
         """Return the roll-up of the next minute, from its rows."""
-        before = self._last
-        self._last = times[-1:].copy(), values[-1:].copy()
-        if before is None:
-            return summarise(self._read(times, values))
-        return summarise(self._read(np.concatenate((before[0], times)), np.concatenate((before[1], values)))[1:])
+        before, self._last = self._last, (times[-1:].copy(), values[-1:].copy())
+        if before is not None:
+            times, values = np.concatenate((before[0], times)), np.concatenate((before[1], values))
+        first = int(before is not None)
+        result = np.full((3, len(self._meters)), np.nan)
+        steps = np.diff(values, axis=0)
+        usual = ~is_gap(times)
+        if usual.any():
+            result[:] = _summary(steps[usual] / np.diff(times)[usual, None]) * self._scales
+        if len(self._gauges):
+            result[:, self._gauges] = _summary(values[first:, self._gauges]) * self._scales[self._gauges]
+        unusual = values.min(axis=0) == MISSING
+        if len(steps):
+            unusual |= steps.min(axis=0) < 0
+            unusual[self._gauges] &= values[:, self._gauges].min(axis=0) == MISSING
+        for column in np.flatnonzero(unusual):
+            samples = Samples(times, np.ascontiguousarray(values[:, column]))
+            result[:, column] = _of_known(values_of(self._meters[column], samples)[first:])
+        return result.astype(np.float32)
 
-    def _read(self, times: Floats, values: Integers) -> Floats:
-        """Return the values that people read, by row and column."""
-        result: Floats = values * self._scales
-        counts = values.view(np.uint64)
-        grown = counts[1:] - counts[:-1]
-        fell = (counts[1:] < counts[:-1]).any(axis=0) | (values == MISSING).any(axis=0)
-        plain = self._is_counter & ~fell
-        seconds = np.where(is_gap(times), np.nan, np.diff(times))
-        result[1:, plain] = grown[:, plain] / seconds[:, None] * self._scales[plain]
-        result[0, plain] = np.nan
-        for column in np.flatnonzero(fell):
-            result[:, column] = values_of(self._meters[column], Samples(times, values[:, column].copy()))
-        return result
+
+def _summary(values: Floats | Integers) -> Floats:
+    """Return lowest, highest and mean of each column."""
+    return np.stack((values.min(axis=0), values.max(axis=0), values.mean(axis=0)))
 
 
-def summarise(values: Floats) -> Rollups:
-    """Return lowest, highest and mean of each column; NaN if all its values are."""
-    known = np.isfinite(values)
-    counts = known.sum(axis=0)
-    sums = np.where(known, values, 0.0).sum(axis=0)
-    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return np.stack((np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0), means)).astype(np.float32)
+def _of_known(values: Floats) -> Floats:
+    """Return lowest, highest and mean of the values that are not NaN; NaN if all are."""
+    known = values[~np.isnan(values)]
+    return _summary(known) if len(known) else np.full(3, np.nan)
 
 
 def of_samples(meter: Meter, samples: Samples, after: float, seconds: float) -> tuple[Rollup, Floats]:

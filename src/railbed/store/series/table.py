@@ -6,8 +6,10 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railbed.model.series import MISSING, Series
 from railbed.store.series.cache import ArrayCache
@@ -32,6 +34,17 @@ from railbed.store.series.rows import RowFormat
 
 BLOCK = 64
 """Chunks that are decoded and cached together."""
+MOST_WINDOWS = 16
+
+
+class _Window(NamedTuple):
+    """Where the rows between two times are."""
+
+    blocks: Sequence[tuple[int, Sequence[Chunk]]]
+    minutes: Sequence[int]
+    times: Floats
+    chosen: slice | NDArray[np.int64]
+    """Of the rows of these blocks and minutes, one after another."""
 
 
 class Table:
@@ -50,6 +63,7 @@ class Table:
         self._chunks: list[Chunk] = []
         self._in_chunks: set[int] = set()
         self._end = 0
+        self._windows: dict[tuple[float, float], _Window] = {}
 
     def refresh(self, row_files: Sequence[int]) -> bool:
         """Read what is new, from the row files that were just listed and from the chunks.
@@ -66,6 +80,8 @@ class Table:
         is_new |= self._refresh_chunks()
         for number in self._in_chunks & self._minutes.keys():
             del self._minutes[number]
+        if is_new:
+            self._windows.clear()
         return is_new
 
     def _refresh_chunks(self) -> bool:
@@ -106,19 +122,32 @@ class Table:
         times = chunk.sections[TIMES]
         return chunk if is_intact(times, os.pread(descriptor, times.size, times.offset)) else None
 
-    def samples(self, column: int, start: float, end: float) -> list[Samples]:
-        """Return the values of a column between two times, in parts."""
-        parts = []
+    def samples(self, column: int, start: float, end: float) -> Samples:
+        """Return the values of a column between two times, in the order of time."""
+        window = self._window(start, end)
         group, row = divmod(column, GROUP)
-        for first in range(0, len(self._chunks), BLOCK):
-            chunks = self._chunks[first : first + BLOCK]
-            if min(chunk.first for chunk in chunks) <= end and max(chunk.last for chunk in chunks) >= start:
-                times = self._times(first, chunks)
-                parts.append(_between(times, self._group(first, chunks, group)[row], start, end))
-        for number in sorted(self._minutes):
-            rows = self._minutes[number]
-            parts.append(_between(rows.times, rows.columns[column], start, end))
-        return parts
+        parts = [self._group(first, chunks, group)[row] for first, chunks in window.blocks]
+        parts += [self._minutes[number].columns[column] for number in window.minutes]
+        values = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.int64)])
+        values = values[window.chosen]
+        values.flags.writeable = False  # as the times, it may be part of what is cached
+        return Samples(window.times, values)
+
+    def _window(self, start: float, end: float) -> _Window:
+        """Return where the rows between two times are: the same for every column, so it is looked up once."""
+        window = self._windows.get((start, end))
+        if window is not None:
+            return window
+        all_blocks = ((first, self._chunks[first : first + BLOCK]) for first in range(0, len(self._chunks), BLOCK))
+        blocks = [block for block in all_blocks if any(item.first <= end and item.last >= start for item in block[1])]
+        minutes = sorted(self._minutes)
+        parts = [self._times(*block) for block in blocks] + [self._minutes[number].times for number in minutes]
+        times, chosen = _select(np.concatenate(parts) if parts else np.empty(0), start, end)
+        times.flags.writeable = False
+        if len(self._windows) >= MOST_WINDOWS:
+            self._windows.clear()
+        window = self._windows[start, end] = _Window(blocks, minutes, times, chosen)
+        return window
 
     def rollups(self, column: int) -> tuple[Floats, Integers, Rollups]:
         """Return the times of the first row of each chunk, their numbers of rows, and their roll-ups."""
@@ -206,8 +235,11 @@ class _Rows:
         return True
 
 
-def _between(times: Floats, values: Integers, start: float, end: float) -> Samples:
-    if len(times) and (not times[0] >= start or not times[-1] <= end or np.isnan(times).any()):
-        inside = (times >= start) & (times <= end)
-        return Samples(times[inside], values[inside])
-    return Samples(times, values)
+def _select(times: Floats, start: float, end: float) -> tuple[Floats, slice | NDArray[np.int64]]:
+    """Return the times between two, in order, and where they are."""
+    if not len(times) or bool((np.diff(times) >= 0).all()):
+        chosen = slice(int(np.searchsorted(times, start)), int(np.searchsorted(times, end, "right")))
+        return times[chosen], chosen
+    inside = np.flatnonzero((times >= start) & (times <= end))
+    order = inside[np.argsort(times[inside], kind="stable")]
+    return times[order], order
