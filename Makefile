@@ -18,7 +18,7 @@ SOAK_STEPS := soak-fuzz soak-x86 soak-tests
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt Makefile tools/setup.sh tools/build_hook.py tools/uplot.py
+$(STAMP): pyproject.toml constraints.txt Makefile tools/setup.sh tools/prometheus.sh tools/build_hook.py tools/uplot.py
 	@PYTHON="$(PYTHON)" APT_PACKAGES="$(APT_PACKAGES)" sh tools/setup.sh "$(VENV)"
 	@touch $@
 
@@ -35,7 +35,7 @@ test: setup
 	[ $$tested -eq 0 ] && [ $$linted -eq 0 ]
 
 test-fast: setup
-	@$(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser)"
+	@$(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser or prometheus)"
 
 lint: setup
 	@$(BIN)/ruff format --check .
@@ -57,6 +57,7 @@ bench: setup
 	@$(BIN)/python -m tools.bench_train_step
 	@$(BIN)/python -m tools.bench_overhead
 	@$(BIN)/python -m tools.bench_failures
+	@$(BIN)/python -m tools.bench_metrics
 
 soak: $(SOAK_STEPS)
 

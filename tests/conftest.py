@@ -19,7 +19,7 @@ settings.register_profile(
 )
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "configure", "nettrain", "netns", "train", "bench", "mpi", "linear")
+GROUPS = ("vm", "configure", "nettrain", "netns", "train", "bench", "mpi", "linear", "prometheus")
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 

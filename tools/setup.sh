@@ -33,3 +33,4 @@ fi
 # --group needs pip 25.1 or newer
 "$venv/bin/pip" install --quiet --disable-pip-version-check --upgrade pip
 "$venv/bin/pip" install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+sh tools/prometheus.sh "$venv/bin"

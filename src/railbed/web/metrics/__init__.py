@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: the newest sample of every device, as text."""

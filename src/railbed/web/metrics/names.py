@@ -1,0 +1,67 @@
+"""The metric of each meter: its name, type, help and unit follow from the meter by one rule.
+
+Prometheus expects base units, the unit at the end of the name, and `_total` after a counter. Things that are counted
+(packets, frames, changes) have no unit of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from railbed.model.series import METERS, Meter
+
+PREFIX = "railbed"
+BASE_UNITS = {
+    "byte": ("bytes", 1.0),
+    "us": ("seconds", 1e-6),
+    "s": ("seconds", 1.0),
+    "W": ("watts", 1.0),
+    "°C": ("celsius", 1.0),
+    "MHz": ("hertz", 1e6),
+}
+"""By the unit of a meter: the base unit, and how many of it one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """How a meter appears in Prometheus."""
+
+    family: str
+    """The name without `_total`."""
+    kind: Literal["counter", "gauge"]
+    help: str
+    factor: float
+    """What a stored value is multiplied by; exactly 1 keeps whole numbers whole."""
+    part: str
+    """The label for `Series.part`."""
+
+    @property
+    def name(self) -> str:
+        """The name of its samples, as used in queries."""
+        return f"{self.family}_total" if self.kind == "counter" else self.family
+
+
+def metric_of(meter: Meter) -> Metric:
+    """Return the metric of a meter."""
+    unit, factor = _base_unit(meter)
+    stem = meter.name.removesuffix(f"_{meter.unit}").removesuffix(f"_{unit}")
+    words = (PREFIX, "training" if meter.part == "rank" else "", stem, unit)
+    return Metric(
+        family="_".join(filter(None, words)),
+        kind=meter.kind,
+        help=f"{meter.meaning[0].upper()}{meter.meaning[1:]}.",
+        factor=meter.scale * factor,
+        part=meter.part,
+    )
+
+
+def _base_unit(meter: Meter) -> tuple[str, float]:
+    if meter.unit == "1" and meter.kind == "gauge":
+        return "ratio", 1.0
+    return BASE_UNITS.get(meter.unit, ("", 1.0))
+
+
+METRICS: Mapping[str, Metric] = {name: metric_of(meter) for name, meter in METERS.items()}
+"""Every metric by the name of its meter."""

@@ -1,0 +1,83 @@
+"""The newest measures of the ranks of a running training, from the records of its run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import aclosing
+
+from railbed.model.series import METERS
+from railbed.store import RunSummary, follow, read_run_in, runs_folder
+
+LOOK_SECONDS = 2.0
+"""How often to look for a training that has started."""
+NEWEST = 20
+MEASURES = frozenset(name for name, meter in METERS.items() if meter.part == "rank")
+
+
+class TrainingValues:
+    """The newest measures by meter, node and rank; empty while nothing trains."""
+
+    def __init__(self) -> None:
+        self.run = ""
+        self._step = -1
+        self._values: dict[str, dict[tuple[str, str], float]] = {}
+
+    def begin(self, run: str) -> None:
+        """Forget the previous run."""
+        self.run, self._step, self._values = run, -1, {}
+
+    def take(self, line: bytes) -> None:
+        """Use a line of a run's records, if it is a measurement of a rank; ranks change when a generation starts."""
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        match record:
+            case {"kind": "event", "name": "generation"}:
+                self._values = {}
+            case {
+                "kind": "measurement",
+                "name": str(name),
+                "value": int() | float() as value,
+                "labels": {"rank": int(rank), "node": str(node), "step": int(step)},
+            } if name in MEASURES:
+                self._step = step
+                self._values.setdefault(name, {})[node, str(rank)] = float(value)
+
+    def step(self) -> int | None:
+        """Return the newest step; None while nothing trains."""
+        return self._step if self.run and self._step >= 0 else None
+
+    def values(self) -> Mapping[str, Mapping[tuple[str, str], float]]:
+        """Return the newest values by meter, node and rank."""
+        return self._values
+
+
+async def follow_trainings(values: TrainingValues, cluster: str) -> None:
+    """Follow every training of a cluster that runs in this folder, one after another, until cancelled."""
+    while True:
+        if run := await asyncio.to_thread(_running, cluster):
+            values.begin(run.id)
+            async with aclosing(follow(runs_folder() / run.id)) as lines:
+                async for line in lines:
+                    values.take(line)
+            values.begin("")
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _running(cluster: str) -> RunSummary | None:
+    """Return the newest training of a cluster that is still being written.
+
+    Only the newest few are considered: a folder may have thousands of runs.
+    """
+    try:
+        names = sorted((path.name for path in runs_folder().glob("*-train*")), reverse=True)
+    except OSError:
+        return None
+    for name in names[:NEWEST]:
+        run = read_run_in(runs_folder() / name)
+        if run and (run.verb, run.cluster, run.status) == ("train", cluster, "running"):
+            return run
+    return None

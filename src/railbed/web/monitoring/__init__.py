@@ -1,0 +1,1 @@
+"""Files for Prometheus, Grafana and systemd, generated from the cluster file."""

@@ -1,0 +1,178 @@
+"""The charts of the dashboard: what they show, for the nodes and rails that are chosen in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from railbed.web.metrics.status import SAMPLE_AGE, STEP, UP
+from railbed.web.monitoring.fabric_alerts import PAUSE_SHARE
+from railbed.web.monitoring.site import Site
+
+WINDOW = "$__rate_interval"
+PORT = "{{node}} {{port}}"
+RANK = "rank {{rank}} on {{node}}"
+CHOSEN_NODES = {"node_matches": "$node"}
+CHOSEN_PORTS = {**CHOSEN_NODES, "rail_matches": "$rail"}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart: queries by their legend."""
+
+    title: str
+    unit: str
+    """As Grafana names it."""
+    queries: Mapping[str, str]
+    text: str = ""
+    """What to look for."""
+    kind: str = "timeseries"
+    limit: float | None = None
+    """Drawn as a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Charts below a heading."""
+
+    title: str
+    panels: Sequence[Panel]
+
+
+def rows(site: Site) -> list[Row]:
+    """Return the charts that make sense for a cluster."""
+    content = [Row("Overview", list(_overview(site))), Row("Training", list(_training(site)))]
+    if site.ports:
+        content.append(Row("Rails", list(_rails(site))))
+    if site.rdma_ports:
+        content.append(Row("Congestion", list(_congestion(site))))
+    content.append(Row("Loss and errors", list(_errors(site))))
+    if site.switch_ports:
+        content.append(Row("Switches", list(_switches(site))))
+    content.append(Row("Nodes", list(_nodes(site))))
+    if any(node.gpus for node in site.cluster.nodes.values()):
+        content.append(Row("GPUs", list(_gpus(site))))
+    return content
+
+
+def _overview(site: Site) -> Iterator[Panel]:
+    up, age = site.select_metric(UP), site.select_metric(SAMPLE_AGE)
+    firing = site.select_metric("ALERTS", alertstate="firing")
+    yield Panel("Devices that do not answer", "none", {"": f"count({up} == 0) or vector(0)"}, kind="stat", limit=1)
+    yield Panel("Alerts", "none", {"": f"count({firing}) or vector(0)"}, kind="stat", limit=1)
+    yield Panel("Age of the newest sample", "s", {"{{device}}": age}, "Grows while a device is silent.")
+
+
+def _training(site: Site) -> Iterator[Panel]:
+    yield Panel("Loss", "none", {"loss": site.select("loss")})
+    for title, meter, text in (
+        ("Step time", "step_seconds", "All ranks wait for the slowest."),
+        ("Exposed all-reduce", "allreduce_exposed_seconds", "Waiting for the network after the backward pass."),
+        ("Waiting for slower ranks", "idle_seconds", "The rank that never waits is the slow one."),
+    ):
+        yield Panel(title, "s", {RANK: site.select(meter, **CHOSEN_NODES)}, text)
+    yield Panel("Speed", "none", {"tokens per second": site.select("tokens_per_second")})
+    yield Panel("Step", "none", {"{{run}}": site.select_metric(STEP)})
+
+
+def _rails(site: Site) -> Iterator[Panel]:
+    with_rdma = {port.rail for port in site.rdma_ports}
+    for rail in site.rails:
+        chosen = {**CHOSEN_NODES, "rail": rail}
+        queries = {}
+        for direction, verb in (("tx", "sent"), ("rx", "received")):
+            if rail in with_rdma:
+                queries[f"{PORT} RDMA {verb}"] = _rate(site, f"rdma_{direction}_bytes", chosen)
+            queries[f"{PORT} TCP {verb}"] = _rate(site, f"net_{direction}_bytes", chosen)
+        yield Panel(f"Traffic on {rail}", "Bps", queries, limit=site.bytes_per_second(rail))
+
+
+def _congestion(site: Site) -> Iterator[Panel]:
+    lossless = {**CHOSEN_PORTS, "priority": site.priority}
+    for title, meter, text in (
+        ("Share of time paused", "pause_rx_us", "The fabric is congested."),
+        ("Share of time pausing the switch", "pause_tx_us", "The node does not take packets fast enough."),
+    ):
+        yield Panel(title, "percentunit", {PORT: _rate(site, meter, lossless)}, text, limit=PAUSE_SHARE)
+    for title, meter, text in (
+        ("Packets with a congestion mark", "rdma_ecn_marked_packets", "Marked by a switch on the way."),
+        ("Congestion notifications sent", "rdma_cnp_sent", "By receivers of marked packets."),
+        ("Congestion notifications handled", "rdma_cnp_handled", "By senders, which then slow down."),
+        ("Congestion notifications ignored", "rdma_cnp_ignored", "Zero, unless DCQCN is off on a card."),
+    ):
+        yield Panel(title, "pps", {PORT: _rate(site, meter, CHOSEN_PORTS)}, text)
+
+
+def _errors(site: Site) -> Iterator[Panel]:
+    if site.rdma_ports:
+        yield _counted(site, "RDMA packets lost on the way", "rdma_out_of_sequence", "rdma_sequence_naks")
+        yield _counted(site, "RDMA packets sent again", "rdma_retransmits", "rdma_timeouts", "rdma_retries_exceeded")
+        yield _counted(site, "Receiver not ready", "rdma_receiver_not_ready", "rdma_out_of_buffer")
+        yield _counted(site, "Dropped by the card", "priority_rx_drops", "phy_rx_drops")
+        yield _counted(site, "Damaged packets", "phy_crc_errors", "phy_symbol_errors", "rdma_damaged_packets")
+    if site.ports:
+        yield _counted(site, "Link changes", "net_carrier_changes")
+        yield _counted(site, "Errors of interfaces", "net_rx_errors", "net_tx_errors", "net_rx_drops", "net_tx_drops")
+    yield Panel("TCP segments sent again", "pps", {"{{node}}": _rate(site, "tcp_retransmits", CHOSEN_NODES)})
+
+
+def _counted(site: Site, title: str, *meters: str) -> Panel:
+    """Return a chart of counters that hardly ever grow, as growth in each interval."""
+    queries = {
+        f"{PORT} {meter.partition('_')[2].replace('_', ' ')}": (
+            f"increase({site.select(meter, **CHOSEN_PORTS)}[{WINDOW}])"
+        )
+        for meter in meters
+    }
+    return Panel(title, "none", queries)
+
+
+def _switches(site: Site) -> Iterator[Panel]:
+    lossless = {**CHOSEN_PORTS, "queue": site.queue}
+    port = "{{switch}} {{port}} ({{node}})"
+    yield Panel("Depth of the lossless queue", "bytes", {port: site.select("queue_depth_bytes", **lossless)})
+    yield Panel("Sent by the lossless queue", "Bps", {port: _rate(site, "queue_tx_bytes", lossless)})
+    yield Panel("Marked by the lossless queue", "pps", {port: _rate(site, "queue_ecn_marked_packets", lossless)})
+    yield Panel(
+        "Dropped by the lossless queue",
+        "pps",
+        {
+            f"{port} {what}": _rate(site, meter, lossless)
+            for what, meter in (("buffer full", "queue_drop_packets"), ("WRED", "queue_wred_drop_packets"))
+        },
+    )
+    yield Panel(
+        "Pause frames",
+        "pps",
+        {
+            f"{port} {what}": _rate(site, meter, CHOSEN_PORTS)
+            for what, meter in (("from the node", "switch_pause_rx_frames"), ("to the node", "switch_pause_tx_frames"))
+        },
+    )
+    shutdowns = f"increase({site.select('watchdog_shutdowns', **lossless)}[{WINDOW}])"
+    yield Panel("Queues shut by the watchdog", "none", {port: shutdowns})
+
+
+def _nodes(site: Site) -> Iterator[Panel]:
+    node = "{{node}}"
+    busy, interrupts = (_rate(site, meter, CHOSEN_NODES) for meter in ("cpu_busy_us", "cpu_softirq_us"))
+    yield Panel("Busy processors", "none", {node: busy})
+    yield Panel("Processors in soft interrupts", "none", {node: interrupts}, "Mostly receiving packets.")
+    used, total = (site.select(meter, **CHOSEN_NODES) for meter in ("memory_used_bytes", "memory_total_bytes"))
+    yield Panel("Memory in use", "percentunit", {node: f"{used} / {total}"})
+
+
+def _gpus(site: Site) -> Iterator[Panel]:
+    gpu = "{{node}} GPU {{gpu}}"
+    for title, unit, meter in (
+        ("GPU in use", "percentunit", "gpu_busy"),
+        ("GPU memory in use", "bytes", "gpu_memory_used_bytes"),
+        ("GPU power", "watt", "gpu_power"),
+        ("GPU temperature", "celsius", "gpu_temperature"),
+        ("GPU clock", "hertz", "gpu_clock"),
+    ):
+        yield Panel(title, unit, {gpu: site.select(meter, **CHOSEN_NODES)})
+
+
+def _rate(site: Site, meter: str, labels: Mapping[str, str]) -> str:
+    return f"rate({site.select(meter, **labels)}[{WINDOW}])"

@@ -1,0 +1,184 @@
+"""Alerts about nodes, their links, and the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.web.metrics.status import UP
+from railbed.web.monitoring.alerts import Alert, Case, changed, constant, fires, growing, jumping, lately, near_miss
+from railbed.web.monitoring.site import JOB, Site
+
+OUT_OF_SEQUENCE = 10
+FLAPS = 1.5
+"""Between going down, one change, and going down and up again."""
+TCP_SHARE = 0.1
+TCP_BYTES_PER_SECOND = 100_000_000
+"""For rails whose speed is not known."""
+TCP_TIMES_RDMA = 10
+IDLE_SHARE_OF_STEP = 0.15
+LEAST_IDLE_SHARE = 0.1
+MANAGEMENT = "mgmt0"
+"""An interface that is not on a rail, for cases."""
+
+
+def node_alerts(site: Site) -> Iterator[Alert]:
+    """Yield the alerts that do not depend on the lossless policy."""
+    if site.rdma_ports:
+        yield _out_of_sequence(site)
+    if site.ports:
+        yield _link_flap(site)
+    for limit, rails in _tcp_limits(site).items():
+        yield _tcp_fallback(site, rails, limit)
+    yield _straggler(site)
+    yield from _silent(site)
+    yield _exporter_down(site)
+
+
+def _out_of_sequence(site: Site) -> Alert:
+    port = site.rdma_ports[0]
+    packets = port.series("rdma_out_of_sequence")
+    return Alert(
+        name="RailbedOutOfSequence",
+        expr=f"increase({site.select('rdma_out_of_sequence')}[5m]) > {OUT_OF_SEQUENCE}",
+        summary="RDMA packets arrive out of sequence at {{ $labels.node }} {{ $labels.port }} ({{ $labels.rail }}).",
+        action="Packets are lost on the way and sent again. `railbed diagnose` shows where.",
+        cases=(
+            fires("packets are missing", port.labels(), jumping(packets, OUT_OF_SEQUENCE * 1.1)),
+            near_miss("a few packets are missing", jumping(packets, OUT_OF_SEQUENCE * 0.9)),
+        ),
+    )
+
+
+def _link_flap(site: Site) -> Alert:
+    changes = site.select("net_carrier_changes", rail_matches=".+")
+    downs = site.select("rdma_link_downed", rail_matches=".+")
+    return Alert(
+        name="RailbedLinkFlap",
+        expr=f"increase({changes}[15m]) > {FLAPS}\nor increase({downs}[15m]) > 0",
+        summary="The link of {{ $labels.node }} {{ $labels.port }} ({{ $labels.rail }}) went down and up.",
+        action="Connections break when a link goes down. Look for a loose cable or a dirty connector; `railbed check` "
+        "shows errors of the link.",
+        cases=tuple(_flap_cases(site)),
+    )
+
+
+def _flap_cases(site: Site) -> Iterator[Case]:
+    port = site.ports[0]
+    changes, downs = port.series("net_carrier_changes"), port.series("rdma_link_downed")
+    yield fires("down and up", port.labels(), jumping(changes, 2))
+    yield near_miss("down only", jumping(changes, 1))
+    yield fires("the RDMA port went down", port.labels(), jumping(downs, 1))
+    yield near_miss("flaps long ago", constant(changes, 9), constant(downs, 4))
+    elsewhere = site.select("net_carrier_changes", node=port.device, port=MANAGEMENT)
+    yield near_miss("an interface that is not on a rail", jumping(elsewhere, 4))
+
+
+def _tcp_limits(site: Site) -> dict[float, list[str]]:
+    """Return rails with RDMA by the rate from which TCP is much."""
+    rails: dict[float, list[str]] = {}
+    for rail in dict.fromkeys(port.rail for port in site.rdma_ports):
+        speed = site.bytes_per_second(rail)
+        limit = TCP_BYTES_PER_SECOND if speed is None else speed * TCP_SHARE
+        rails.setdefault(limit, []).append(rail)
+    return rails
+
+
+def _tcp_fallback(site: Site, rails: list[str], limit: float) -> Alert:
+    sent = f"rate({site.select('net_tx_bytes', **site.rdma_selection(rails))}[1m])"
+    over_rdma = f"rate({site.select('rdma_tx_bytes', **site.rdma_selection(rails))}[1m])"
+    port = next(port for port in site.rdma_ports if port.rail in rails)
+    tcp, rdma = port.series("net_tx_bytes"), port.series("rdma_tx_bytes")
+    elsewhere = site.select("net_tx_bytes", node=port.device, port=MANAGEMENT)
+    much = limit * 1.1
+    return Alert(
+        name="RailbedTcpFallback",
+        expr=f"{sent} > {limit:.0f}\nunless {over_rdma} * {TCP_TIMES_RDMA} > {sent}",
+        hold="2m",
+        summary="{{ $labels.node }} {{ $labels.port }} ({{ $labels.rail }}) sends much over TCP and little over RDMA.",
+        action="Training has probably fallen back to TCP. `railbed check --prove training` shows what carries the "
+        "gradients, and why.",
+        cases=(
+            fires("RDMA is idle", port.labels(), growing(tcp, much), constant(rdma, 0)),
+            fires("the RDMA device is gone", port.labels(), growing(tcp, much)),
+            fires("little RDMA", port.labels(), growing(tcp, much), growing(rdma, much / TCP_TIMES_RDMA * 0.9)),
+            near_miss("some RDMA", growing(tcp, much), growing(rdma, much / TCP_TIMES_RDMA * 1.1)),
+            near_miss("little TCP", growing(tcp, limit * 0.9), constant(rdma, 0)),
+            near_miss("TCP for a minute", lately(tcp, 90, much), constant(rdma, 0)),
+            near_miss("TCP on an interface without RDMA", growing(elsewhere, much)),
+        ),
+    )
+
+
+def _straggler(site: Site) -> Alert:
+    idle, step = (f"avg_over_time({site.select(meter)}[1m])" for meter in ("idle_seconds", "step_seconds"))
+    mean_idle, mean_step = (f"avg by (cluster) ({values})" for values in (idle, step))
+    return Alert(
+        name="RailbedStragglerRank",
+        expr=f"{idle} < on (cluster) group_left () {LEAST_IDLE_SHARE} * {mean_idle}\n"
+        f"and on (cluster) {mean_idle} > {IDLE_SHARE_OF_STEP} * {mean_step}",
+        hold="1m",
+        summary="The other ranks wait for rank {{ $labels.rank }} on {{ $labels.node }}.",
+        action="It computes or reads more slowly, or its links are slower. `railbed diagnose` compares it with the "
+        "others.",
+        cases=tuple(_straggler_cases(site)),
+    )
+
+
+def _straggler_cases(site: Site) -> Iterator[Case]:
+    node = next(iter(site.cluster.nodes))
+    wait = IDLE_SHARE_OF_STEP * 4 / 3  # the slow rank, which does not wait, is part of the mean
+
+    def steps(*idle: float) -> Iterator[dict[str, str]]:
+        for rank, seconds in enumerate(idle):
+            yield constant(site.series("idle_seconds", device=node, part=str(rank)), seconds)
+            yield constant(site.series("step_seconds", device=node, part=str(rank)), 1.0)
+
+    labels = {"cluster": site.name, "node": node, "rank": "0"}
+    waiting, little = [wait * 1.1] * 3, LEAST_IDLE_SHARE * wait * 0.75
+    yield fires("three ranks wait for one", labels, *steps(0.0, *waiting))
+    yield fires("it hardly waits itself", labels, *steps(little, *waiting))
+    yield near_miss("they wait for a short time", *steps(0.0, *[wait * 0.9] * 3))
+    yield near_miss("it waits as well", *steps(little * 1.4, *waiting))
+    yield near_miss("all wait for the network", *steps(*[wait] * 4))
+    late = [changed(name, 40, 0.0, 3 * wait) for part in steps(0.0, *waiting) for name in part if "idle" in name][1:]
+    yield near_miss("for a moment", *steps(*[0.0] * 4), *late)
+
+
+def _silent(site: Site) -> Iterator[Alert]:
+    kinds = {"node": list(site.cluster.nodes), "switch": [port.device for port in site.switch_ports]}
+    for kind, names in kinds.items():
+        if not names:
+            continue
+        up = site.select_metric(UP, device=names[0], kind=kind)
+        other = site.select_metric(UP, device="other", kind="switch" if kind == "node" else "node")
+        labels = {"cluster": site.name, "device": names[0], "kind": kind}
+        yield Alert(
+            name=f"RailbedSilent{kind.title()}",
+            expr=f"{site.select_metric(UP, kind=kind)} == 0",
+            hold="30s",
+            severity="critical" if kind == "node" else "warning",
+            summary=f"The {kind} {{{{ $labels.device }}}} does not answer.",
+            action="It is off, hangs, or cannot be reached. `railbed check` says which.",
+            cases=(
+                fires("no samples for a minute", labels, changed(up, 60, 1, 0)),
+                near_miss("no samples for a moment", changed(up, 20, 1, 0)),
+                near_miss("a device of another kind does not answer", constant(up, 1), constant(other, 0)),
+            ),
+        )
+
+
+def _exporter_down(site: Site) -> Alert:
+    up = site.select_metric("up", job=JOB)
+    return Alert(
+        name="RailbedExporterDown",
+        expr=f"{up} == 0\nor absent({up})",
+        hold="1m",
+        severity="critical",
+        summary=f"Nothing samples the cluster {site.name}.",
+        action="`systemctl status railbed-exporter` shows why the exporter ended.",
+        cases=(
+            fires("it cannot be scraped", {"cluster": site.name, "job": JOB}, changed(up, 90, 1, 0)),
+            fires("it is not configured", {"cluster": site.name, "job": JOB}),
+            near_miss("some scrapes failed", changed(up, 40, 1, 0)),
+        ),
+    )
