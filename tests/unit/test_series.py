@@ -181,6 +181,19 @@ def test_rollups(tmp_path: Path) -> None:
     assert len(reader.rollup(MEMORY, "day").times) == 1
 
 
+def test_rollups_of_hours_are_the_same_from_minutes(tmp_path: Path) -> None:
+    rows = [(time, [total, MISSING, total % 1000]) for time, (total, _, _) in growing(700, 20.0)]
+    write(tmp_path, rows)
+    with_hours = [SeriesReader(tmp_path).rollup(series, "hour") for series in LAYOUT]
+    (path,) = (tmp_path / "series").glob("*.hours")
+    assert path.stat().st_size == 3 * 8 * (2 + 3 + 5)
+    path.unlink()
+    for series, hours in zip(LAYOUT, with_hours, strict=True):
+        assert len(hours.times) == 4
+        for stored, computed in zip(hours, SeriesReader(tmp_path).rollup(series, "hour"), strict=True):
+            np.testing.assert_allclose(stored, computed, rtol=1e-6)
+
+
 def test_rollups_of_a_minute_that_is_being_written(tmp_path: Path) -> None:
     with SeriesWriter(tmp_path) as writer:
         for time, values in growing(90):
@@ -197,9 +210,9 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
 
 
-@pytest.mark.parametrize("pattern", ["*.rows", "*.chunks", "*.layout"])
+@pytest.mark.parametrize("pattern", ["*.rows", "*.chunks", "*.layout", "*.hours"])
 def test_damaged_files_never_give_wrong_values(tmp_path: Path, pattern: str) -> None:
-    rows = growing(150)
+    rows = growing(150, 30.0)
     writer = SeriesWriter(tmp_path)
     for time, values in rows:
         writer.append(Sample("node1", time, LAYOUT, values))
@@ -207,12 +220,14 @@ def test_damaged_files_never_give_wrong_values(tmp_path: Path, pattern: str) -> 
     rng = random.Random(17)  # noqa: S311  (the same damage every time)
     (path,) = (tmp_path / "series").glob(pattern)
     original = path.read_bytes()
-    for _ in range(150):
+    for _ in range(100):
         path.write_bytes(damage(original, rng))
         reader = SeriesReader(tmp_path)
         for column, series in enumerate(LAYOUT):
             samples = reader.samples(series)
-            reader.rollup(series, "minute")
+            low = reader.rollup(series, "hour").low
+            usual = (1000 / 30, 1e10 / 30, 503)[column]
+            np.testing.assert_allclose(low[~np.isnan(low)], usual, rtol=1e-2)
             for time, value in zip(samples.times.tolist(), samples.values.tolist(), strict=True):
                 assert value in (expected[time][column], MISSING)
     path.write_bytes(original)
@@ -231,7 +246,7 @@ def test_a_damaged_chunk_or_row_leaves_the_others(tmp_path: Path) -> None:
         path.write_bytes(data)
     reader = SeriesReader(tmp_path)
     assert_reads(reader, [*rows[60:121], *rows[122:]])
-    assert reader.damaged == 1
+    assert reader.damaged == 2
     writer.close()
 
 

@@ -5,6 +5,7 @@
     0001.layout           the device and its series, written before the first row
     0001-000007.rows      the rows of a minute: time, values, checksum
     0001.chunks           earlier minutes, compressed, each with its roll-up
+    0001.hours            the roll-ups of complete hours
 
 Readers need no lock. They ignore what is incomplete or damaged, so they can read while a run is written and after its
 process was killed. A minute moves from rows to a chunk in this order: the chunk is written, then the rows are removed;

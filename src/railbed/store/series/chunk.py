@@ -1,6 +1,6 @@
 """A chunk: the rows of a minute, column by column, as compressed differences, with their roll-up.
 
-    head        magic, number, rows, columns, sections, size; the times of the first and the last row
+    head        magic, number, rows, columns, sections, size; the earliest and the latest time
     directory   size and checksum of each section; then the checksum of head and directory
     sections    the times; the roll-up of every column; then groups of columns
 
@@ -65,7 +65,7 @@ def encode(number: int, times: Floats, values: Integers, rollup: Rollups, checks
     ]
     directory = b"".join(_ENTRY.pack(len(section), zlib.crc32(section)) for section in sections)
     size = HEAD.size + len(directory) + _CHECKSUM.size + sum(map(len, sections))
-    head = HEAD.pack(MAGIC, number, rows, columns, len(sections), size, times[0], times[-1]) + directory
+    head = HEAD.pack(MAGIC, number, rows, columns, len(sections), size, times.min(), times.max()) + directory
     return b"".join((head, _CHECKSUM.pack(zlib.crc32(head, checksum)), *sections))
 
 
@@ -109,10 +109,10 @@ def decode_times(chunk: Chunk, data: bytes) -> Floats:
 
 def decode_rollup(chunk: Chunk, data: bytes) -> Rollups:
     """Return the roll-up of a chunk."""
-    return np.frombuffer(_inflate(data, 12 * chunk.columns), "<f4").reshape(3, chunk.columns)
+    return np.frombuffer(_inflate(data, 12 * chunk.columns), "<f4").reshape(1, 3, chunk.columns)
 
 
-def decode_group(chunk: Chunk, group: int, data: bytes) -> Integers:
+def decode_group(group: int, chunk: Chunk, data: bytes) -> Integers:
     """Return a group's values: a row for each of its columns."""
     return _unpack(data, min(GROUP, chunk.columns - group * GROUP), chunk.rows)
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from railbed.errors import UsageError, os_reason
+from railbed.model.private import for_us_alone
 from railbed.model.series import Series
 from railbed.store.run import PRIVATE, write_atomically
 
 FOLDER = "series"
+FOR_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 MOST_SERIES = 1 << 16
 MOST_LAYOUT_BYTES = 1 << 24
 _LAYOUT = re.compile(r"(\d{4,9})\.layout")
@@ -51,6 +53,11 @@ def rows_path(folder: Path, table: int, number: int) -> Path:
 def chunks_path(folder: Path, table: int) -> Path:
     """Return the file with the compressed minutes of a table."""
     return folder / f"{table:04d}.chunks"
+
+
+def hours_path(folder: Path, table: int) -> Path:
+    """Return the file with the roll-ups of complete hours."""
+    return folder / f"{table:04d}.hours"
 
 
 def list_files(folder: Path) -> Listing:
@@ -90,11 +97,12 @@ def read_layout(folder: Path, table: int) -> Layout | None:
     return None
 
 
-def read_at(path: Path, offset: int, size: int) -> bytes:
-    """Return bytes of a file, without following a link; fewer if it ends before."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+def read_at(path: Path, offset: int, size: int | None = None) -> bytes:
+    """Return bytes of a file, without following a link: as many as `size`, up to its end."""
+    descriptor = os.open(path, FOR_READING)
     try:
-        return os.pread(descriptor, min(size, max(0, os.fstat(descriptor).st_size - offset)), offset)
+        rest = max(0, os.fstat(descriptor).st_size - offset)
+        return os.pread(descriptor, rest if size is None else min(size, rest), offset)
     finally:
         os.close(descriptor)
 
@@ -105,6 +113,32 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
         # A call writes only a part if the disk fills up: then the next one raises.
         written = os.pwrite(descriptor, data, offset)
         data, offset = data[written:], offset + written
+
+
+class AppendedFile:
+    """A file that grows by complete pieces; it exists from the first one on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._size = 0
+
+    def append(self, data: bytes) -> None:
+        """Add a piece; if the disk is full, the file stays as it was."""
+        if self._descriptor < 0:
+            self._descriptor = for_us_alone(str(self._path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_at(self._descriptor, data, self._size)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Close the file; nothing can be added after that."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 @contextmanager

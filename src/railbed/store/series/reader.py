@@ -10,7 +10,7 @@ import numpy as np
 
 from railbed.model.series import Series
 from railbed.store.series.cache import ArrayCache
-from railbed.store.series.data import SECONDS, Rollup, Samples, Span, in_order, meter_of
+from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, in_order, meter_of
 from railbed.store.series.files import FOLDER, list_files, read_layout
 from railbed.store.series.rollups import merge, of_samples
 from railbed.store.series.table import Table
@@ -72,7 +72,8 @@ class SeriesReader:
 
     def rollup(self, series: Series, span: Span) -> Rollup:
         """Return lowest, highest and mean value of each minute, hour or day that has samples."""
-        parts = [self._minutes(table, column, series) for table, column in self._places.get(series, ())]
+        places = self._places.get(series, ())
+        parts = [self._parts(table, column, series, by_hour=span != "minute") for table, column in places]
         times, low, high, mean, weights = (
             (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             if parts
@@ -82,9 +83,9 @@ class SeriesReader:
         minutes = Rollup(times[order], low[order], high[order], mean[order])
         return merge(minutes, weights[order], SECONDS[span])[0]
 
-    def _minutes(self, table: Table, column: int, series: Series) -> tuple[np.ndarray, ...]:
-        """Return times, low, high, mean and weights of the minutes of a table, including the current one."""
-        times, rows, rollups = table.rollups(column)
+    def _parts(self, table: Table, column: int, series: Series, *, by_hour: bool) -> tuple[Floats, ...]:
+        """Return times, low, high, mean and weights of the hours or minutes of a table, including the current one."""
+        times, rows, rollups = table.rollups(column, by_hour=by_hour)
         last = table.last_in_chunks
         # From the last row in a chunk on, which the first rate after it needs.
         tail = table.samples(column, last, inf)

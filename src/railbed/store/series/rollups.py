@@ -55,6 +55,15 @@ def _of_known(values: Floats) -> Floats:
     return _summary(known) if len(known) else np.full(3, np.nan)
 
 
+def combine(rollups: Rollups, weights: Floats) -> Floats:
+    """Return the roll-up of several, by kind and column; `rollups` are by chunk, kind and column."""
+    known = np.where(np.isnan(rollups[:, 2]), 0.0, weights[:, None])
+    total = known.sum(axis=0)
+    sums = (np.nan_to_num(rollups[:, 2]) * known).sum(axis=0)
+    mean = np.where(total > 0, sums / np.where(total > 0, total, 1.0), np.nan)
+    return np.stack((np.fmin.reduce(rollups[:, 0]), np.fmax.reduce(rollups[:, 1]), mean))
+
+
 def of_samples(meter: Meter, samples: Samples, after: float, seconds: float) -> tuple[Rollup, Floats]:
     """Return the roll-up of the samples after a time, and the number of values in each span."""
     values = values_of(meter, samples)

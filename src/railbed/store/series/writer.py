@@ -16,14 +16,17 @@ from railbed.model.series import Sample, Series
 from railbed.store.series.chunk import MOST_ROWS, encode
 from railbed.store.series.files import (
     FOLDER,
+    AppendedFile,
     Layout,
     chunks_path,
     explain_failure,
+    hours_path,
     list_files,
     rows_path,
     write_at,
     write_layout,
 )
+from railbed.store.series.hours import HourRollup
 from railbed.store.series.rollups import MinuteRollup
 from railbed.store.series.rows import RowFormat
 
@@ -121,10 +124,11 @@ class _Table:
         self._checksum = layout.checksum
         self._format = RowFormat(len(layout.series), layout.checksum)
         self._rollup = MinuteRollup(layout.series)
+        self._hour = HourRollup(len(layout.series), layout.checksum)
         self._rows = bytearray()
         self._descriptor = -1
-        self._chunks = -1
-        self._chunks_size = 0
+        self._chunks = AppendedFile(chunks_path(folder, table))
+        self._hours = AppendedFile(hours_path(folder, table))
 
     def append(self, sample: Sample) -> None:
         """Write a row, with one call."""
@@ -154,23 +158,14 @@ class _Table:
         """Store rows as a chunk, then remove them."""
         times, values = self._format.unpack(rows)
         times, values = np.ascontiguousarray(times), np.ascontiguousarray(values)
-        data = encode(number, times, values, self._rollup.next(times, values), self._checksum)
-        if self._chunks < 0:
-            path = chunks_path(self._folder, self._table)
-            self._chunks = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            write_at(self._chunks, data, self._chunks_size)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._chunks, self._chunks_size)
-            raise
-        self._chunks_size += len(data)
+        rollup = self._rollup.next(times, values)
+        self._chunks.append(encode(number, times, values, rollup, self._checksum))
         # Only now: a reader that no longer finds the rows must find the chunk.
         rows_path(self._folder, self._table, number).unlink()
+        if hour := self._hour.add(number, times.min(), len(times), rollup):
+            self._hours.append(hour)
 
     def close(self) -> None:
         """Close the files."""
-        for descriptor in (self._descriptor, self._chunks):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._descriptor = self._chunks = -1
+        for file in (self._chunks, self._hours):
+            file.close()

@@ -24,6 +24,7 @@ from railbed.store.timeline.records import RecordFollower
 
 LOOK_BACK = 60.0
 """Seconds before the start of a track that are read for the first rate."""
+PAUSE_SECONDS = 5.0
 RESTARTS = frozenset({"restart", "generation"})
 
 
@@ -40,6 +41,8 @@ class Timeline:
         self._records = RecordFollower(run_folder)
         self._records.refresh()
         self._marks: Sequence[Mark] | None = None
+        self._pauses: Sequence[Mark] = ()
+        self._paused_until = -inf
 
     @property
     def live(self) -> bool:
@@ -104,8 +107,15 @@ class Timeline:
     def marks(self) -> Sequence[Mark]:
         """Return what happened, in the order of time."""
         if self._marks is None:
-            self._marks = sorted([*marks_of(self._records.events), *pause_marks(self._reader)])
+            self._marks = sorted([*marks_of(self._records.events), *self._pause_marks()])
         return self._marks
+
+    def _pause_marks(self) -> Sequence[Mark]:
+        """Return the marks of long pauses; of a run in progress, every few seconds anew."""
+        last = self._reader.bounds()[1]
+        if not self.live or last >= self._paused_until + PAUSE_SECONDS:
+            self._pauses, self._paused_until = pause_marks(self._reader), last
+        return self._pauses
 
     def events(self) -> Sequence[Event]:
         """Return the events of the run, without log lines and progress."""
