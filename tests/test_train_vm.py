@@ -26,7 +26,7 @@ model: {{layers: 1, heads: 2, width: 256, context: 16, vocabulary: 512}}
 batch: {{sequences: 2}}
 checkpoint: {{steps: 1}}
 evaluation: {{every: 0}}
-data: {{files: [text.txt], validation: 0.1, prompt: ""}}
+data: {{files: [text.txt], validation: 0.1, prompt: "", sample: 2}}
 """
 """Few tokens and many parameters: 3.7 MB of gradients a step, far more than the ranks' messages over SSH, and no more
 computing than an emulated processor does in a second."""

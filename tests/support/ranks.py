@@ -94,7 +94,7 @@ class Starter:
         port, secret = port or free_port(), new_secret()
         jobs = [
             TrainSpec(
-                recipe=dict(recipe),
+                recipe={**recipe, "data": {**recipe["data"], "sample": 0}},
                 run="test",
                 rank=rank,
                 world=ranks,
@@ -106,7 +106,7 @@ class Starter:
                 threads=1,
                 tokens=str(self.tokens),
                 resume=resume,
-                **{"checkpoints": str(self.folder / f"node{rank}"), "device": "cpu", "sample_tokens": 0, **fields},
+                **{"checkpoints": str(self.folder / f"node{rank}"), "device": "cpu", **fields},
             )
             for rank in range(ranks)
         ]

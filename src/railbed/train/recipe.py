@@ -44,6 +44,8 @@ class Data:
     """Fraction of the text held out for validation."""
     prompt: str = ""
     """Start of the sample text that the trained model continues."""
+    sample: Natural = 120
+    """Tokens of that sample; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

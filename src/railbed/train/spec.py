@@ -76,8 +76,6 @@ class TrainSpec(RankSpec):
     """The validation loss of the step to continue from is missing: it is measured before the first step."""
     prompt: tuple[int, ...] = ()
     """Tokens that the sample of generated text begins with."""
-    sample_tokens: int = 120
-    """Length of that sample; 0 for none."""
 
     @property
     def settings(self) -> Recipe:

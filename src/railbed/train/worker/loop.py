@@ -201,10 +201,10 @@ class TrainingLoop:
         model = self.strategy.gathered()
         if model is None:
             return
-        if self.job.sample_tokens:
+        if length := self.settings.data.sample:
             self.messages.phase = "sampling"
             prompt = self.job.prompt or (self.tokens.end_of_text,)
-            tokens = generate(model, prompt, self.job.sample_tokens, seed=self.settings.seed)
+            tokens = generate(model, prompt, length, seed=self.settings.seed)
             self.messages.send("sample", step=self.settings.steps, tokens=tokens)
         if self.job.export:
             self.messages.phase = "exporting"
