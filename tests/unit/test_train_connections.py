@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -217,6 +218,26 @@ class TestWatch:
         assert counted.ranks.get("rail0", 0) <= 3_000_000
         assert counted.unclear.most is not None
         assert counted.ranks.get("rail0", 0) + counted.unclear.most >= 3_000_000
+
+    def test_bytes_that_wait_in_a_send_queue_leave_before_the_last_reading(self) -> None:
+        with pair() as (client, server):
+            watched = watch([os.getpid()])
+            begin = watched.read()
+            client.setblocking(False)
+            sent = client.send(bytes(30_000_000))  # the receiver's buffer is full, the rest waits
+            reader = threading.Timer(0.2, lambda: server.recv(sent, socket.MSG_WAITALL))
+            reader.start()
+            assert moved(begin, watched.read()).ranks["rail0"] < sent
+            watched.settle()
+            assert moved(begin, watched.read()).ranks["rail0"] == sent
+            reader.join()
+
+    def test_a_peer_that_never_reads_does_not_hold_up_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("railbed.train.worker.observe.connections.SETTLE_SECONDS", 0.1)
+        with pair() as (client, _):
+            client.setblocking(False)
+            client.send(bytes(30_000_000))
+            watch([os.getpid()]).settle()
 
     def test_why_it_is_not_known(self) -> None:
         def refuse() -> Snapshot:

@@ -62,6 +62,8 @@ class Connection:
     """Data segments sent, including retransmissions, modulo 2**32."""
     again: int
     """Segments retransmitted, with or without data, modulo 2**32."""
+    waiting: int = 0
+    """Bytes in its send queue: not sent yet, or not acknowledged."""
 
 
 def connections() -> list[Connection]:
@@ -133,7 +135,7 @@ def connection(body: bytes) -> Connection | None:
     """Return the connection of a message; None for a closed one, which has no counters."""
     if len(body) < SOCKET.size:
         raise Unreadable("the kernel's list of TCP connections has a message that is too short")
-    family, _, _, _, local, remote, _, cookie, _, _, _, _, inode = SOCKET.unpack_from(body)
+    family, _, _, _, local, remote, _, cookie, _, _, waiting, _, inode = SOCKET.unpack_from(body)
     info = _attributes(body[SOCKET.size :]).get(INET_DIAG_INFO)
     if info is None:
         return None
@@ -148,6 +150,7 @@ def connection(body: bytes) -> Connection | None:
         sent=max(0, sent - repeated),
         segments=SEGMENTS_SENT.unpack_from(info, SEGMENTS_AT)[0],
         again=SEGMENTS_SENT.unpack_from(info, AGAIN_AT)[0],
+        waiting=waiting,
     )
 
 

@@ -21,6 +21,8 @@ PROC = Path("/proc")
 SAMPLE_SECONDS = 1.0
 SHARE_OF_TIME = 0.01
 """The largest share of a core that sampling may take."""
+SETTLE_SECONDS = 2.0
+"""How long the last bytes of the ranks may take to leave."""
 SEGMENTS_WRAP = 2**32
 FORGET_AFTER = 5
 """A connection that is missing from this many samples in a row is closed."""
@@ -136,6 +138,13 @@ class Watch:
         """Stop sampling."""
         self._closed.set()
 
+    def settle(self) -> None:
+        """Wait until the ranks' send queues are empty: a rank may be done before its last bytes have left the node."""
+        latest = time.monotonic() + SETTLE_SECONDS
+        with contextlib.suppress(Unreadable):
+            while time.monotonic() < latest and _waiting(self._take_snapshot()):
+                time.sleep(0.01)
+
     def read(self) -> dict[str, object]:
         """Take a sample, and return the bytes sent since the beginning, or a `reason` if they are unknown."""
         with self._lock:
@@ -168,6 +177,11 @@ class Watch:
             with self._lock:
                 self._sample()
             wait = max(SAMPLE_SECONDS, (time.thread_time() - begin) / SHARE_OF_TIME)
+
+
+def _waiting(snapshot: Snapshot) -> bool:
+    """Whether a connection of the ranks has bytes to send."""
+    return any(link.waiting for link in snapshot.connections if link.inode in (snapshot.sockets or ()))
 
 
 def sockets_of(processes: Iterable[int], proc: Path = PROC) -> frozenset[int] | None:

@@ -55,6 +55,8 @@ class CounterReporter:
 
     def end(self, step: int) -> None:
         """Report the counters after the last step."""
+        if self._watch:
+            self._watch.settle()
         self._send(step)
         if self._watch:
             self._watch.close()
