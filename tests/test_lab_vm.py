@@ -182,13 +182,18 @@ def test_marks_are_made_by_a_queue_and_seen_by_the_receiver(healed: RunningLab) 
 
 def test_faults_are_those_of_the_devices_and_a_frozen_node_continues_with_the_right_time(healed: RunningLab) -> None:
     """A fault that came while a node was frozen is in force on it."""
-    assert healed.fault("mtu", "node1", "1500").code == 0
     assert healed.fault("freeze", "node2").code == 0
     assert healed.status()["states"] == {"node1": "up", "node2": "frozen", "nexus": "up"}
     assert healed.fault("cut", "rail1").code == 0
     assert healed.fault("heal", "node2").code == 0
     assert clock_is_right(healed, "node2")
     assert "state DOWN" in healed.shell("node2", "rdma link show rxe1/1").out
+
+
+@pytest.mark.soak  # test_lab_netns.py has it on namespaces
+def test_a_fault_ends_alone_and_what_a_card_refuses_is_reported(healed: RunningLab) -> None:
+    assert healed.fault("mtu", "node1", "1500").code == 0
+    assert healed.fault("cut", "rail1").code == 0
     assert "mtu 1500 " in healed.shell("node1", "ip link show rail0").out
     refused = healed.fault("mtu", "node2", "9500")
     assert (refused.code, "greater than device maximum" in refused.err) == (3, True), refused

@@ -24,7 +24,7 @@ extends: tiny
 steps: {STEPS}
 model: {{layers: 1, heads: 2, width: 256, context: 16, vocabulary: 512}}
 batch: {{sequences: 2}}
-checkpoint: {{steps: 1}}
+checkpoint: {{steps: 100}}
 evaluation: {{every: 0}}
 data: {{files: [text.txt], validation: 0.1, prompt: "", sample: 2}}
 """
@@ -212,7 +212,7 @@ def test_collectives_are_measured_over_rdma_and_over_tcp(lab: RunningLab) -> Non
 @pytest.mark.parametrize("fault", ["freeze", "kill"])
 def test_training_over_mpi_survives_a_machine(healed: RunningLab, fault: str) -> None:
     """A machine that is frozen is as silent as one without power, and is back at once."""
-    longer = ("--set", "steps=8")
+    longer = ("--set", "steps=8", "--set", "checkpoint.steps=1")
     done = train(healed, "mpi", *longer, fault=fault)
     assert done.code == 1, done.err
     (ending,) = done.events("ending")
