@@ -58,7 +58,7 @@ class Check(Generic[S]):
 
     def section(self, heading: str) -> str:
         """Return the text under one of the four headings."""
-        return _section(self.doc, heading)
+        return section_of(self.doc, heading)
 
     @property
     def why(self) -> str:
@@ -72,7 +72,8 @@ class Check(Generic[S]):
 
 
 @cache
-def _section(doc: str, heading: str) -> str:
+def section_of(doc: str, heading: str) -> str:
+    """Return the text under a heading of a rule's docstring."""
     pattern = rf"^{heading}\n-+\n(.*?)(?=^(?:{'|'.join(HEADINGS)})\n-+\n|\Z)"
     match = re.search(pattern, cleandoc(doc), re.MULTILINE | re.DOTALL)
     if not match:

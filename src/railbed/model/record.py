@@ -29,6 +29,10 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
+Certainty = Literal["certain", "likely", "possible"]
+"""`certain`: a device counted exactly this; `likely`: several observations agree; `possible`: there are other
+explanations."""
+
 WRONG = (Verdict.FAIL, Verdict.WARN)
 """Verdicts about something that is not as expected, and that a fix may repair."""
 
@@ -52,6 +56,12 @@ class Finding:
     evidence: str = ""
     essential: bool = False
     """Training depends on it."""
+    since: float | None = None
+    """When it began, if it is about a time: seconds since the epoch."""
+    until: float | None = None
+    """When it was over; None if it was not, or if there is no `since`."""
+    certainty: Certainty | None = None
+    """How certain a verdict is that explains what happened."""
     time: float = field(default_factory=time.time)
     kind: Literal["finding"] = "finding"
 

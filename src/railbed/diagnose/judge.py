@@ -1,0 +1,160 @@
+"""Every rule over a run: pure, from evidence to findings.
+
+A verdict that another one explains is skipped, with that reason: if a node froze, the others lost packets to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from railbed import catalog
+from railbed.diagnose import rules
+from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
+from railbed.diagnose.rule import Judgement, Rule
+from railbed.diagnose.signal import Span
+from railbed.model.amount import plural
+from railbed.model.record import WRONG, Finding, Verdict
+from railbed.present.grouping import group_by
+
+MOST_EPISODES = 3
+"""Findings of a rule about the same subject; more are counted in the last one."""
+SLACK_SECONDS = 10.0
+"""How long the effects of a fault may precede or outlast what is known of the fault itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    rule: Rule
+    finding: Finding
+
+
+@cache
+def all_rules() -> Mapping[str, Rule]:
+    """Return every rule by name."""
+    return catalog.collect(rules, Rule, "RULE")
+
+
+def diagnose(evidence: Evidence, chosen: Iterable[Rule] | None = None) -> list[Finding]:
+    """Return what the rules conclude about a run: what went wrong in order of time, then the rest by rule."""
+    verdicts: list[_Verdict] = []
+    for rule in all_rules().values() if chosen is None else chosen:
+        verdicts += [_Verdict(rule, finding) for finding in _judge(rule, evidence)]
+    findings = list(_explain(verdicts))
+    wrong = [finding for finding in findings if finding.verdict in WRONG]
+    rest = [finding for finding in findings if finding.verdict not in WRONG]
+    return [*sorted(wrong, key=lambda finding: (finding.since or 0.0, finding.verdict.rank)), *rest]
+
+
+def _subjects(rule: Rule, evidence: Evidence) -> Sequence[object]:  # noqa: PLR0911  (one for each scope)
+    match rule.scope:
+        case "node":
+            return evidence.nodes
+        case "port":
+            return [port for node in evidence.nodes for port in node.ports]
+        case "cable":
+            return evidence.cables
+        case "switch":
+            return evidence.switches
+        case "switch port":
+            return [port for switch in evidence.switches for port in switch.ports]
+        case "rail":
+            return evidence.rails
+        case "cluster":
+            return [evidence]
+
+
+def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
+    """Return what is wrong; if nothing is, whether the rule could be judged at all."""
+    subjects = _subjects(rule, evidence)
+    wrong: list[Finding] = []
+    reasons: list[str] = []
+    for subject in subjects:
+        name: str = subject.subject  # type: ignore[attr-defined]
+        try:
+            wrong += [_finding(rule, name, judgement, evidence) for judgement in rule.judge(subject)]
+        except (NotMeasured, NotJudged) as error:
+            reasons.append(str(error))
+    if wrong:
+        return _condense(wrong)
+    judged = len(subjects) - len(reasons)
+    if not judged:
+        return [_brief(rule, Verdict.SKIPPED, _reason(rule, reasons))]
+    without = f", {reasons[0]}" + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "") if reasons else ""
+    where = (
+        ""
+        if rule.scope == "cluster"
+        else f" on {plural(judged, rule.scope, f'{rule.scope}es' if rule.scope == 'switch' else '')}"
+    )
+    return [_brief(rule, Verdict.OK, f"nothing of the kind{where}{without}")]
+
+
+def _reason(rule: Rule, reasons: Sequence[str]) -> str:
+    if not reasons:
+        return f"the cluster file has no {rule.scope}"
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and so on {len(reasons) - 1} more)"
+
+
+def _brief(rule: Rule, verdict: Verdict, observed: str) -> Finding:
+    return Finding(check=rule.name, subject="cluster", verdict=verdict, expected="", observed=observed, why=rule.why)
+
+
+def _finding(rule: Rule, subject: str, judgement: Judgement, evidence: Evidence) -> Finding:
+    span = judgement.span
+    lasts = span is not None and span.end >= evidence.span.end - 2.0
+    return Finding(
+        check=rule.name,
+        subject=judgement.subject or subject,
+        verdict=judgement.verdict,
+        expected=judgement.expected,
+        observed=judgement.observed,
+        why=rule.why,
+        remedy=judgement.remedy or rule.fix,
+        evidence=judgement.evidence,
+        since=span.start if span else None,
+        until=span.end if span and not lasts else None,
+        certainty=judgement.certainty,
+    )
+
+
+def _condense(findings: Iterable[Finding]) -> list[Finding]:
+    """Return a few findings per subject; the last one counts those that are left out."""
+    condensed: list[Finding] = []
+    for same in group_by(findings, key=lambda finding: finding.subject):
+        first, more = same[:MOST_EPISODES], same[MOST_EPISODES:]
+        if more:
+            again = f"{first[-1].observed}; {plural(len(more), 'more time', 'more times')} until the end of the run"
+            first[-1] = replace(first[-1], observed=again, until=more[-1].until)
+        condensed += first
+    return condensed
+
+
+def _explain(verdicts: Sequence[_Verdict]) -> Iterator[Finding]:
+    """Yield the findings; those that another verdict explains are skipped, with that reason."""
+    wrong = [verdict for verdict in verdicts if verdict.finding.verdict in WRONG]
+    for verdict in verdicts:
+        cause = next((other for other in wrong if _explains(other, verdict)), None)
+        if cause is None or verdict.finding.verdict not in WRONG:
+            yield verdict.finding
+        else:
+            by = f"explained by {cause.finding.check} on {cause.finding.subject}"
+            observed = f"{verdict.finding.observed} ({by})"
+            yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
+
+
+def _explains(cause: _Verdict, effect: _Verdict) -> bool:
+    if not _time(cause.finding).widened(SLACK_SECONDS).overlaps(_time(effect.finding)):
+        return False
+    if cause.rule.name in effect.rule.yields_anywhere:
+        return True
+    return cause.rule.name in effect.rule.yields_to and _same_place(cause.finding.subject, effect.finding.subject)
+
+
+def _time(finding: Finding) -> Span:
+    start = float("-inf") if finding.since is None else finding.since
+    return Span(start, float("inf") if finding.until is None else finding.until)
+
+
+def _same_place(first: str, second: str) -> bool:
+    return "cluster" in (first, second) or first.partition("/")[0] == second.partition("/")[0]

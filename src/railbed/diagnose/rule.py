@@ -1,0 +1,99 @@
+"""The form of a rule: a pure function of a run's evidence, with its own page of documentation.
+
+Like a check, a rule's file has a docstring with four headings (What, Why, Fix, Source), a `judge` generator, and one
+`RULE`. The scope is what `judge` is called for. It yields a judgement for each thing that went wrong, and nothing if
+nothing did. It gets series with `read`, which ends the judgement of a subject that was not measured: the rule is
+skipped there, with the reason. `yields_to` lists the rules whose verdict explains this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict, Unpack
+
+from railbed.check.rule import section_of
+from railbed.diagnose.chart import shown
+from railbed.diagnose.signal import Signal, Span
+from railbed.model.record import Certainty, Verdict
+
+Scope = Literal["node", "port", "cable", "switch", "switch port", "rail", "cluster"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Something that went wrong; the caller turns it into a finding."""
+
+    verdict: Verdict
+    observed: str
+    span: Span | None = None
+    certainty: Certainty = "likely"
+    expected: str = ""
+    remedy: str = ""
+    """What to do in this case; without it, the rule's Fix is shown."""
+    evidence: str = ""
+    subject: str = ""
+    """Overrides the judged subject, for a rule over a rail or the cluster that blames a node or port."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule."""
+
+    name: str
+    title: str
+    """What is wrong, in a few words."""
+    scope: Scope
+    needs: tuple[str, ...]
+    """The meters without which it cannot judge."""
+    judge: Callable[[Any], Iterator[Judgement]]
+    doc: str
+    """The module's docstring: pass `__doc__`."""
+    yields_to: tuple[str, ...] = ()
+    """Rules whose verdict about the same place and time explains this one."""
+    yields_anywhere: tuple[str, ...] = ()
+    """Rules whose verdict about the same time explains this one, wherever it is: all nodes wait for one."""
+
+    def section(self, heading: str) -> str:
+        """Return the text under one of the four headings."""
+        return section_of(self.doc, heading)
+
+    @property
+    def why(self) -> str:
+        """Why it matters to training, on one line."""
+        return " ".join(self.section("Why").split())
+
+    @property
+    def fix(self) -> str:
+        """What to do, on one line."""
+        return " ".join(self.section("Fix").split())
+
+
+class _Texts(TypedDict, total=False):
+    """Further texts of a judgement."""
+
+    expected: str
+    remedy: str
+    evidence: str
+    subject: str
+
+
+def fail(
+    observed: str, span: Span | None, *signals: Signal, certainty: Certainty = "likely", **texts: Unpack[_Texts]
+) -> Judgement:
+    """Something is broken, or makes training much slower; the signals are the evidence."""
+    evidence = _evidence(signals, span, texts.pop("evidence", ""))
+    return Judgement(
+        verdict=Verdict.FAIL, observed=observed, span=span, certainty=certainty, **{**texts, "evidence": evidence}
+    )
+
+
+def warn(
+    observed: str, span: Span | None, *signals: Signal, certainty: Certainty = "likely", **texts: Unpack[_Texts]
+) -> Judgement:
+    """Something costs a little, or may become a problem; the signals are the evidence."""
+    return replace(fail(observed, span, *signals, certainty=certainty, **texts), verdict=Verdict.WARN)
+
+
+def _evidence(signals: Iterable[Signal], span: Span | None, text: str) -> str:
+    return "\n".join([*(shown(signal, span) for signal in signals), *([text] if text else [])])

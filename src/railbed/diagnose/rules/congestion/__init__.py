@@ -1,0 +1,1 @@
+"""Congestion control: marks, notifications, and whether senders react."""

@@ -1,0 +1,1 @@
+"""GPUs that do less than they could."""

@@ -1,0 +1,1 @@
+"""Cables and links: damaged, down, slow or lossy."""

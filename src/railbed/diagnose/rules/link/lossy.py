@@ -1,0 +1,88 @@
+"""TCP had to send segments again: a link or a rail loses packets.
+
+What
+----
+For several seconds, nodes sent more than 1 % of their TCP segments again. If it is one node, its link is named;
+if it is most of them, the rail that carried the traffic.
+
+Why
+---
+TCP halves its rate with each loss, and waits for at least 200 ms if the last packets of a message are lost: an
+all-reduce consists of short messages and waits for the slowest of them.
+
+Fix
+---
+Look for errors on cables and drops in queues: `railbed check net_errors switch_counters`, and measure every pair with
+`railbed bench tcp`, which also shows retransmits.
+
+Source
+------
+RFC 5681 and 6298; Linux, /proc/net/snmp (RetransSegs, OutSegs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from railbed.diagnose.evidence import Evidence, NotMeasured
+from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.shared.compare import at
+from railbed.diagnose.shared.rails import busiest_rail
+from railbed.diagnose.signal import Signal, Span, merged
+
+LEAST_RATE, LEAST_SHARE = 2.0, 0.01
+"""Segments per second, and share of all segments."""
+LEAST_SECONDS = 3.0
+RATIO = 4.0
+
+
+def judge(evidence: Evidence) -> Iterator[Judgement]:
+    """Compare segments that were sent again with all segments, on every node."""
+    again = {signal.series.device: signal for signal in evidence.all_of("tcp_retransmits")}
+    sent = {signal.series.device: signal for signal in evidence.all_of("tcp_segments_sent")}
+    if not again or not sent:
+        raise NotMeasured("tcp_retransmits", "any node")
+    episodes = {node: _episodes(signal, sent[node]) for node, signal in again.items() if node in sent}
+    for span in merged(span for spans in episodes.values() for span in spans):
+        shares = {node: again[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
+        losing = [node for node, spans in episodes.items() if any(span.overlaps(other) for other in spans)]
+        place = _place(evidence, shares, losing, span)
+        most = max(losing, key=lambda node: shares[node])
+        total = sum(again[node].total(span) for node in losing)
+        yield fail(
+            f"{total:,.0f} TCP segments were sent again, up to {shares[most] * 100:.1f} % ({most})",
+            span,
+            *(again[node] for node in losing[:4]),
+            certainty="likely" if len(losing) > 1 or len(episodes) == 1 else "possible",
+            subject=place,
+            expected="less than 1 % is sent again",
+        )
+
+
+def _episodes(again: Signal, sent: Signal) -> list[Span]:
+    rates = at(again.times, sent)
+    lossy = (again.values >= LEAST_RATE) & (again.values >= LEAST_SHARE * np.nan_to_num(rates, nan=np.inf))
+    return again.where(lossy, least=LEAST_SECONDS)
+
+
+def _place(evidence: Evidence, shares: Mapping[str, float], losing: list[str], span: Span) -> str:
+    """Return the node that sets itself apart, or the rail."""
+    rail = busiest_rail(evidence, span)
+    worst = max(losing, key=lambda node: shares[node])
+    others = [share for node, share in shares.items() if node != worst]
+    if len(losing) == 1 and others and shares[worst] > RATIO * float(np.median(others)):
+        return worst
+    return rail or "cluster"
+
+
+RULE = Rule(
+    name="link_lossy",
+    title="TCP sends segments again",
+    scope="cluster",
+    needs=("tcp_retransmits", "tcp_segments_sent"),
+    judge=judge,
+    doc=__doc__,
+    yields_anywhere=("node_frozen", "node_cut", "link_slow"),
+)

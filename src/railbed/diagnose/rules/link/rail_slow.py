@@ -1,0 +1,138 @@
+"""One rail is slow for all nodes.
+
+What
+----
+All nodes waited at least three times as long for the network as usual in this run, while they computed as fast as
+usual and no single node stands out. Or, with several rails in use, one carried less than two thirds of the others.
+
+Why
+---
+Collectives use all rails evenly and wait for the slowest. What slows a rail for every node is in the middle: its
+switch, an uplink, a policy, or other traffic.
+
+Fix
+---
+Measure the rail on its own: `railbed bench --experiment rails`, and `railbed check switch_link switch_counters
+rail_speed_equal`. Look for other traffic on the switch at that time.
+
+Source
+------
+railbed's own measures of the exposed all-reduce (docs/training.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from railbed.diagnose.evidence import Evidence, NotMeasured, RailView
+from railbed.diagnose.rule import Judgement, Rule, fail, warn
+from railbed.diagnose.shared.compare import at, middles
+from railbed.diagnose.shared.rails import busiest_rail, sent_by, used_rails
+from railbed.diagnose.shared.steps import Work, work_of
+from railbed.diagnose.signal import Signal, Truths, middle
+from railbed.model.amount import duration, size
+
+RATIO = 3.0
+"""How many times as long as usual ranks wait."""
+COMPUTE_RATIO = 1.5
+STEP_SHARE = 0.3
+"""The additional wait, as a share of a usual step."""
+LEAST_SECONDS = 5.0
+FAIR_SHARE = 2 / 3
+
+
+def judge(evidence: Evidence) -> Iterator[Judgement]:
+    """Compare waits with the run's usual ones, and rails with each other."""
+    rails = used_rails(evidence)
+    if len(rails) > 1:
+        yield from _compare_rails(rails)
+    try:
+        work = work_of(evidence)
+    except NotMeasured:
+        if len(rails) > 1:
+            return
+        raise
+    yield from _compare_times(evidence, work)
+
+
+def _compare_times(evidence: Evidence, work: Work) -> Iterator[Judgement]:
+    waits = work.waited.overall
+    usual = middle(waits)
+    for span in work.waited.where(_waited_longer(work), least=LEAST_SECONDS):
+        inside = (work.waited.edges[1:] > span.start) & (work.waited.edges[:-1] < span.end)
+        rail = busiest_rail(evidence, span) or busiest_rail(evidence)
+        rate = next((f"; it carried {size(sent_by(view, span))}/s per node, {size(sent_by(view))}/s in the mean of "
+                     "the run" for view in evidence.rails if view.name == rail), "")  # fmt: skip
+        yield fail(
+            f"all nodes waited {duration(middle(waits[inside]))} per step for the network, usually "
+            f"{duration(usual)}{rate}",
+            span,
+            *_one_of_each(evidence, rail),
+            subject=rail,
+            expected="as fast as in the rest of the run",
+        )
+
+
+def _waited_longer(work: Work) -> Truths:
+    """Return the pieces of time in which all ranks waited longer than usual, and computed as usual."""
+    waits, computed = work.waited.overall, work.computed.overall
+    usual, usual_compute = middle(waits), middle(computed)
+    everyone = np.nanmin(np.where(np.isfinite(work.waited.values), work.waited.values, np.inf), axis=0)
+    longer: Truths = (waits > RATIO * usual) & (waits - usual > STEP_SHARE * work.usual_step)
+    return longer & (computed < COMPUTE_RATIO * usual_compute) & (everyone > usual)
+
+
+def _one_of_each(evidence: Evidence, rail: str) -> list[Signal]:
+    waits = evidence.all_of("allreduce_exposed_seconds")[:1]
+    sent = [signal for view in evidence.rails if view.name == rail for signal in view.try_read("net_tx_bytes").values()]
+    return [*waits, *sent[:1]]
+
+
+def _compare_rails(rails: list[RailView]) -> Iterator[Judgement]:
+    """Compare what each rail carried with the others at the same time."""
+    sums = {rail.name: _sum_of(rail) for rail in rails}
+    for name, signal in sums.items():
+        others = middles(np.array([at(signal.times, other) for key, other in sums.items() if key != name]))
+        busy = others > 0.5 * middle(others)
+        for span in signal.where(busy & (signal.values < FAIR_SHARE * others), least=LEAST_SECONDS):
+            rest = float(np.nanmean(others[(signal.times > span.start) & (signal.times <= span.end)]))
+            yield warn(
+                f"carried {size(signal.mean(span))}/s, the other rails {size(rest)}/s",
+                span,
+                signal,
+                subject=name,
+                expected="rails carry the same",
+            )
+
+
+def _sum_of(rail: RailView) -> Signal:
+    """Return what all nodes of a rail sent together."""
+    signals = [*rail.try_read("rdma_tx_bytes").values(), *rail.try_read("net_tx_bytes").values()]
+    first = signals[0]
+    values = np.array([at(first.times, signal) for signal in signals])
+    known = np.isfinite(values).all(axis=0)
+    return Signal(first.series, first.meter, first.times, np.where(known, np.nansum(values, axis=0), np.nan))
+
+
+RULE = Rule(
+    name="link_rail_slow",
+    title="one rail is slow",
+    scope="cluster",
+    needs=("allreduce_exposed_seconds", "net_tx_bytes"),
+    judge=judge,
+    doc=__doc__,
+    yields_anywhere=(
+        "link_slow",
+        "link_lossy",
+        "link_flap",
+        "node_frozen",
+        "node_cut",
+        "pause_host_off",
+        "pause_slow_receiver",
+        "pause_pcie",
+        "pause_storm",
+        "loss_lossless_queue",
+    ),
+)

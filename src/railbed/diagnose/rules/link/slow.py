@@ -1,0 +1,78 @@
+"""The link of one node is slower than those of the others.
+
+What
+----
+The queueing discipline of one node's rail interface holds packets back to keep a rate, much more than those of the
+other nodes at the same time.
+
+Why
+---
+An all-reduce goes around all nodes: its slowest link is the speed of the whole cluster, and every other node waits.
+
+Fix
+---
+Find out what limits the interface: `tc -s qdisc show dev IF` on the node, and the negotiated speed with `railbed check
+link_speed`. `railbed bench tcp` measures every pair, and shows whether only this node is slow.
+
+Source
+------
+iproute2, tc-tbf and tc -s qdisc (overlimits: how often a packet had to wait for the rate; backlog: bytes that wait).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from railbed.diagnose.evidence import NotJudged, RailView
+from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.shared.compare import others_at
+from railbed.diagnose.signal import Signal, Span
+from railbed.model.amount import size
+
+LEAST_RATE = 5.0
+"""Packets per second that waited."""
+RATIO = 4.0
+LEAST_SECONDS = 3.0
+
+
+def judge(rail: RailView) -> Iterator[Judgement]:
+    """Compare how often packets waited on each node of a rail."""
+    if len(rail.ports) < 2:
+        raise NotJudged("there is only one node")
+    waits = rail.read("qdisc_overlimits")
+    for node, signal in waits.items():
+        others = np.nan_to_num(others_at(node, waits))
+        for span in signal.where(signal.values > np.maximum(LEAST_RATE, RATIO * others), least=LEAST_SECONDS):
+            usual = float(np.mean(others[(signal.times > span.start) & (signal.times <= span.end)]))
+            yield fail(
+                f"packets waited for the link {signal.mean(span):,.0f} times per second, on the other nodes "
+                f"{usual:,.0f}{_rate(rail, node, span)}",
+                span,
+                signal,
+                *_backlog(rail, node),
+                certainty="certain",
+                subject=f"{node}/{signal.series.port}",
+                expected="as fast as the links of the other nodes",
+            )
+
+
+def _rate(rail: RailView, node: str, span: Span) -> str:
+    sent = rail.try_read("net_tx_bytes").get(node)
+    return f"; it sent {size(sent.mean(span))}/s" if sent else ""
+
+
+def _backlog(rail: RailView, node: str) -> list[Signal]:
+    backlog = rail.try_read("qdisc_backlog_bytes").get(node)
+    return [backlog] if backlog else []
+
+
+RULE = Rule(
+    name="link_slow",
+    title="one node's link is slow",
+    scope="rail",
+    needs=("qdisc_overlimits",),
+    judge=judge,
+    doc=__doc__,
+)

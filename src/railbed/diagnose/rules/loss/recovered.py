@@ -1,0 +1,69 @@
+"""Packets were lost, and the cards recovered.
+
+What
+----
+On a rail, packets arrived out of sequence and were sent again, and no connection gave up.
+
+Why
+---
+A lossless fabric loses nothing, so something is wrong, even if training goes on: each lost packet makes the card repeat
+everything sent since (go-back-N), and a lost last packet costs a time-out of milliseconds to seconds.
+
+Fix
+---
+Find where packets are lost: `railbed check rdma_errors net_errors switch_counters pfc switch_pfc`, and `railbed check
+--prove path` for the mark. Drops on one port only mean its cable or its PFC.
+
+Source
+------
+NVIDIA, out_of_sequence, packet_seq_err, roce_adp_retrans; Guo et al., SIGCOMM 2016 (go-back-N).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.diagnose.evidence import NotMeasured, RailView
+from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.shared.growth import growths
+from railbed.diagnose.signal import Signal, summed
+
+LEAST_PACKETS = 10
+MOST = 0.8
+"""Share of the lost packets from which one port is blamed."""
+
+
+def judge(rail: RailView) -> Iterator[Judgement]:
+    """Compare what receivers missed with what senders repeated."""
+    missed = rail.try_read("rdma_out_of_sequence")
+    if not missed:
+        raise NotMeasured("rdma_out_of_sequence", rail.name)
+    repeated = [*rail.try_read("rdma_sequence_naks").values(), *rail.try_read("rdma_retransmits").values()]
+    for span, grown in growths(list(missed.values()), least=LEAST_PACKETS):
+        total, again = summed(grown, span), summed(repeated, span.widened(2.0))
+        worst = max(grown, key=lambda signal: signal.total(span))
+        at_worst = worst.total(span) >= MOST * total and len(rail.ports) > 2
+        yield warn(
+            f"{total:,.0f} packets arrived out of sequence{_again(repeated, again)}",
+            span,
+            *sorted(grown, key=lambda signal: -signal.total(span))[:2],
+            certainty="certain" if again else "likely",
+            subject=f"{worst.series.device}/{worst.series.port}" if at_worst else "",
+            expected="no packet is lost",
+        )
+
+
+def _again(repeated: list[Signal], count: float) -> str:
+    return f"; senders counted {count:,.0f} repeats" if repeated else "; senders do not count repeats"
+
+
+RULE = Rule(
+    name="loss_recovered",
+    title="packets were lost and sent again",
+    scope="rail",
+    needs=("rdma_out_of_sequence",),
+    judge=judge,
+    doc=__doc__,
+    yields_to=("link_flap", "link_cable", "path_peer_dead"),
+    yields_anywhere=("pause_host_off", "loss_lossless_queue", "node_cut"),
+)

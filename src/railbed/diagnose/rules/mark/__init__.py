@@ -1,0 +1,1 @@
+"""RDMA in the wrong priority."""

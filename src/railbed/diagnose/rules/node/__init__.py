@@ -1,0 +1,1 @@
+"""Nodes as a whole: silent, cut off, out of memory, with a clock that jumps."""

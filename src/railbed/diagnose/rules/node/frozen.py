@@ -1,0 +1,78 @@
+"""A node stopped: it froze, lost power, or its kernel hung.
+
+What
+----
+No sample came from a node for several seconds while most of the others were sampled, and training lost the node
+in the same time.
+
+Why
+---
+All ranks wait for the one that does not answer, until it is given up and training starts again from the last
+checkpoint without it.
+
+Fix
+---
+Look at the node's console and `journalctl -k` for that time: a hung kernel, an out-of-memory kill, a power supply.
+`railbed check reachable memory_available` shows whether it is back.
+
+Source
+------
+railbed's own sampling and heartbeats (docs/training.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.diagnose.evidence import MarkOf, NodeView, NotJudged, NotMeasured
+from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.shared.silences import alone, sampled_times, silences
+from railbed.diagnose.signal import Signal, Span
+from railbed.model.amount import duration
+
+LEAST_SECONDS = 4.0
+NOTICED_SECONDS = 30.0
+"""How long training may take to notice, at most."""
+
+
+def judge(node: NodeView) -> Iterator[Judgement]:
+    """Find silences of one node that training noticed as well."""
+    evidence = node.evidence
+    others = [sampled_times(evidence, other.name) for other in evidence.nodes if other.name != node.name]
+    if not others:
+        raise NotJudged("there is only one node")
+    times = sampled_times(evidence, node.name)
+    if not len(times):
+        raise NotMeasured("any series", node.name)
+    for span in silences(evidence, times, LEAST_SECONDS):
+        noticed = _noticed(node, span)
+        if noticed is not None and alone(span, others):
+            yield fail(
+                f"nothing came from the node for {duration(span.seconds)}, and training lost it: {noticed.text}",
+                span,
+                *_sample(node),
+                certainty="certain",
+                expected="the node answers",
+            )
+
+
+def _noticed(node: NodeView, span: Span) -> MarkOf | None:
+    """Return the mark of the training that lost this node in a time."""
+    wide = Span(span.start - 1.0, span.end + NOTICED_SECONDS)
+    marks = (mark for mark in node.evidence.marks("lost", "restart") if wide.start <= mark.time <= wide.end)
+    return next((mark for mark in marks if mark.subject.partition("/")[0] == node.name), None)
+
+
+def _sample(node: NodeView) -> list[Signal]:
+    ports = [port.try_read("net_rx_bytes") for port in node.ports]
+    return [signal for signal in ports if signal is not None][:1]
+
+
+RULE = Rule(
+    name="node_frozen",
+    title="a node stopped",
+    scope="node",
+    needs=(),
+    judge=judge,
+    doc=__doc__,
+)

@@ -1,0 +1,1 @@
+"""Whether packets can reach the other end at all, and over which of several ways."""

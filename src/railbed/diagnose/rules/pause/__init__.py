@@ -1,0 +1,1 @@
+"""Priority flow control: who stops whom, and whether it is obeyed."""

@@ -1,0 +1,80 @@
+"""A node ignores the switch's pauses.
+
+What
+----
+The switch sends PFC frames to a port, but the card counts none of them on the lossless priority, or has no such
+counter, as cards without PFC do.
+
+Why
+---
+Half a lossless fabric is a lossy one: the switch relies on the card to stop, its buffer overflows, and RoCE repeats
+everything since the lost packet. Under load bandwidth collapses and NCCL ends with "status 12".
+
+Fix
+---
+Turn PFC on for the lossless priority on the node: `railbed check pfc` shows both ends, `railbed configure` the change.
+What `mlnx_qos` sets is lost at a reboot; `configure` also makes it permanent.
+
+Source
+------
+Linux kernel documentation, mlx5 counters (`rx_prioN_pause` exists only with PFC); Cisco NX-OS, show interface
+priority-flow-control (TxPPP).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from railbed.diagnose.evidence import CableView
+from railbed.diagnose.rule import Judgement, Rule, fail
+from railbed.diagnose.shared.growth import grew
+from railbed.diagnose.signal import Signal, Span
+
+LEAST_FRAMES = 10
+LEAST_SHARE = 0.01
+
+
+def judge(cable: CableView) -> Iterator[Judgement]:
+    """Compare the pauses that the switch sent with those that the card counted."""
+    port, switch = cable.port, cable.switch_port
+    sent = switch.read("switch_pause_tx_frames")
+    received = port.try_read("pause_rx_frames", port.lossless)
+    if received is None:
+        port.read("priority_rx_bytes", port.lossless)  # a card that counts priorities would count pauses, too
+    for span in sent.above(0.0, bridge=30.0):
+        frames = sent.total(span)
+        if frames < LEAST_FRAMES or _obeyed(received, span.widened(sent.interval), frames):
+            continue
+        count = "counts no pauses on" if received is None else "received none on"
+        lost = sum(grew(signal, span) for signal in _losses(cable) if signal)
+        cost = f"; {lost:,.0f} packets were lost or arrived out of sequence" if lost else ""
+        yield fail(
+            f"{switch.subject} sent {frames:,.0f} PFC frames, the card {count} priority {port.lossless}{cost}",
+            span,
+            sent,
+            *([received] if received else []),
+            certainty="certain" if lost else "likely",
+            expected="the card obeys the pauses of the switch",
+        )
+
+
+def _obeyed(received: Signal | None, span: Span, frames: float) -> bool:
+    """Whether the card counted pauses, or nothing is known of what it counted."""
+    return received is not None and (not len(received.within(span)) or received.total(span) >= LEAST_SHARE * frames)
+
+
+def _losses(cable: CableView) -> Iterator[Signal | None]:
+    yield cable.switch_port.try_read("ingress_drop_packets")
+    yield cable.switch_port.try_read("queue_drop_packets", cable.port.lossless)
+    for port in (cable.port, *cable.port.peers):
+        yield port.try_read("rdma_out_of_sequence")
+
+
+RULE = Rule(
+    name="pause_host_off",
+    title="a node ignores the switch's pauses",
+    scope="cable",
+    needs=("switch_pause_tx_frames", "pause_rx_frames"),
+    judge=judge,
+    doc=__doc__,
+)

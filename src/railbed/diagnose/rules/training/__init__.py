@@ -1,0 +1,1 @@
+"""What the training itself measured: slow ranks, stalls, restarts, and what carried the gradients."""

@@ -1,0 +1,75 @@
+"""Steps wait for checkpoints.
+
+What
+----
+Around checkpoints the next step came at least a second late, and all these waits took more than 5 % of the time.
+
+Why
+---
+A slow disk, or a file system that all nodes share, stops all ranks at every checkpoint.
+
+Fix
+---
+Save less often (`--set checkpoint.steps=N`), or on a faster disk (`workdir` in the cluster file). `railbed bench
+storage` measures the disks.
+
+Source
+------
+railbed's own records of checkpoints and steps (docs/training.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from railbed.diagnose.evidence import Evidence, NotJudged
+from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.shared.steps import steps_of
+from railbed.diagnose.signal import Span, merged, middle
+from railbed.model.amount import duration, plural
+
+LEAST_SECONDS = 1.0
+LEAST_SHARE = 0.05
+LEAST_STALLS = 2
+NEAR_SECONDS = 2.0
+
+
+def judge(evidence: Evidence) -> Iterator[Judgement]:
+    """Look for late steps around checkpoints."""
+    steps = steps_of(evidence, "step_seconds")
+    marks = merged([Span(mark.time, mark.time) for mark in evidence.marks("checkpoint")], NEAR_SECONDS)
+    if not marks:
+        raise NotJudged("no checkpoint was saved")
+    restarts = [mark.time for mark in evidence.marks("restart", "lost")]
+    signal = max(steps.values(), key=lambda signal: len(signal.times))
+    usual = middle(np.diff(signal.times))
+    stalls: dict[Span, float] = {}
+    for start, end in zip(signal.times[:-1], signal.times[1:], strict=True):
+        between = Span(float(start), float(end))
+        restarted = any(between.start <= time <= between.end for time in restarts)
+        near = any(between.widened(usual).overlaps(mark) for mark in marks)
+        if near and not restarted and between.seconds - usual > max(LEAST_SECONDS, usual):
+            stalls[between] = between.seconds - usual
+    lost, all_time = sum(stalls.values()), float(signal.times[-1] - signal.times[0])
+    if len(stalls) >= LEAST_STALLS and lost > LEAST_SHARE * all_time:
+        span = Span(min(stalls).start, max(stalls).end)
+        yield warn(
+            f"{plural(len(stalls), 'checkpoint')} held up the steps for {duration(lost)}, {lost / all_time:.0%} of the "
+            f"time".replace("%", " %"),
+            span,
+            signal,
+            expected="checkpoints are written beside the steps",
+        )
+
+
+RULE = Rule(
+    name="training_checkpoint",
+    title="steps wait for checkpoints",
+    scope="cluster",
+    needs=("step_seconds",),
+    judge=judge,
+    doc=__doc__,
+    yields_anywhere=("node_frozen", "node_cut"),
+)

@@ -1,0 +1,71 @@
+"""One rank computes more slowly than the others.
+
+What
+----
+For ten seconds or more a rank needed at least one and a half times as long for its own part of a step, without waiting
+for the network, as the median of the others, and the difference was more than a tenth of a step.
+
+Why
+---
+All others wait for it in every step. The network is innocent: the time was spent before the gradients were sent.
+
+Fix
+---
+Look at the node: another program, a throttled processor or GPU, a slow slot. `railbed check governor gpu_inventory
+pcie_bandwidth memory_available`. railbed shares the batch by measured speed if the recipe allows it (`shares: auto`).
+
+Source
+------
+railbed's own measures of steps (docs/training.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from railbed.diagnose.evidence import Evidence, NotJudged
+from railbed.diagnose.rule import Judgement, Rule, warn
+from railbed.diagnose.shared.compare import middles
+from railbed.diagnose.shared.steps import place_of, work_of
+from railbed.diagnose.signal import middle
+from railbed.model.amount import duration
+from railbed.model.series import Series
+
+RATIO = 1.5
+STEP_SHARE = 0.1
+LEAST_SECONDS = 10.0
+
+
+def judge(evidence: Evidence) -> Iterator[Judgement]:
+    """Compare the ranks' own time in each piece of time."""
+    work = work_of(evidence)
+    ranks, computed = work.computed.ranks, work.computed.values
+    if len(ranks) < 2:
+        raise NotJudged("there is only one rank")
+    for row, rank in enumerate(ranks):
+        others = middles(np.delete(computed, row, axis=0))
+        slow = (computed[row] > RATIO * others) & (computed[row] - others > STEP_SHARE * work.usual_step)
+        for span in work.computed.where(slow, least=LEAST_SECONDS):
+            inside = slow & (work.computed.edges[1:] > span.start) & (work.computed.edges[:-1] < span.end)
+            idle = evidence.signal(Series(rank.node, "idle_seconds", "", rank.rank))
+            yield warn(
+                f"rank {rank.rank} computed {duration(middle(computed[row][inside]))} per step, the others "
+                f"{duration(middle(others[inside]))}",
+                span,
+                *([idle] if idle else []),
+                subject=place_of(rank, ranks),
+                expected="ranks compute equally fast",
+            )
+
+
+RULE = Rule(
+    name="training_slow_rank",
+    title="one rank computes slowly",
+    scope="cluster",
+    needs=("step_seconds", "allreduce_exposed_seconds"),
+    judge=judge,
+    doc=__doc__,
+    yields_to=("gpu_throttled", "node_memory", "node_frozen"),
+)

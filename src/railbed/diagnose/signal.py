@@ -1,0 +1,130 @@
+"""One series as rules read it, and the episodes in which it was unusual.
+
+The rate of a counter at a time is the mean since the sample before it: an episode of a counter begins with the sample
+before the first unusual one. NaN is a gap; it is neither usual nor unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railbed.model.series import Meter, Series
+
+Numbers = NDArray[np.float64]
+Truths = NDArray[np.bool_]
+BRIDGE_SECONDS = 10.0
+"""Episodes that are closer to each other than this are one."""
+
+
+class Span(NamedTuple):
+    """From one time to another."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return self.end - self.start
+
+    def widened(self, seconds: float) -> Span:
+        """Return the span with some time before and after it: devices are not sampled at the same moment."""
+        return Span(self.start - seconds, self.end + seconds)
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether the two have a moment in common."""
+        return self.start <= other.end and other.start <= self.end
+
+
+@dataclass(frozen=True)
+class Signal:
+    """The rates of a counter, or the values of a gauge."""
+
+    series: Series
+    meter: Meter
+    times: Numbers
+    values: Numbers
+
+    @cached_property
+    def interval(self) -> float:
+        """The usual time between two samples."""
+        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else 1.0
+
+    @cached_property
+    def usual(self) -> float:
+        """The median; NaN if there is no value."""
+        return middle(self.values)
+
+    @cached_property
+    def _lasted(self) -> Numbers:
+        """How long each value held: the time since the sample before it."""
+        return np.diff(self.times, prepend=self.times[:1])
+
+    def _inside(self, span: Span | None) -> Truths:
+        known: Truths = np.isfinite(self.values)
+        return known if span is None else known & (self.times > span.start) & (self.times <= span.end)
+
+    def within(self, span: Span | None) -> Numbers:
+        """Return the values in a span that are known."""
+        return self.values[self._inside(span)]
+
+    def total(self, span: Span | None = None) -> float:
+        """Return by how much a counter grew in a span, as far as it is known."""
+        inside = self._inside(span)
+        return float(np.sum(self.values[inside] * self._lasted[inside]))
+
+    def mean(self, span: Span | None = None) -> float:
+        """Return the mean in a span; NaN if nothing is known of it."""
+        values = self.within(span)
+        return float(np.mean(values)) if len(values) else float("nan")
+
+    def peak(self, span: Span | None = None) -> float:
+        """Return the highest value in a span; NaN if nothing is known of it."""
+        values = self.within(span)
+        return float(np.max(values)) if len(values) else float("nan")
+
+    def above(self, threshold: float, *, least: float = 0.0, bridge: float = BRIDGE_SECONDS) -> list[Span]:
+        """Return the episodes above a threshold that lasted at least some seconds."""
+        return self.where(self.values > threshold, least=least, bridge=bridge)
+
+    def below(self, threshold: float, *, least: float = 0.0, bridge: float = BRIDGE_SECONDS) -> list[Span]:
+        """Return the episodes below a threshold that lasted at least some seconds."""
+        return self.where(self.values < threshold, least=least, bridge=bridge)
+
+    def where(self, unusual: Truths, *, least: float = 0.0, bridge: float = BRIDGE_SECONDS) -> list[Span]:
+        """Return the episodes of unusual values that lasted at least some seconds."""
+        first = np.maximum(np.arange(len(self.times)) - 1, 0) if self.meter.kind == "counter" else ...
+        starts = self.times[first]
+        spans = [
+            Span(float(start), float(end)) for start, end in zip(starts[unusual], self.times[unusual], strict=True)
+        ]
+        return [span for span in merged(spans, max(bridge, 2 * self.interval)) if span.seconds >= least]
+
+
+def middle(values: Numbers | Sequence[float]) -> float:
+    """Return the median of the known values; NaN if there is none."""
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def merged(spans: Iterable[Span], bridge: float = BRIDGE_SECONDS) -> list[Span]:
+    """Return spans in order of time, those close to each other as one."""
+    together: list[Span] = []
+    for span in sorted(spans):
+        if together and span.start - together[-1].end <= bridge:
+            together[-1] = Span(together[-1].start, max(together[-1].end, span.end))
+        else:
+            together.append(span)
+    return together
+
+
+def summed(signals: Sequence[Signal], span: Span | None = None) -> float:
+    """Return by how much counters grew together."""
+    return sum(signal.total(span) for signal in signals)
