@@ -1,4 +1,4 @@
-"""Generate the reference: commands, checks, probes, records, the cluster file and its JSON Schema.
+"""Generate the reference: commands, checks, rules of diagnose, probes, records, the cluster file and its JSON Schema.
 
 `python -m tools.reference` writes the pages; a test compares them with what would be written.
 """
@@ -14,6 +14,7 @@ from typer.main import get_command
 from railbed.check.judge import all_checks
 from railbed.check.rule import HEADINGS
 from railbed.cli.main import make_app
+from railbed.diagnose.judge import all_rules
 from railbed.probes.outputs import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
 from tools.recipe_reference import recipe_page
@@ -38,6 +39,7 @@ def pages() -> Mapping[str, str]:
     return {
         "commands.md": GENERATED + commands_page(),
         "checks.md": GENERATED + checks_page(),
+        "diagnose.md": GENERATED + diagnose_page(),
         "probes.md": GENERATED + probes_page(),
         "records.md": GENERATED + records_page(),
         "cluster-file.md": GENERATED + cluster_file_page(),
@@ -83,6 +85,24 @@ def checks_page() -> str:
         parts += [f"**{heading}.** {' '.join(check.section(heading).split())}\n" for heading in HEADINGS]
         if check.needs:
             parts.append(f"**Reads.** {', '.join(f'[{probe.name}](probes.md)' for probe in check.needs)}\n")
+    return "\n".join(parts)
+
+
+def diagnose_page() -> str:
+    """Return one section per rule of diagnose, from its docstring."""
+    rules = all_rules()
+    parts = [
+        "# What diagnose recognises\n",
+        f"The {len(rules)} rules of `railbed diagnose`; `railbed diagnose --explain RULE` explains one.\n",
+        "| rule | judges | recognises |\n|---|---|---|",
+        *(f"| [{name}](#{name}) | {SCOPES[rule.scope]} | {rule.title} |" for name, rule in rules.items()),
+        "",
+    ]
+    for name, rule in rules.items():
+        parts.append(f"## {name}\n")
+        parts += [f"**{heading}.** {' '.join(rule.section(heading).split())}\n" for heading in HEADINGS]
+        if rule.needs:
+            parts.append(f"**Reads.** {', '.join(f'`{meter}`' for meter in rule.needs)}\n")
     return "\n".join(parts)
 
 

@@ -33,6 +33,7 @@ VERBS = {
     "train": "train.command",
     "export": "export",
     "lab": "lab",
+    "diagnose": "diagnose.command",
     "report": "report",
     "compare": "compare",
     "runs": "runs.command",

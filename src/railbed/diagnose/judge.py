@@ -93,7 +93,7 @@ def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
 def _reason(rule: Rule, reasons: Sequence[str]) -> str:
     if not reasons:
         return f"the cluster file has no {rule.scope}"
-    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and so on {len(reasons) - 1} more)"
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more like it)"
 
 
 def _brief(rule: Rule, verdict: Verdict, observed: str) -> Finding:

@@ -83,9 +83,8 @@ def fail(
 ) -> Judgement:
     """Something is broken, or makes training much slower; the signals are the evidence."""
     evidence = _evidence(signals, span, texts.pop("evidence", ""))
-    return Judgement(
-        verdict=Verdict.FAIL, observed=observed, span=span, certainty=certainty, **{**texts, "evidence": evidence}
-    )
+    judgement = Judgement(verdict=Verdict.FAIL, observed=observed, span=span, certainty=certainty, evidence=evidence)
+    return replace(judgement, **texts)
 
 
 def warn(

@@ -79,6 +79,11 @@ class Signal:
         inside = self._inside(span)
         return float(np.sum(self.values[inside] * self._lasted[inside]))
 
+    def covers(self, span: Span) -> bool:
+        """Whether values are known for at least half of a span."""
+        inside = self._inside(span)
+        return float(np.sum(self._lasted[inside])) >= span.seconds / 2
+
     def mean(self, span: Span | None = None) -> float:
         """Return the mean in a span; NaN if nothing is known of it."""
         values = self.within(span)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,9 +20,10 @@ from railbed.report import Report, describe, read
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
+from railbed.report.reading.run import RunData
 from railbed.store import find_run
 
-STEM = "report"
+STEM, SERIES = "report", "series"
 
 
 class Format(StrEnum):
@@ -65,7 +67,7 @@ def report_command(
     folder = find_run(run)
     path = output or folder / f"{STEM}.{form}"
     with working(f"reading {folder.name}") as activity:
-        data = read(folder)
+        data = _with_verdicts(read(folder), folder)
         activity.begin("writing the report")
         document = describe(data)
         text = _written(document, folder, form)
@@ -83,6 +85,18 @@ def report_command(
     elif path != STANDARD_OUTPUT:
         sys.stdout.write(f"{path}\n")
     return 0
+
+
+def _with_verdicts(data: RunData, folder: Path) -> RunData:
+    """Return a run's data with what happened, if the run has time series."""
+    if not (folder / SERIES).is_dir():
+        return data
+    # Imported here because most runs have none.
+    from railbed.cli.verbs.diagnose.run import verdicts_of
+    from railbed.store.timeline import Timeline
+
+    timeline = Timeline(folder)
+    return replace(data, verdicts=verdicts_of(folder, timeline)) if timeline.series() else data
 
 
 def _written(document: Report, folder: Path, form: Format) -> bytes:

@@ -14,7 +14,7 @@ def measured(meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
     """Return the series that were measured, or end this judgement if none was."""
     present = [signal for signal in signals if signal is not None]
     if not present:
-        raise NotMeasured(" and ".join(meters), "")
+        raise NotMeasured(" or ".join(meters), "")
     return present
 
 

@@ -13,14 +13,13 @@ TRAFFIC = 1000.0
 
 def outages(port: PortView, changes: Signal) -> list[Span]:
     """Return when a port was down: from an odd change to the next; two changes between samples are a short flap."""
-    grown = np.where(np.isfinite(changes.values), changes.values, 0.0) * np.diff(
-        changes.times, prepend=changes.times[0]
-    )
+    growth = np.nan_to_num(changes.values) * np.diff(changes.times, prepend=changes.times[:1])
+    grown: list[int] = np.round(growth).astype(np.int64).tolist()
     spans: list[Span] = []
     down: float | None = None
-    for index in np.flatnonzero(np.round(grown) > 0):
+    for index in (index for index, count in enumerate(grown) if count > 0):
         before, now = float(changes.times[max(index - 1, 0)]), float(changes.times[index])
-        odd = round(float(grown[index])) % 2 == 1
+        odd = grown[index] % 2 == 1
         if down is not None:
             spans.append(Span(down, now))
             down = None if odd else before

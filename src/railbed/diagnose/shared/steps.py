@@ -54,11 +54,12 @@ def steps_of(evidence: Evidence, meter: str) -> dict[Rank, Signal]:
 
 
 def _settled(signal: Signal, restarts: list[float]) -> Signal:
-    values = signal.values.copy()
-    for start in (signal.times[0] - 1.0, *restarts):
-        first = int(np.searchsorted(signal.times, start))
+    known = np.isfinite(signal.values)
+    times, values = signal.times[known], signal.values[known].copy()
+    for start in (times[0] - 1.0, *restarts):
+        first = int(np.searchsorted(times, start))
         values[first : first + WARM_UP] = np.nan
-    return Signal(signal.series, signal.meter, signal.times, values)
+    return Signal(signal.series, signal.meter, times, values)
 
 
 def in_pieces(evidence: Evidence, signals: dict[Rank, Signal], usual_step: float) -> Pieces:

@@ -26,6 +26,8 @@ class RunData:
     summary: RunSummary
     cluster_text: str = ""
     findings: Sequence[Finding] = ()
+    verdicts: Sequence[Finding] | None = None
+    """What `diagnose` concluded; None if the run has no time series."""
     changes: Sequence[Change] = ()
     events: Sequence[Event] = ()
     series: Mapping[str, Series] = field(default_factory=dict)

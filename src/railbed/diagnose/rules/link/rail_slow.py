@@ -81,7 +81,8 @@ def _waited_longer(work: Work) -> Truths:
     usual, usual_compute = middle(waits), middle(computed)
     everyone = np.nanmin(np.where(np.isfinite(work.waited.values), work.waited.values, np.inf), axis=0)
     longer: Truths = (waits > RATIO * usual) & (waits - usual > STEP_SHARE * work.usual_step)
-    return longer & (computed < COMPUTE_RATIO * usual_compute) & (everyone > usual)
+    alike: Truths = longer & (computed < COMPUTE_RATIO * usual_compute) & (everyone > usual)
+    return alike
 
 
 def _one_of_each(evidence: Evidence, rail: str) -> list[Signal]:

@@ -44,7 +44,8 @@ def judge(node: NodeView) -> Iterator[Judgement]:
     times = sampled_times(evidence, node.name)
     if not len(times):
         raise NotMeasured("any series", node.name)
-    for span in silences(evidence, times, LEAST_SECONDS):
+    end = max(float(moments[-1]) for moments in (times, *others) if len(moments))
+    for span in silences(times, LEAST_SECONDS, end):
         noticed = _noticed(node, span)
         if noticed is not None and alone(span, others):
             yield fail(

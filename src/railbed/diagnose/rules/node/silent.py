@@ -42,11 +42,13 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     sampled = {name: moments for name, moments in times.items() if len(moments) > 1}
     if not sampled:
         raise NotMeasured("any series", "any device")
-    for span in silences(evidence, np.unique(np.concatenate(list(sampled.values()))), LEAST_OF_ALL):
+    together = np.unique(np.concatenate(list(sampled.values())))
+    end = float(together[-1])
+    for span in silences(together, LEAST_OF_ALL, end):
         yield warn(f"no device was sampled for {duration(span.seconds)}", span, certainty="certain", subject="cluster")
     for name, moments in sampled.items():
         others = [other for key, other in sampled.items() if key != name]
-        for span in silences(evidence, moments, LEAST_SECONDS):
+        for span in silences(moments, LEAST_SECONDS, end):
             if not others or alone(span, others):
                 reason = _reason(evidence, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"

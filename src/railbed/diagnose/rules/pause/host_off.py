@@ -60,7 +60,7 @@ def judge(cable: CableView) -> Iterator[Judgement]:
 
 def _obeyed(received: Signal | None, span: Span, frames: float) -> bool:
     """Whether the card counted pauses, or nothing is known of what it counted."""
-    return received is not None and (not len(received.within(span)) or received.total(span) >= LEAST_SHARE * frames)
+    return received is not None and (not received.covers(span) or received.total(span) >= LEAST_SHARE * frames)
 
 
 def _losses(cable: CableView) -> Iterator[Signal | None]:

@@ -21,6 +21,7 @@ railbed's own records of checkpoints and steps (docs/training.md).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     signal = max(steps.values(), key=lambda signal: len(signal.times))
     usual = middle(np.diff(signal.times))
     stalls: dict[Span, float] = {}
-    for start, end in zip(signal.times[:-1], signal.times[1:], strict=True):
+    for start, end in pairwise(signal.times):
         between = Span(float(start), float(end))
         restarted = any(between.start <= time <= between.end for time in restarts)
         near = any(between.widened(usual).overlaps(mark) for mark in marks)

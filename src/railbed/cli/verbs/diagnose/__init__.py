@@ -1,0 +1,1 @@
+"""railbed diagnose: `command.py` has the options, `run.py` the work, `show.py` the text."""

@@ -1,0 +1,94 @@
+"""The work of `railbed diagnose`: choose a run, judge it, show the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from railbed import clusterfile
+from railbed.catalog import choose
+from railbed.check.rule import HEADINGS
+from railbed.cli.exits import FOUND, OK
+from railbed.cli.hints import advised, use_cluster_file
+from railbed.cli.screens.json import JsonScreen
+from railbed.diagnose.evidence import Evidence
+from railbed.diagnose.judge import all_rules, diagnose
+from railbed.errors import UsageError
+from railbed.model.record import Finding, Verdict
+from railbed.store import find_run, list_runs
+from railbed.store.run import CLUSTER, runs_folder
+from railbed.store.timeline import Timeline
+
+SERIES = "series"
+CLUSTER_OPTIONS = ("-c", "--cluster")
+
+
+def explain_named(name: str, *, as_json: bool) -> int:
+    """Explain a rule."""
+    # Imported here because drawing is slow to load, and JSON draws nothing.
+    from railbed.cli.verbs.check.explain import print_page
+
+    rule = choose(all_rules(), name, kind="rule", listing="docs/reference/diagnose.md lists them")
+    sections = {heading: " ".join(rule.section(heading).split()) for heading in HEADINGS}
+    if rule.needs:
+        sections["Reads"] = ", ".join(rule.needs)
+    print_page(rule.name, rule.title, sections, as_json=as_json)
+    return OK
+
+
+def diagnose_run(name: str | None, *, as_json: bool, everything: bool) -> int:
+    """Diagnose a run and return the exit code."""
+    folder = _newest() if name is None else find_run(name)
+    timeline = Timeline(folder)
+    if not timeline.series():
+        raise UsageError(
+            f"{folder.name} has no time series to diagnose", hint="`railbed train` and `railbed watch` record them"
+        )
+    findings = verdicts_of(folder, timeline)
+    if as_json:
+        screen = JsonScreen()
+        for finding in findings:
+            screen.show(finding)
+    else:
+        # Imported here because drawing is slow to load.
+        from railbed.cli.verbs.diagnose.show import show_verdicts
+
+        show_verdicts(timeline, findings, everything=everything)
+    return FOUND if any(finding.verdict is Verdict.FAIL for finding in findings) else OK
+
+
+def verdicts_of(folder: Path, timeline: Timeline) -> list[Finding]:
+    """Return the verdicts about a run, with commands that can be pasted as they are."""
+    use_cluster_file(_cluster_file(timeline.summary.arguments))
+    cluster = clusterfile.load(folder / CLUSTER)
+    return list(_addressed(diagnose(Evidence(cluster, timeline)), timeline.summary.id))
+
+
+def _addressed(findings: Iterable[Finding], run: str) -> Iterable[Finding]:
+    for finding in findings:
+        record = advised(replace(finding, remedy=finding.remedy.replace(" RUN`", f" {run}`")))
+        if isinstance(record, Finding):
+            yield record
+
+
+def _newest() -> Path:
+    """Return the newest run that was sampled, or trained."""
+    for run in list_runs():
+        if (runs_folder() / run.id / SERIES).is_dir() or run.verb == "train":
+            return runs_folder() / run.id
+    raise UsageError(
+        f"no run in {runs_folder()} has time series", hint="`railbed train` and `railbed watch` record them"
+    )
+
+
+def _cluster_file(arguments: Sequence[str]) -> Path | None:
+    """Return the cluster file that a run was started with; None for the default."""
+    words = list(arguments)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        option, _, value = word.partition("=")
+        if option in CLUSTER_OPTIONS and (value or following):
+            return Path(value or following)
+        if word.startswith("-c") and not word.startswith("--") and len(word) > 2:
+            return Path(word[2:])
+    return None

@@ -1,0 +1,86 @@
+"""Verdicts for people: what, where, since when, how certain, the evidence, and what to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from railbed.cli.console import SafeConsole
+from railbed.cli.screens.hanging import print_hanging
+from railbed.cli.screens.text import INDENT, STYLES
+from railbed.model.amount import duration, plural
+from railbed.model.printable import printable
+from railbed.model.record import WRONG, Finding, Verdict
+from railbed.store.timeline import Timeline
+
+
+def show_verdicts(timeline: Timeline, findings: Sequence[Finding], *, everything: bool) -> None:
+    """Print the verdicts about a run, in order of time."""
+    console = SafeConsole(highlight=False)
+    summary = timeline.summary
+    state = "so far" if timeline.live else "in all"
+    about = f"  {summary.verb} on {summary.cluster}, {duration(max(0.0, timeline.end - timeline.start))} {state}"
+    print_hanging(console, Text.assemble((printable(summary.id), "bold"), printable(about)), indent=2)
+    wrong = [finding for finding in findings if finding.verdict in WRONG]
+    for finding in wrong:
+        console.print()
+        _show_verdict(console, finding, timeline)
+    rest = [finding for finding in findings if finding.verdict not in WRONG]
+    if everything and rest:
+        console.print()
+        for finding in rest:
+            _show_line(console, finding)
+    console.print()
+    print_hanging(console, _conclusion(wrong, rest, everything=everything), indent=2)
+
+
+def _show_verdict(console: SafeConsole, finding: Finding, timeline: Timeline) -> None:
+    where = Text.assemble((printable(finding.subject), "bold"), f"  {finding.check}")
+    when = _when(finding, timeline)
+    certain = f"  {finding.certainty}" if finding.certainty else ""
+    line = Text.assemble(where, f"  {when}" if when else "", (certain, "dim"))
+    print_hanging(console, line, first=_verdict(finding.verdict), indent=INDENT)
+    expected = f"; expected: {finding.expected}" if finding.expected else ""
+    _print(console, Text(printable(f"{finding.observed}{expected}")))
+    for row in finding.evidence.splitlines():
+        _print(console, Text(printable(row), style="dim"))
+    first = Text(f"{' ' * INDENT}→ ", style="cyan")
+    print_hanging(console, Text(printable(finding.remedy), style="cyan"), first=first, indent=INDENT + 2)
+
+
+def _show_line(console: SafeConsole, finding: Finding) -> None:
+    text = Text.assemble((finding.check, "bold"), f"  {printable(finding.observed)}", style="dim")
+    print_hanging(console, text, first=_verdict(finding.verdict), indent=INDENT)
+
+
+def _print(console: SafeConsole, text: Text) -> None:
+    print_hanging(console, text, first=Text(" " * INDENT), indent=INDENT)
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text.assemble(" ", (verdict.value, STYLES[verdict]))
+
+
+def _when(finding: Finding, timeline: Timeline) -> str:
+    """Return `since 12:03:14 for 20.0 s, from step 812`, in local time."""
+    if finding.since is None:
+        return ""
+    step = timeline.step_at(finding.since)
+    during = f", step {step:,}" if step else ""
+    since = time.strftime("%H:%M:%S", time.localtime(finding.since))
+    if finding.until is None:
+        return f"since {since}{during}"
+    seconds = finding.until - finding.since
+    return f"at {since} for {duration(seconds)}{during}" if seconds >= 1 else f"at {since}{during}"
+
+
+def _conclusion(wrong: Sequence[Finding], rest: Sequence[Finding], *, everything: bool) -> Text:
+    judged = sum(finding.verdict is Verdict.OK for finding in rest)
+    skipped = len({finding.check for finding in rest if finding.verdict is Verdict.SKIPPED})
+    others = f"{plural(judged, 'rule')} found nothing, {skipped} were skipped"
+    hint = "" if everything else " (--all shows why)"
+    if not wrong:
+        return Text.assemble(("Nothing unusual", "bold green"), f": {others}{hint}")
+    return Text.assemble((plural(len(wrong), "verdict"), "bold"), f"; {others}{hint}")

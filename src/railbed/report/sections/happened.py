@@ -1,0 +1,70 @@
+"""What happened: the verdicts of `diagnose`, with their evidence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from railbed.model.record import WRONG, Finding, Verdict
+from railbed.present.wording import listed, plural, seconds
+from railbed.report.blocks import Block, Entries, Entry, Fold, Listing, Mark, Table, Text
+from railbed.report.reading.run import RunData
+from railbed.report.section import Headline, Section
+
+MOST_PLACES = 4
+
+
+def headline(run: RunData) -> Headline | None:
+    """State what went wrong, and where."""
+    wrong = _wrong(run)
+    if not wrong:
+        return None
+    places = sorted({finding.subject for finding in wrong})
+    where = listed(places) if len(places) <= MOST_PLACES else f"{len(places)} places"
+    failed = any(finding.verdict is Verdict.FAIL for finding in wrong)
+    return Headline(f"something happened to {where}", "bad" if failed else "notice")
+
+
+def show(run: RunData) -> Sequence[Block] | None:
+    """Show each verdict with its evidence; what was fine or could not be judged is folded away."""
+    if run.verdicts is None:
+        return None
+    blocks: list[Block] = []
+    for finding in _wrong(run):
+        blocks.append(Entries([_entry(finding)]))
+        if finding.evidence:
+            blocks.append(Listing(finding.evidence))
+    if not blocks:
+        blocks.append(Text("Nothing unusual: no rule found anything to report."))
+    rest = [finding for finding in run.verdicts if finding.verdict not in WRONG]
+    if rest:
+        rows = [(Mark(finding.verdict.value), finding.check, finding.subject, finding.observed) for finding in rest]
+        title = f"{plural(len(rest), 'other rule')} and what they found"
+        blocks.append(Fold(title, [Table(("verdict", "rule", "subject", "observed"), rows)]))
+    return blocks
+
+
+def _wrong(run: RunData) -> list[Finding]:
+    return [finding for finding in run.verdicts or () if finding.verdict in WRONG]
+
+
+def _entry(finding: Finding) -> Entry:
+    when = f", {_when(finding)}" if finding.since is not None else ""
+    certainty = f" ({finding.certainty})" if finding.certainty else ""
+    return Entry(
+        mark=Mark(finding.verdict.value, "bad" if finding.verdict is Verdict.FAIL else "notice"),
+        title=f"{finding.subject}: {finding.check}{when}",
+        text=f"{finding.observed}{certainty}",
+        detail=finding.why,
+        advice=finding.remedy,
+    )
+
+
+def _when(finding: Finding) -> str:
+    since = time.strftime("%H:%M:%S", time.localtime(finding.since))
+    if finding.until is None:
+        return f"since {since}"
+    return f"{since}, for {seconds(finding.until - (finding.since or 0.0))}"
+
+
+SECTION = Section(name="happened", title="What happened", order=8, show=show, headline=headline)

@@ -1,0 +1,131 @@
+"""Builds a run's evidence from a case file: counters and gauges generated from rates, steps and bursts.
+
+A series is named by its words: device (`*` for every node), port, meter, part. Its value is a number, the rate per
+second of a counter or the value of a gauge, or a mapping: `usual`, other rates by time (`60-80: 500`), `noise` (a
+share), `missing` (a time or a list of times), `reset` (seconds), `begin` (the counter's first value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from railbed.diagnose.evidence import Evidence
+from railbed.model.cluster import Cluster
+from railbed.model.record import Finding, Verdict
+from railbed.model.series import METERS, MISSING, Meter, Series
+from railbed.store.series import Samples
+from railbed.store.series.data import Floats
+from railbed.store.series.rates import values_of
+from railbed.store.timeline import Mark, Track
+from railbed.store.timeline.draw import with_gaps
+
+CASES = Path(__file__).parent.parent / "cases" / "diagnose"
+START = 1_790_000_000.0
+SECONDS = 120
+STEP_SECONDS = 0.5
+INTERVALS = {"node": 1.0, "switch": 5.0}
+
+
+class GeneratedTimeline:
+    """A run in memory, with the interface of `Timeline` that rules use."""
+
+    def __init__(self, case: Mapping[str, Any], cluster: Cluster) -> None:
+        self.start = START
+        self.end = START + case.get("seconds", SECONDS)
+        self._cluster = cluster
+        self._case = case
+        self._series = dict(self._expand(case.get("series", {})))
+
+    def _expand(self, specs: Mapping[str, Any]) -> Iterator[tuple[Series, Any]]:
+        for text, spec in specs.items():
+            words = str(text).split()
+            meter = next(word for word in words if word in METERS)
+            place = words.index(meter)
+            names = list(self._cluster.nodes) if words[0] == "*" else words[0].split(",")
+            for number, name in enumerate(names):
+                part = str(number) if words[place + 1 :] == ["*"] else "".join(words[place + 1 :])
+                yield Series(name, meter, "".join(words[1:place]), part), spec
+
+    def series(self) -> Sequence[Series]:
+        return list(self._series)
+
+    def marks(self) -> Sequence[Mark]:
+        marks = (Mark(START + at, kind, subject, text) for at, kind, subject, text in self._case.get("marks", []))
+        return sorted(marks)
+
+    def findings(self) -> Sequence[Finding]:
+        texts = {"verdict": Verdict.FAIL, "expected": "", "why": ""}
+        return [Finding(**{**texts, **finding}) for finding in self._case.get("findings", [])]
+
+    def track(self, series: Series) -> Track:
+        meter, spec = METERS[series.meter], self._series[series]
+        spec = spec if isinstance(spec, dict) else {"usual": spec}
+        times = self._times(series, meter)
+        levels = _levels(times - START, spec)
+        if "noise" in spec:
+            chance = np.random.default_rng(sum(str(series).encode()))
+            levels = levels * (1 + spec["noise"] * chance.uniform(-1, 1, len(levels)))
+        samples = Samples(START + (times - START), _samples(meter, times - START, levels, spec))
+        values = values_of(meter, samples)
+        if meter.kind == "gauge" and meter.part != "rank":
+            return Track(series, meter, meter.unit, *with_gaps(samples.times, values))
+        return Track(series, meter, meter.unit, samples.times, values)
+
+    def _times(self, series: Series, meter: Meter) -> Floats:
+        """Return when a series has samples: not while its device is silent; steps not while training pauses."""
+        if meter.part == "rank":
+            every, quiet = self._case.get("step", STEP_SECONDS), self._case.get("pauses", [])
+        else:
+            kind = "switch" if series.device in self._cluster.switches else "node"
+            every = self._case.get("interval", INTERVALS[kind])
+            quiet = self._case.get("silent", {}).get(series.device, [])
+        times: Floats = np.arange(0.0, self.end - START + every / 2, every)
+        sampled: Floats = START + times[~_inside(times, quiet)]
+        return sampled
+
+
+def _samples(meter: Meter, times: Floats, levels: Floats, spec: Mapping[str, Any]) -> Any:
+    """Return the numbers that a device would report."""
+    if meter.kind == "gauge":
+        values = np.round(levels / meter.scale).astype(np.int64) if meter.part != "rank" else levels
+    else:
+        growth = np.floor(np.cumsum(levels * np.diff(times, prepend=0.0)) + 1e-6)
+        if "reset" in spec:
+            after = times >= spec["reset"]
+            growth[after] -= growth[after][0] + spec.get("begin", 0)
+        values = (growth.astype(np.int64) + int(spec.get("begin", 0))) & ((1 << min(meter.bits, 63)) - 1)
+    if "missing" in spec:
+        values[_inside(times, spec["missing"])] = MISSING
+    return values
+
+
+def _levels(times: Floats, spec: Mapping[str, Any]) -> Floats:
+    levels = np.full(len(times), float(spec.get("usual", 0.0)))
+    for key, level in spec.items():
+        if "-" in str(key):
+            # A counter's rate at a time is that of the seconds before it.
+            levels[_inside(times, [key])] = float(level)
+    return levels
+
+
+def _inside(times: Floats, spans: Any) -> Any:
+    inside = np.zeros(len(times), np.bool_)
+    for span in [spans] if isinstance(spans, str) else spans:
+        first, last = (float(part) for part in str(span).split("-"))
+        inside |= (times > first) & (times <= last)
+    return inside
+
+
+def load_case(path: Path) -> Any:
+    return YAML(typ="safe").load(path)
+
+
+def evidence_of(case: Mapping[str, Any]) -> Evidence:
+    base = load_case(CASES / "cluster.yaml")
+    cluster = Cluster.model_validate({**base, **case.get("cluster", {})})
+    return Evidence(cluster, GeneratedTimeline(case, cluster))
