@@ -91,9 +91,9 @@ def work_of(evidence: Evidence) -> Work:
     if not np.isfinite(usual):
         raise NotMeasured("step_seconds", "enough steps")
     both = {rank: signal for rank, signal in waits.items() if rank in steps}
-    whole = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
+    lasting = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
     waited = in_pieces(evidence, both, usual)
-    return Work(whole._replace(values=whole.values - waited.values), waited, usual)
+    return Work(lasting._replace(values=lasting.values - waited.values), waited, usual)
 
 
 def place_of(rank: Rank, ranks: tuple[Rank, ...]) -> str:

@@ -36,9 +36,9 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     steps, data = steps_of(evidence, "step_seconds"), steps_of(evidence, "data_seconds")
     usual = middle([signal.usual for signal in steps.values()])
     both = {rank: signal for rank, signal in data.items() if rank in steps}
-    whole = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
+    lasting = in_pieces(evidence, {rank: steps[rank] for rank in both}, usual)
     reading = in_pieces(evidence, both, usual)
-    shares = reading.values / whole.values
+    shares = reading.values / lasting.values
     waits: list[tuple[int, Span]] = [
         (row, span) for row in range(len(both)) for span in reading.where(shares[row] > LIMIT, least=LEAST_SECONDS)
     ]
