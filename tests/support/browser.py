@@ -30,7 +30,7 @@ OPTIONS = (
     "--disable-component-update",
     "--no-first-run",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
@@ -74,8 +74,12 @@ class Browser:
 
     def open(self, path: Path) -> None:
         """Open a file from disk and wait until it is loaded."""
+        self.visit(path.resolve().as_uri())
+
+    def visit(self, url: str) -> None:
+        """Open an address and wait until it is loaded."""
         self._loaded = False
-        self.ask("Page.navigate", url=path.resolve().as_uri())
+        self.ask("Page.navigate", url=url)
         deadline = time.monotonic() + SECONDS
         while not self._loaded:
             self._hear(deadline)
@@ -85,6 +89,14 @@ class Browser:
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def wait_for(self, expression: str) -> Any:
+        """Return the value of an expression as soon as it is true."""
+        deadline = time.monotonic() + SECONDS
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < deadline, f"never true: {expression}"
+            time.sleep(0.05)
+        return value
 
     def look(self, *, width: int, dark: bool = False) -> None:
         """Set the width of the window and the colours that the user prefers, and let the page settle."""

@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
 class _Protocol(H11Protocol):
     """Closes connections that send no request."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  (of sockets only)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # of sockets only
         super().connection_made(transport)
         self._waiting = self.loop.call_later(REQUEST_SECONDS, self._close_silent, None)
 

@@ -1,0 +1,73 @@
+"""New points as server-sent events: each client gets what it has not got, at its own pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from pydantic_core import to_json
+
+from railbed.web.page.charts import Chart
+from railbed.web.page.parameters import Filter
+from railbed.web.page.source import Source
+
+POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 10.0
+"""Something is sent this often, so that a client that vanished is noticed."""
+
+
+async def news(
+    source: Source, charts: list[Chart], chosen: Filter, since: float, ending: asyncio.Event
+) -> AsyncIterator[bytes]:
+    """Yield events `points` (also with marks and series that are new), and `ended` when the run is over."""
+    yield b"retry: 2000\n\n"
+    version, silent = -1, 0.0
+    state = _Position(since)
+    while not ending.is_set():
+        current, live = await source.refresh(), source.live
+        if current != version or not live:
+            version = current
+            if changes := await state.advance(source, charts, chosen):
+                yield event("points", changes)
+                silent = 0.0
+        if not live:
+            yield event("ended", {})
+            return
+        silent += POLL_SECONDS
+        if silent >= HEARTBEAT_SECONDS:
+            yield b": still here\n\n"
+            silent = 0.0
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ending.wait(), POLL_SECONDS)
+
+
+class _Position:
+    """How far a client has got."""
+
+    def __init__(self, since: float) -> None:
+        self._since = since
+        self._times: dict[int, float] = {}
+        self._marks = -1
+        self._series = -1
+
+    async def advance(self, source: Source, charts: list[Chart], chosen: Filter) -> dict[str, Any]:
+        """Return what is new; empty if nothing is."""
+        numbers = await source.numbers(charts, chosen)
+        samples = await source.since({number: self._times.get(number, self._since) for number in numbers})
+        for number, times, _ in samples:
+            self._times[number] = times[-1]
+        changes: dict[str, Any] = {"points": samples} if samples else {}
+        marks = await source.marks()
+        if self._marks not in (-1, len(marks)):
+            changes["marks"] = marks
+        if self._series not in (-1, len(numbers)):
+            changes["series"] = len(numbers)
+        self._marks, self._series = len(marks), len(numbers)
+        return {"end": source.span()[1], **changes} if changes else {}
+
+
+def event(name: str, data: object) -> bytes:
+    """Return one server-sent event."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(data, inf_nan_mode="null"))

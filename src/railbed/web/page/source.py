@@ -1,0 +1,150 @@
+"""What the page draws, read from the run by one thread at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from railbed.model.series import METERS
+from railbed.store.timeline import Timeline
+from railbed.web.page.charts import CHART_OF, GROUPS, Catalogue, Chart
+from railbed.web.page.numbers import column, extremes, points
+from railbed.web.page.parameters import Filter, Window
+from railbed.web.page.topology import topology_of
+
+T = TypeVar("T")
+REFRESH_SECONDS = 0.4
+MOST_SERIES = 96
+"""In one chart: more lines cannot be told apart, and would have to be drawn in 16 ms."""
+MOST_MARKS = 2000
+
+
+class Source:
+    """The timeline of a run; every answer is computed in a thread, so that other clients are served meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._timeline = Timeline(folder)
+        self._lock = asyncio.Lock()
+        self._catalogue = Catalogue()
+        self._topology = topology_of(folder)
+        self._refreshed = 0.0
+        self.version = 0
+        """Grows when there is something new."""
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        async with self._lock:
+            return await asyncio.to_thread(work)
+
+    async def refresh(self) -> int:
+        """Take in what was written since, at most every 0.4 s for all clients together; return the version."""
+        async with self._lock:
+            if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
+                if await asyncio.to_thread(self._timeline.refresh):
+                    self.version += 1
+                self._refreshed = time.monotonic()
+        return self.version
+
+    @property
+    def live(self) -> bool:
+        """Whether the run is still being written."""
+        return self._timeline.live
+
+    async def describe(self) -> Mapping[str, Any]:
+        """Return the run, its charts and series, its marks and its topology."""
+        await self.refresh()
+        return await self._read(self._describe)
+
+    async def drawn(self, charts: Iterable[Chart], chosen: Filter, window: Window) -> Mapping[str, Any]:
+        """Return the extremes of every bucket, by chart and series."""
+        return await self._read(lambda: {chart.name: self._drawn(chart, chosen, window) for chart in charts})
+
+    async def since(self, series: Mapping[int, float]) -> list[Any]:
+        """Return the samples of series, by number, that are later than a time."""
+        return await self._read(lambda: self._since(series))
+
+    async def numbers(self, charts: Iterable[Chart], chosen: Filter) -> list[int]:
+        """Return the numbers of the series in charts."""
+        return await self._read(lambda: [number for chart in charts for number in self._members(chart, chosen)])
+
+    async def marks(self) -> list[list[Any]]:
+        """Return all marks, in order."""
+        return await self._read(self._marks)
+
+    async def links(self, window: Window) -> list[Any]:
+        """Return the rates of every link of the topology."""
+        return await self._read(lambda: self._topology.rates(self._timeline, window) if self._topology else [])
+
+    def span(self) -> tuple[float, float]:
+        """Return the first and the last time of the run so far."""
+        return self._timeline.start, max(self._timeline.end, self._timeline.start + 1.0)
+
+    def _describe(self) -> Mapping[str, Any]:
+        self._catalogue.add(self._timeline.series())
+        summary, (start, end) = self._timeline.summary, self.span()
+        return {
+            "run": summary.id,
+            "verb": summary.verb,
+            "cluster": summary.cluster,
+            "status": summary.status,
+            "live": self.live,
+            "start": start,
+            "end": end,
+            "groups": GROUPS,
+            "parts": {name: meter.part for name, meter in METERS.items() if meter.part},
+            "charts": [_chart(chart) for chart in self._catalogue.charts()],
+            "series": self._catalogue.series,
+            "marks": self._marks(),
+            "topology": self._topology.describe() if self._topology else None,
+        }
+
+    def _marks(self) -> list[list[Any]]:
+        return [[round(mark.time, 3), *mark[1:]] for mark in self._timeline.marks()[-MOST_MARKS:]]
+
+    def _members(self, chart: Chart, chosen: Filter) -> list[int]:
+        self._catalogue.add(self._timeline.series())
+        return [number for number in self._catalogue.of(chart) if chosen.accepts(self._catalogue.series[number])]
+
+    def _drawn(self, chart: Chart, chosen: Filter, window: Window) -> Mapping[str, Any]:
+        """Return the series of a chart; of too many, those with the highest peaks."""
+        members = self._members(chart, chosen)
+        lines = []
+        for number in members:
+            drawn = self._timeline.drawn(self._catalogue.series[number], window.start, window.end, window.buckets)
+            low, high, gaps = extremes(drawn, window, chart.scale)
+            peak = float(np.fmax.reduce(np.abs(np.append(high, low)), initial=-1.0))
+            if peak > 0 or not chart.quiet:
+                lines.append((peak, number, low, high, gaps))
+        lines.sort(key=lambda line: -line[0])
+        series = [
+            [number, column(low, gaps), None if np.array_equal(low, high, equal_nan=True) else column(high, gaps)]
+            for _, number, low, high, gaps in sorted(lines[:MOST_SERIES], key=lambda line: line[1])
+        ]
+        return {"members": len(members), "busy": len(lines), "series": series}
+
+    def _since(self, series: Mapping[int, float]) -> list[Any]:
+        news = []
+        for number, after in series.items():
+            identity = self._catalogue.series[number]
+            track = self._timeline.track(identity, after)
+            later = track.times > after + 1e-3
+            if later.any():
+                values = track.values[later] * CHART_OF[identity.meter].scale
+                news.append([number, *points(track.times[later], values)])
+        return news
+
+
+def _chart(chart: Chart) -> Mapping[str, Any]:
+    return {
+        "name": chart.name,
+        "group": chart.group,
+        "title": chart.title,
+        "unit": chart.unit,
+        "meters": chart.meters,
+        "quiet": chart.quiet,
+    }

@@ -1,0 +1,367 @@
+// The page: one time axis for all charts, read from the server and followed while the run goes on.
+
+import * as api from "./api.js";
+import { Chart } from "./chart.js";
+import { deviceColour, kindColour, onScheme } from "./colours.js";
+import { Filters } from "./filters.js";
+import { clock, day, duration } from "./format.js";
+import { Topology } from "./topology.js";
+
+const AT_ONCE = 6;
+const SETTLED = 120;
+const LIVE_SPAN = 300;
+const SHORTEST = 0.5;
+const find = (selector) => document.querySelector(selector);
+
+class Page {
+  constructor() {
+    this.charts = new Map();
+    this.series = [];
+    this.marks = [];
+    this.view = { start: 0, end: 1 };
+    this.follow = false;
+    this.reading = null;
+    this.frame = 0;
+    this.cursor = null;
+    this.seen = new IntersectionObserver((entries) => this.onVisible(entries));
+    this.close = new IntersectionObserver((entries) => this.onNear(entries), { rootMargin: "200px" });
+    this.moving = false;
+    this.filters = new Filters(() => this.onFilter(), () => this.onKinds());
+    this.live = new api.Live((news) => this.onNews(news), () => this.refreshRun(), (up) => this.showState(up));
+    // For measurements: what a redraw of all visible charts costs.
+    this.redraws = [];
+  }
+
+  async start() {
+    if (typeof uPlot === "undefined") {
+      this.complain("The charts are missing, because this railbed was built without uPlot: reinstall it with a network connection, or run `python -m tools.uplot` in a clone.");
+      return;
+    }
+    await this.refreshRun();
+    if (this.about.live) this.followLive();
+    else this.show(this.about.start, this.about.end);
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  // The run, its charts and its marks; also when series appear, and when it has ended.
+  async refreshRun() {
+    this.about = await api.run();
+    this.series = this.about.series;
+    this.marks = this.about.marks;
+    find("#run").textContent = `${this.about.run} · ${this.about.cluster}`;
+    document.title = `${this.about.run} · railbed watch`;
+    this.layOut();
+    this.topology ??= new Topology(this.about.topology);
+    this.showMarks();
+    this.showState(true);
+    if (this.about.live) this.listen();
+    else this.live.close();
+    if (!this.about.charts.length) this.complain("This run has no samples yet: they appear here as soon as they arrive.");
+    else this.complain("");
+    if (!this.about.charts.length && this.about.live) setTimeout(() => this.refreshRun(), 1000);
+    this.invalidate();
+  }
+
+  layOut() {
+    const root = find("#charts");
+    const parted = new Set(Object.keys(this.about.parts).filter((meter) => ["priority", "queue"].includes(this.about.parts[meter])));
+    this.filters.offer(this.series, this.marks, parted);
+    this.devices = new Map(this.filters.devices.map((name, index) => [name, index]));
+    for (const about of this.about.charts) {
+      if (this.charts.has(about.name)) continue;
+      const chart = new Chart(about, this);
+      this.charts.set(about.name, chart);
+      this.groupOf(root, about.group).append(chart.figure);
+      this.seen.observe(chart.figure);
+      this.close.observe(chart.figure);
+    }
+  }
+
+  groupOf(root, name) {
+    let group = root.querySelector(`[data-group="${name}"]`);
+    if (group) return group;
+    group = document.createElement("details");
+    group.dataset.group = name;
+    group.open = name !== "more";
+    group.innerHTML = "<summary><h2></h2></summary>";
+    group.querySelector("h2").textContent = this.about.groups[name];
+    const order = Object.keys(this.about.groups);
+    const after = [...root.children].find((other) => order.indexOf(other.dataset.group) > order.indexOf(name));
+    root.insertBefore(group, after ?? null);
+    return group;
+  }
+
+  colourOf(number) { return deviceColour(this.devices.get(this.series[number][0]) ?? 0); }
+
+  // --- the time axis ---
+
+  show(start, end, follow = false) {
+    const whole = Math.max(this.about.end - this.about.start, 10);
+    const span = Math.min(Math.max(end - start, SHORTEST), whole * 1.2);
+    const middle = (start + end) / 2;
+    this.view = { start: middle - span / 2, end: middle + span / 2 };
+    this.follow = follow && this.about.live;
+    find('[data-action="follow"]').setAttribute("aria-pressed", String(this.follow));
+    this.moving = true;
+    this.schedule();
+    this.settle();
+  }
+
+  reset() { this.show(this.about.start, this.about.end); }
+
+  followLive() {
+    const span = this.follow ? this.view.end - this.view.start : LIVE_SPAN;
+    this.show(this.about.end - span, this.about.end, true);
+  }
+
+  zoom(factor, at = (this.view.start + this.view.end) / 2) {
+    const { start, end } = this.view;
+    if (this.follow) this.show(end - (end - start) * factor, end, true);
+    else this.show(at - (at - start) * factor, at + (end - at) * factor);
+  }
+
+  pan(share) {
+    const by = (this.view.end - this.view.start) * share;
+    this.show(this.view.start + by, this.view.end + by);
+  }
+
+  jump(direction) {
+    const middle = (this.view.start + this.view.end) / 2;
+    const later = this.shownMarks.filter(([time]) => (time - middle) * direction > 0.05);
+    const mark = direction > 0 ? later[0] : later.at(-1);
+    if (mark) this.centre(mark[0]);
+  }
+
+  centre(time) {
+    const half = Math.min((this.view.end - this.view.start) / 2, 60);
+    this.show(time - half, time + half);
+    this.point(time);
+  }
+
+  // --- drawing: at most once per frame, and only what is on the screen ---
+
+  schedule(describe = false) {
+    this.describing ||= describe;
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      const began = performance.now();
+      for (const chart of this.charts.values()) chart.draw(this.describing);
+      this.describing = false;
+      queueMicrotask(() => { this.redraws.push(performance.now() - began); if (this.redraws.length > 2000) this.redraws.shift(); });
+    });
+  }
+
+  // Once the view rests: read it at its own resolution.
+  settle() {
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => {
+      this.moving = false;
+      this.schedule(true);
+      this.invalidate(); this.topology?.update(this.view.start, this.view.end).catch(() => {});
+    }, SETTLED);
+  }
+
+  invalidate() {
+    this.reading?.abort();
+    this.reading = new AbortController();
+    for (const chart of this.charts.values()) chart.wanted = true;
+    this.read();
+  }
+
+  // The buckets lie on a grid that does not move with the view, so that a line keeps its shape while it moves.
+  grid() {
+    const { start, end } = this.view;
+    const span = end - start, width = span / Math.max(60, Math.round((find("#charts").clientWidth - 90) / 3));
+    const margin = span / 2;
+    const first = Math.floor((start - margin) / width), last = Math.ceil((end + (this.follow ? 0 : margin)) / width) + 1;
+    return { start: first * width, end: last * width, buckets: Math.min(last - first, 2000) };
+  }
+
+  async read() {
+    const { signal } = this.reading;
+    const grid = this.grid();
+    for (;;) {
+      const wanted = [...this.charts.values()].filter((chart) => chart.near && chart.wanted).slice(0, AT_ONCE);
+      if (!wanted.length || signal.aborted) return;
+      for (const chart of wanted) chart.wanted = false;
+      try {
+        const answer = await api.drawn(wanted.map((chart) => chart.about.name), this.filters.chosen, grid.start, grid.end, grid.buckets, signal);
+        for (const chart of wanted) chart.take(answer.charts[chart.about.name], grid);
+        for (const chart of wanted) chart.read(this.cursor);
+      } catch (error) {
+        if (!signal.aborted) this.complain(`The charts could not be read: ${error.message}`);
+        return;
+      }
+    }
+  }
+
+  onVisible(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const chart = this.charts.get(target.dataset.chart);
+      chart.visible = isIntersecting;
+      chart.draw(true);
+      chart.read(this.cursor);
+    }
+  }
+
+  // Only charts in sight, or nearly, get new points: one that comes closer has to be read again.
+  onNear(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const chart = this.charts.get(target.dataset.chart);
+      chart.near = isIntersecting;
+      chart.wanted ||= isIntersecting;
+    }
+    if (this.reading) this.read();
+    clearTimeout(this.listening);
+    if (this.about?.live) this.listening = setTimeout(() => this.listen(), SETTLED);
+  }
+
+  // --- what is new ---
+
+  listen() {
+    const names = [...this.charts.values()].filter((chart) => chart.near).map((chart) => chart.about.name);
+    // Samples arrive late, and taking the same one twice changes nothing.
+    this.live.watch(names, this.filters.chosen, () => this.about.end - 10);
+  }
+
+  onNews({ end, points = [], marks, series }) {
+    if (series !== undefined) this.refreshRun();
+    if (marks) { this.marks = marks; this.layOut(); this.showMarks(); }
+    this.about.end = Math.max(this.about.end, end);
+    for (const [number, times, values] of points) {
+      for (const chart of this.charts.values()) {
+        if (chart.stale || !chart.about.meters.includes(this.series[number]?.[1])) continue;
+        if (!chart.add(number, times, values)) chart.wanted = true;
+      }
+    }
+    if (this.follow) {
+      const span = this.view.end - this.view.start;
+      this.view = { start: this.about.end - span, end: this.about.end };
+      if (this.charts.size && [...this.charts.values()].some((chart) => !chart.stale && chart.lines.count > 4000)) this.invalidate();
+    }
+    this.schedule(true);
+    if (this.cursor === null) for (const chart of this.charts.values()) chart.read(null);
+    if (this.reading) this.read();
+    if (!(this.mapped > Date.now() - 5000)) {
+      this.mapped = Date.now();
+      this.topology?.update(this.view.start, this.view.end).catch(() => {});
+    }
+    document.documentElement.dataset.points = String(Number(document.documentElement.dataset.points ?? 0) + points.length);
+  }
+
+  onFilter() {
+    if (this.about.live) this.listen();
+    this.invalidate();
+  }
+
+  // --- words ---
+
+  get shownMarks() { return this.visibleMarks ?? []; }
+
+  onKinds() {
+    this.showMarks();
+    for (const chart of this.charts.values()) chart.redraw();
+  }
+
+  showMarks() {
+    const hidden = this.filters.hiddenKinds;
+    this.visibleMarks = this.marks.filter(([, kind]) => !hidden.has(kind));
+    find("#events h2").textContent = `Events (${this.visibleMarks.length})`;
+    const items = this.visibleMarks.slice(-500).reverse().map(([time, kind, subject, text]) => {
+      const button = Object.assign(document.createElement("button"), { type: "button" });
+      const name = Object.assign(document.createElement("span"), { className: "kind", textContent: kind });
+      name.style.color = kindColour(kind);
+      button.append(`${clock(time)} `, name, ` ${subject && !text.startsWith(subject) ? `${subject}: ` : ""}${text}`);
+      button.addEventListener("click", () => this.centre(time));
+      const item = document.createElement("li");
+      item.append(button);
+      return item;
+    });
+    find("#marks").replaceChildren(...items);
+  }
+
+  showState(connected) {
+    const { live, status, start, end } = this.about;
+    const state = find("#state");
+    state.classList.toggle("live", live && connected);
+    const length = `${day(start)} ${clock(start)}, ${duration(end - start)}`;
+    state.textContent = live ? (connected ? "live" : "connection lost, trying again") : `${status} · ${length}`;
+  }
+
+  complain(text) {
+    find("#problem").textContent = text;
+    find("#problem").hidden = !text;
+  }
+
+  // The cursor of all charts.
+  point(time) {
+    this.cursor = time;
+    this.pointing ||= requestAnimationFrame(() => {
+      this.pointing = 0;
+      for (const chart of this.charts.values()) {
+        chart.point(this.cursor);
+        chart.read(this.cursor);
+      }
+      find("#cursor").textContent = this.cursor === null ? "" : this.words(this.cursor);
+    });
+  }
+
+  words(time) {
+    const near = (this.view.end - this.view.start) / 120;
+    const marks = this.shownMarks.filter(([when]) => Math.abs(when - time) < near).slice(0, 2);
+    return [clock(time, this.view.end - this.view.start < 60), ...marks.map(([, kind, subject, text]) => `${kind} ${subject}: ${text}`)].join(" · ");
+  }
+}
+
+const page = new Page();
+window.railbed = page;
+
+const actions = {
+  left: () => page.pan(-0.25),
+  right: () => page.pan(0.25),
+  in: () => page.zoom(0.5),
+  out: () => page.zoom(2),
+  reset: () => page.reset(),
+  follow: () => page.followLive(),
+  previous: () => page.jump(-1),
+  next: () => page.jump(1),
+  back: () => page.point((page.cursor ?? page.view.end) - (page.view.end - page.view.start) / 200),
+  forth: () => page.point((page.cursor ?? page.view.start) + (page.view.end - page.view.start) / 200),
+  help: () => {
+    const help = find("#help");
+    help.hidden = !help.hidden;
+    find('[data-action="help"]').setAttribute("aria-expanded", String(!help.hidden));
+  },
+};
+const KEYS = { ArrowLeft: "left", ArrowRight: "right", "+": "in", "=": "in", "-": "out", 0: "reset", l: "follow", L: "follow", "[": "previous", "]": "next", ",": "back", ".": "forth", "?": "help" };
+
+find(".bar").addEventListener("click", (event) => actions[event.target.dataset?.action]?.());
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+  const action = actions[KEYS[event.key]];
+  if (action) {
+    event.preventDefault();
+    action();
+  }
+});
+find("#charts").addEventListener("wheel", (event) => {
+  const box = event.target.closest(".u-over");
+  if (!box || !(event.ctrlKey || event.shiftKey)) return;
+  event.preventDefault();
+  const { left, width } = box.getBoundingClientRect();
+  const { start, end } = page.view;
+  if (event.ctrlKey) page.zoom(Math.exp(event.deltaY / 400), start + ((event.clientX - left) / width) * (end - start));
+  else page.pan((event.deltaY || event.deltaX) / 1000);
+}, { passive: false });
+addEventListener("resize", () => { page.schedule(); page.settle(); });
+find("#topology").addEventListener("toggle", () => page.topology?.update(page.view.start, page.view.end).catch(() => {}));
+onScheme(() => {
+  page.filters.recolour();
+  page.showMarks();
+  for (const chart of page.charts.values()) {
+    chart.redraw();
+    chart.read(page.cursor);
+  }
+  page.topology?.update(page.view.start, page.view.end).catch(() => {});
+});
+page.start().catch((error) => page.complain(`The run could not be read: ${error.message}`));

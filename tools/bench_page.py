@@ -1,0 +1,127 @@
+"""Measure how smooth the live page is: an hour of 16 nodes, moved and zoomed in Debian's chromium.
+
+`python -m tools.bench_page` prints the time of a redraw of all visible charts (JavaScript), the time between frames
+while the page moves in every frame, and how long the server takes for a view. `--nodes` and `--seconds` change the
+size of the run. Nothing else should run meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.browser import Browser, chromium
+from tests.support.watched import Generated, write_generated
+
+from railbed.web.page import page_app
+from railbed.web.serve import serving
+
+FRAMES = 180
+MOVE = """
+new Promise(done => {
+  const page = window.railbed, frames = [];
+  page.redraws.length = 0;
+  let before = performance.now(), left = %d;
+  const step = now => {
+    frames.push(performance.now() - before);
+    before = performance.now();
+    if (left-- === 0) { done({redraws: page.redraws, frames: frames.slice(1)}); return; }
+    %s;
+    requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
+})
+"""
+GESTURES = {
+    "move": "page.pan(left % 60 < 30 ? 0.01 : -0.01)",
+    "zoom": "page.zoom(left % 60 < 30 ? 0.97 : 1 / 0.97)",
+    "cursor": "page.point(page.view.start + (page.view.end - page.view.start) * (left % 60) / 60)",
+}
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve the page of a run from a thread, and yield its address."""
+    started, addresses = threading.Event(), []
+    loop = asyncio.new_event_loop()
+    ending = asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(page_app(folder, ending), ending) as where:
+            addresses.append(where.url)
+            started.set()
+            await ending.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        started.wait(30)
+        yield addresses[0]
+    finally:
+        loop.call_soon_threadsafe(ending.set)
+        thread.join()
+
+
+def measure(browser: Browser, gesture: str) -> dict[str, list[float]]:
+    """Return redraw and frame times of a gesture, in milliseconds."""
+    result: dict[str, list[float]] = browser.evaluate(MOVE % (FRAMES, GESTURES[gesture]))
+    return result
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which a share of all lie."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def show(name: str, times: Sequence[float]) -> None:
+    """Print median, 95th percentile and the longest."""
+    shares = (percentile(times, share) for share in (0.5, 0.95, 1.0))
+    print(f"| {name} | " + " | ".join(f"{value:.1f} ms" for value in shares) + " |")
+
+
+def main(nodes: int, seconds: int) -> None:
+    """Generate, serve, move, print."""
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        os.environ["RAILBED_RUNS"] = folder
+        run = write_generated(Generated(nodes=nodes, seconds=seconds))
+        with served(run) as url:
+            browser.look(width=1200)
+            began = time.monotonic()
+            browser.visit(url)
+            drawn = "document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('canvas').length > 2"
+            browser.wait_for(drawn)
+            opened = time.monotonic() - began
+            browser.evaluate("window.scrollTo(0, 500)")
+            browser.evaluate("new Promise(done => setTimeout(done, 2000))")
+            charts: dict[str, Any] = browser.evaluate(
+                "(shown => ({shown: shown.length, lines: shown.reduce((n, chart) => n + chart.lines.all.size, 0)}))"
+                "([...railbed.charts.values()].filter(chart => chart.visible && chart.plot))"
+            )
+            print(
+                f"{nodes} nodes, {seconds} s, {charts['shown']} visible charts with {charts['lines']} lines; "
+                f"opened in {opened:.1f} s"
+            )
+            print("| gesture | median | 95 % | longest |\n|---|--:|--:|--:|")
+            for gesture in GESTURES:
+                result = measure(browser, gesture)
+                if result["redraws"]:
+                    show(f"{gesture}: redraw", result["redraws"])
+                show(f"{gesture}: between frames", result["frames"])
+                browser.evaluate("new Promise(done => setTimeout(done, 1000))")
+            assert not browser.complaints, browser.complaints
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=16)
+    parser.add_argument("--seconds", type=int, default=3600)
+    arguments = parser.parse_args()
+    main(arguments.nodes, arguments.seconds)
