@@ -39,6 +39,26 @@ EXAMPLES: tuple[Event, ...] = (
     events.ReadingStarted(message="reading 2 nodes", devices=2, names=["node1", "node2"], time=TIME),
     events.DeviceRead(subject="node1", message="31 probes", ok=True, time=TIME),
     events.ClusterBuilt(subject="lab", cluster={"name": "lab", "nodes": {"node1": {"host": "10.0.2.11"}}}, time=TIME),
+    events.Sampling(
+        subject="node1",
+        message="57 series every 1 s; its clock is 3.1 ms ahead, known to ±0.2 ms",
+        interval=1.0,
+        series=57,
+        clock_offset=0.0031,
+        clock_error=0.0002,
+        time=TIME,
+    ),
+    events.SamplingGap(
+        subject="node2",
+        message="no samples: it has not answered for 4 s",
+        why="it has not answered for 4 s",
+        last=TIME - 5.0,
+        time=TIME,
+    ),
+    events.SamplingResumed(
+        subject="node2", message="sampled again, after 61.0 s without samples", seconds=61.0, time=TIME
+    ),
+    events.ClockJumped(subject="node3", message="the clock of node3 was set by -2.500 s", seconds=-2.5, time=TIME),
     events.BenchPlanned(
         subject="quick", message="quick: 12 trials, about 40 s", suite="quick", trials=12, seconds=40.0, time=TIME
     ),

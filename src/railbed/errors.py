@@ -77,6 +77,10 @@ class TimedOut(Unreachable):
     """No answer in time; a later attempt under less load may get one."""
 
 
+class ProgramRefused(Unreachable):
+    """The machine refused to start one more program over a connection that works."""
+
+
 class HostKeyUnknown(DeviceError):
     """The machine's host key is not known yet."""
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
-from railbed.errors import DeviceError, TimedOut
+from railbed.errors import DeviceError, ProgramRefused, TimedOut
 from railbed.fleet.concurrency import AdaptiveLimit, Slot
 from railbed.fleet.overload import OverloadMonitor
 from railbed.model.limits import DEVICE_SECONDS
@@ -20,6 +20,8 @@ from railbed.transport.base import Command, Connector, Program, Target, Transpor
 from railbed.transport.batch import slow_shell
 
 AT_ONCE = 32
+LOGIN_SECONDS = 5.0
+"""A device whose login is quicker than this is not just busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +107,31 @@ class Fleet:
 
     @asynccontextmanager
     async def open(self, device: str, command: str) -> AsyncIterator[Program]:
-        """Start a program on a device, over its one connection; a connection that broke before is opened again."""
+        """Start a program on a device, over its one connection; a connection that broke before is opened again.
+
+        A connection that only refuses one more program stays: others use it.
+        """
+        transport: Transport | None = None
         try:
             transport = await self._limited_transport(device)
             async with transport.open(command) as program:
                 yield program
-        except DeviceError:
-            await self.hang_up(device)
+        except ProgramRefused:
             raise
+        except DeviceError:
+            await self._hang_up_on(device, transport)
+            raise
+
+    async def hang_up_if_broken(self, device: str) -> None:
+        """Close a connection over which nothing could be started, if a second login proves that the device is there.
+
+        A device that is slow, or does not answer at all, keeps its connection: it may well continue.
+        """
+        before = self._open.get(device, (None, None))[0]
+        start = time.monotonic()
+        works = not await self.log_in_again(device)
+        if works and time.monotonic() - start < LOGIN_SECONDS:
+            await self._hang_up_on(device, before)
 
     async def _run_on(self, target: Target, commands: Sequence[Command], semaphore: asyncio.Semaphore) -> DeviceAnswer:
         outputs: list[Output] = []
@@ -182,6 +201,11 @@ class Fleet:
             reason = f"stopped answering after {len(outputs)} of {len(commands)} commands, at {last}: {reason}"
         excuse = self._overload.excuse(start) if timed_out else ""
         return DeviceFailure(reason=reason, remedy=error.hint, connected=connected, timed_out=timed_out, excuse=excuse)
+
+    async def _hang_up_on(self, device: str, transport: Transport | None) -> None:
+        """Close this connection, but not another that somebody has opened since."""
+        if transport is not None and self._open.get(device, (None, None))[0] is transport:
+            await self.hang_up(device)
 
     async def hang_up(self, device: str) -> None:
         """Close the connection to a device; the next use makes a new one."""

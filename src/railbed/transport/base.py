@@ -22,6 +22,8 @@ class Command:
     as_root: bool = False
     endless: bool = False
     """Runs until it is stopped, like a server; stopping it is not a failure."""
+    recorded: bool = True
+    """Its output belongs in a recording; that of a command repeated every few seconds does not."""
 
 
 Access = Literal["local", "ssh", "ssh-cli", "nxapi", "none"]

@@ -133,7 +133,7 @@ class _RecordingTransport:
         try:
             async with aclosing(self._transport.run(commands)) as outputs:
                 async for output in outputs:
-                    for recorder in self._recorders:
+                    for recorder in self._recorders if commands[done].recorded else ():
                         recorder.store(output)
                     done += 1
                     yield output
@@ -141,6 +141,6 @@ class _RecordingTransport:
             message = error.message
             raise
         finally:
-            if not all(command.endless for command in commands[done:]):
+            if not all(command.endless or not command.recorded for command in commands[done:]):
                 for recorder in self._recorders:
                     recorder.store_error(self._device, "Unreachable", message)

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import asyncssh
 
-from railbed.errors import DeviceError, LoginRefused, Unreachable
+from railbed.errors import DeviceError, LoginRefused, ProgramRefused, Unreachable
 from railbed.model.cluster import Login
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
@@ -199,7 +199,8 @@ async def _start(connection: asyncssh.SSHClientConnection, command: str) -> asyn
     try:
         return await connection.create_process(command, encoding=None)
     except (asyncssh.Error, OSError) as error:
-        raise Unreachable(f"no program could be started: {error}") from error
+        kind = Unreachable if connection.is_closed() else ProgramRefused
+        raise kind(f"no program could be started: {error}") from error
 
 
 async def _close(connection: asyncssh.SSHClientConnection) -> None:

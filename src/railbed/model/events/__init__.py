@@ -86,6 +86,7 @@ from railbed.model.events.train import (
     TransportChosen,
     WeightsWritten,
 )
+from railbed.model.events.watch import ClockJumped, Sampling, SamplingGap, SamplingResumed
 from railbed.model.record import Event
 
 __all__ = [
@@ -97,6 +98,7 @@ __all__ = [
     "ChangesPlanned",
     "CheckpointFailed",
     "CheckpointSaved",
+    "ClockJumped",
     "ClusterBuilt",
     "ComparisonWritten",
     "CountersRead",
@@ -146,6 +148,9 @@ __all__ = [
     "Resumed",
     "Resuming",
     "Retained",
+    "Sampling",
+    "SamplingGap",
+    "SamplingResumed",
     "SharesChanged",
     "Stopped",
     "TextSampled",

@@ -20,6 +20,8 @@ class TrainingStarted(Event):
     minimum: int | None = None
     transport: str | None = None
     resumes: str | None = None
+    sample: float | None = None
+    """Seconds between samples; 0 if nothing is sampled."""
 
     @property
     def steps(self) -> int:

@@ -111,6 +111,10 @@ _SWITCH = (
     Meter("switch_tx_bytes", "byte", "bytes that a switch port sent"),
     Meter("switch_pause_rx_frames", "frame", "PFC frames that the node sent to the switch"),
     Meter("switch_pause_tx_frames", "frame", "PFC frames that the switch sent to the node"),
+    Meter(
+        "switch_priority_pause_rx_frames", "frame", "PFC frames of a priority that the switch received", part="priority"
+    ),
+    Meter("switch_priority_pause_tx_frames", "frame", "PFC frames of a priority that the switch sent", part="priority"),
     Meter("queue_tx_bytes", "byte", "bytes that a queue sent", part="queue"),
     Meter("queue_tx_packets", "packet", "packets that a queue sent", part="queue"),
     Meter("queue_drop_packets", "packet", "packets that a queue dropped", part="queue"),

@@ -18,6 +18,7 @@ from rich.table import Table
 from railbed.check.judge import essential_checks
 from railbed.check.rules import torch_equal
 from railbed.check.run import check
+from railbed.cli.alongside import alongside
 from railbed.cli.background.attach import attach_run
 from railbed.cli.background.detach import detach_process
 from railbed.cli.background.runs import refuse_mixtures, was_given
@@ -29,6 +30,7 @@ from railbed.cli.perform import perform
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.train import TrainScreen
+from railbed.cli.series import RunSeries, require_interval
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.verbs.train.environment import show_env
 from railbed.cli.verbs.train.files import training_files
@@ -42,6 +44,7 @@ from railbed.cli.verbs.train.options import (
     RanksOption,
     RecipeArgument,
     ResumeOption,
+    SampleOption,
     SettingsOption,
     StopOption,
     TransportOption,
@@ -50,6 +53,7 @@ from railbed.cli.verbs.train.options import (
 from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, site_of
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
+from railbed.fleet.sample import sample
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.limits import DEVICE_SECONDS
@@ -89,6 +93,7 @@ def train_command(
     environment: EnvironmentOption = False,
     listing: ListOption = False,
     unchecked: UncheckedOption = False,
+    sample_seconds: SampleOption = 1.0,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:
@@ -97,6 +102,7 @@ def train_command(
     Example: railbed train tiny --set steps=200
     """
     refuse_mixtures(context)
+    require_interval(sample_seconds)
     if attach is not None:
         return attach_run(attach, as_json=as_json)
     if stop is not None:
@@ -113,13 +119,18 @@ def train_command(
         ranks = ranks or earlier.options.get("ranks")
         minimum = minimum if was_given(context, "minimum") else earlier.options.get("minimum", minimum)
         transport = transport if was_given(context, "transport") else earlier.options.get("transport", transport)
+        sample_seconds = (
+            sample_seconds if was_given(context, "sample_seconds") else earlier.options.get("sample", sample_seconds)
+        )
     request = _continued(earlier, from_start=from_start) if earlier else _request(recipes.load(recipe, settings or []))
     local = all(node.host == "local" for node in site.nodes.values())
     request = replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
-    work = partial(_work, site, request=request, unchecked=unchecked)
-    return perform("train", site, options, work, screen=screen, beside=training_files)
+    series = RunSeries()
+    work = partial(_work, site, request=request, unchecked=unchecked, interval=sample_seconds, series=series)
+    beside = partial(training_files, series=series)
+    return perform("train", site, options, work, screen=screen, beside=beside)
 
 
 def _local_ranks() -> int:
@@ -144,7 +155,9 @@ def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
     return replace(_request(earlier.recipe, earlier.job), resumes="" if from_start else earlier.wanted)
 
 
-async def _work(site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool) -> AsyncGenerator[Record, None]:
+async def _work(
+    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, interval: float, series: RunSeries
+) -> AsyncGenerator[Record, None]:
     yield events.TrainingStarted(
         subject=request.run,
         run=request.run,
@@ -153,9 +166,13 @@ async def _work(site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked
         minimum=request.minimum,
         transport=request.transport,
         resumes=request.resumes,
+        sample=interval,
     )
     ending = Ending(site.nodes)
-    async with aclosing(_stages(site, fleet, request, unchecked=unchecked)) as records:
+    stages = _stages(site, fleet, request, unchecked=unchecked)
+    if interval:
+        stages = alongside(stages, sample(site, fleet, series.take, interval=interval))
+    async with aclosing(stages) as records:
         async for record in records:
             ending.add_record(record)
             yield record

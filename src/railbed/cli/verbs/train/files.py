@@ -1,4 +1,4 @@
-"""Files beside the records of a training run, derived from them: logs for TensorBoard, and its metrics."""
+"""Files beside the records of a training run, logs for TensorBoard, metrics, and samples."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from railbed.cli.series import RunSeries
 from railbed.errors import os_reason
 from railbed.model.record import Record
 from railbed.report.reading.metrics import FILE, as_json, metrics
@@ -16,14 +17,15 @@ from railbed.store.tensorboard import TensorBoardLogs
 
 
 @contextmanager
-def training_files(run: Path) -> Iterator[Callable[[Record], None]]:
-    """Log the records, and write the metrics when the run has ended, normally or not.
+def training_files(run: Path, *, series: RunSeries) -> Iterator[Callable[[Record], None]]:
+    """Store samples, log the records, and write the metrics when the run has ended, normally or not.
 
     A file that cannot be written is reported on standard error; it does not change how the run ended.
     """
     logs = TensorBoardLogs(run)
     try:
-        yield logs.take
+        with series.stored_in(run):
+            yield logs.take
     finally:
         logs.close()
         if logs.problem:

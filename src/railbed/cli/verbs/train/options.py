@@ -35,6 +35,16 @@ EnvironmentOption = Annotated[
 ]
 ListOption = Annotated[bool, typer.Option("--list", help="List the recipes and exit.")]
 UncheckedOption = Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")]
+SampleOption = Annotated[
+    float,
+    typer.Option(
+        "--sample",
+        metavar="SECONDS",
+        min=0.0,
+        max=60.0,
+        help="How often the counters of all devices are sampled: 0.1 to 60 s, or 0 to sample nothing.",
+    ),
+]
 DetachOption = Annotated[
     bool, typer.Option("--detach", help="Continue in the background; returns once the run has begun.")
 ]

@@ -29,7 +29,7 @@ class EarlierRun:
     recipe: Recipe
     cluster: Cluster
     options: Mapping[str, Any]
-    """Its options: `ranks`, `minimum`, `transport`; runs of an older railbed may lack some."""
+    """Its options: `ranks`, `minimum`, `transport`, `sample`; runs of an older railbed may lack some."""
 
 
 def earlier_run(wanted: str) -> EarlierRun:
@@ -45,7 +45,12 @@ def earlier_run(wanted: str) -> EarlierRun:
         raise UsageError(
             f"the recipe in the records of {wanted} is damaged or from another version of railbed"
         ) from None
-    options = {"ranks": started.ranks, "minimum": started.minimum, "transport": started.transport}
+    options = {
+        "ranks": started.ranks,
+        "minimum": started.minimum,
+        "transport": started.transport,
+        "sample": started.sample,
+    }
     return EarlierRun(
         id=summary.id,
         wanted=wanted,

@@ -1,0 +1,49 @@
+"""A verb, and something endless alongside it, as one stream of records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from railbed.model import events
+from railbed.model.record import Record
+
+
+async def alongside(
+    verb: AsyncGenerator[Record, None], other: AsyncGenerator[Record, None]
+) -> AsyncGenerator[Record, None]:
+    """Yield the records of both until the verb ends, normally or not; a fault in the other does not end the verb.
+
+    Each runs in a task of its own, and continues only when its record has been stored and shown.
+    """
+    turns: asyncio.Queue[tuple[Record, asyncio.Event] | None] = asyncio.Queue()
+    tasks = [asyncio.create_task(_relay(records, turns)) for records in (verb, other)]
+    tasks[0].add_done_callback(lambda _: turns.put_nowait(None))
+    tasks[1].add_done_callback(lambda task: _report_fault(task, turns))
+    try:
+        while turn := await turns.get():
+            record, done = turn
+            yield record
+            done.set()
+        tasks[0].result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _relay(
+    records: AsyncGenerator[Record, None], turns: asyncio.Queue[tuple[Record, asyncio.Event] | None]
+) -> None:
+    async with aclosing(records):
+        async for record in records:
+            done = asyncio.Event()
+            turns.put_nowait((record, done))
+            await done.wait()
+
+
+def _report_fault(task: asyncio.Task[None], turns: asyncio.Queue[tuple[Record, asyncio.Event] | None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        message = f"sampling ended because of a fault in railbed: {type(error).__name__}: {error}"
+        turns.put_nowait((events.Notice(message=message), asyncio.Event()))

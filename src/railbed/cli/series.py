@@ -1,0 +1,58 @@
+"""The time series of a verb's run: stored in its folder, from the sampling that goes on beside the verb."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from railbed.errors import UsageError, os_reason
+from railbed.fleet.sample import SHORTEST_SECONDS
+from railbed.model.series import Sample
+
+if TYPE_CHECKING:
+    from railbed.store.series import SeriesWriter
+
+
+def require_interval(seconds: float) -> None:
+    """Refuse an interval that sampling cannot hold; 0 means none."""
+    if 0 < seconds < SHORTEST_SECONDS:
+        raise UsageError(f"samples are taken at most every {SHORTEST_SECONDS:g} s, not every {seconds:g} s")
+
+
+class RunSeries:
+    """Takes samples once the run has a folder."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._writer: SeriesWriter | None = None
+
+    @contextmanager
+    def stored_in(self, run: Path) -> Iterator[None]:
+        """Store samples in the folder of a run; at the end, complete what is stored."""
+        self._folder = run
+        try:
+            yield
+        finally:
+            self._folder = None
+            self._close()
+
+    def take(self, sample: Sample) -> None:
+        """Store a sample. Raises OSError if that is not possible."""
+        if self._folder is None:
+            return
+        if self._writer is None:
+            from railbed.store.series import SeriesWriter  # numpy is slow to load, and many runs have no samples
+
+            self._writer = SeriesWriter(self._folder)
+        self._writer.append(sample)
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        try:
+            if writer:
+                writer.close()
+        except OSError as error:
+            sys.stderr.write(f"railbed: the last samples could not be stored: {os_reason(error)}\n")

@@ -1,0 +1,1 @@
+"""The reader, which runs on nodes: it is sent to them as text, so it uses only the standard library and few modules."""

@@ -1,0 +1,199 @@
+"""The reader: samples the counters of this node at fixed times and writes them to standard output, one line a sample.
+
+Input, one line each: the order as JSON (`interval_us`, `ports`, `rdma`, `ethtool`), then `p NUMBER` as a heartbeat and
+`g TIME` to begin. Output: `h VERSION` at the start, `l LAYOUT` (JSON) whenever the series change, `r TIME VALUE…` with
+`-` for a missing value, `q NUMBER TIME WALL` as the answer to a heartbeat, and `e TEXT` before it ends by a fault.
+Times are microseconds on the monotonic clock, which no one sets; WALL is the time of day.
+
+It writes no file, starts no process, and ends with its input. If its input falls silent, as after a power cut at the
+other end, the kernel ends it, even in the middle of a write: the heartbeats renew an alarm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+
+from railbed.fleet.sample.node import ethtool, files, qdisc
+
+VERSION = 1
+START_SECONDS, LEASE_SECONDS = 60, 10
+RESCAN_SECONDS = 5.0
+NEVER = 1 << 62
+MOST_WAIT = 3600.0
+SYS = "/sys/class"
+NVIDIA = "/proc/driver/nvidia"
+
+
+class Sources:
+    """Everything that this node counts."""
+
+    def __init__(self, order: dict) -> None:  # type: ignore[type-arg]
+        self._order = order
+        self._disciplines = qdisc.Disciplines()
+        self._dump: dict[int, tuple[int, int, int]] = {}
+        self._gpus = _gpus()
+        self._layout = ""
+        self._names: list[str] = []
+        self.groups: list = []  # type: ignore[type-arg]
+        self.count = 0
+        self.scan()
+
+    def scan(self) -> None:
+        """Find the devices and their counters again."""
+        for group in self.groups:
+            if group.source != "gpu":
+                group.close()
+        names = self._interfaces()
+        self._dump.update(self._disciplines.read())
+        indices = {name: _index(name) for name in names}
+        wanted = set(self._order["ethtool"])
+        groups = [
+            files.Host(),
+            *(files.interface_files(SYS, name) for name in names),
+            *(ethtool.Driver(name, wanted) for name in names),
+            *(qdisc.PortDiscipline(name, indices[name], self._dump) for name in names if indices[name] in self._dump),
+            *files.rdma_files(SYS, self._order["rdma"]),
+            *self._gpus,
+        ]
+        self.groups = [group for group in groups if group.names]
+        self.count = sum(len(group.names) for group in self.groups)
+        self._names = self._devices()
+
+    def changed_layout(self) -> str:
+        """Return the layout if it is another than at the last call, otherwise an empty string."""
+        layout = json.dumps([[group.source, group.port, list(group.names)] for group in self.groups])
+        changed = layout != self._layout
+        self._layout = layout
+        return layout if changed else ""
+
+    def are_outdated(self) -> bool:
+        """Whether a device came or went, or a driver has other counters than before."""
+        return self._devices() != self._names or any(
+            group.changed() for group in self.groups if group.source == "ethtool"
+        )
+
+    def read(self) -> list[int | None]:
+        """Return the value of every series, in the order of the layout."""
+        self._dump.clear()
+        self._dump.update(self._disciplines.read())
+        values = []
+        for group in self.groups:
+            try:
+                values += group.read()
+            except OSError:
+                values += [None] * len(group.names)
+        return values
+
+    def _interfaces(self) -> list[str]:
+        return files.interfaces(SYS, self._order["ports"])
+
+    def _devices(self) -> list[str]:
+        return files.listing(f"{SYS}/infiniband") + self._interfaces()
+
+
+class Reader:
+    """The loop: answers heartbeats at once, and samples when it is time."""
+
+    def __init__(self) -> None:
+        self._input = b""
+        line = self._line()
+        self._order = json.loads(line)
+        self._interval = self._order["interval_us"]
+        self._due = NEVER
+        self._rescan = time.monotonic() + RESCAN_SECONDS
+
+    def run(self) -> None:
+        """Serve until the input ends."""
+        write(f"h {VERSION} {os.getpid()}")
+        self._sources = Sources(self._order)
+        write(f"l {self._sources.changed_layout()}")
+        while True:
+            if select.select([0], [], [], min(MOST_WAIT, max(0.0, (self._due - now_us()) / 1e6)))[0]:
+                if not self._receive():
+                    return
+                while b"\n" in self._input:
+                    self._obey(self._line())
+            if now_us() >= self._due:
+                self._tick()
+
+    def _obey(self, line: bytes) -> None:
+        arrived, wall = now_us(), time.time_ns() // 1000
+        kind, _, value = line.partition(b" ")
+        if kind == b"p":
+            write(f"q {int(value)} {arrived} {wall}")
+            signal.alarm(LEASE_SECONDS)
+        elif kind == b"g":
+            self._due = int(value)
+
+    def _tick(self) -> None:
+        before = now_us()
+        values = self._sources.read()
+        moment = (before + now_us()) // 2
+        write(f"r {moment} " + " ".join(["-" if value is None else str(value) for value in values]))
+        if time.monotonic() >= self._rescan:
+            self._rescan = time.monotonic() + RESCAN_SECONDS
+            self._scan_again()
+        # A fixed grid: a late sample does not delay the next, and those whose time has passed are left out.
+        self._due += max(1, -(-(now_us() - self._due) // self._interval)) * self._interval
+
+    def _scan_again(self) -> None:
+        if self._sources.are_outdated():
+            self._sources.scan()
+            layout = self._sources.changed_layout()
+            if layout:
+                write(f"l {layout}")
+
+    def _receive(self) -> bool:
+        data = os.read(0, 65536)
+        self._input += data
+        return bool(data)
+
+    def _line(self) -> bytes:
+        while b"\n" not in self._input:
+            if not self._receive():
+                raise SystemExit
+        line, _, self._input = self._input.partition(b"\n")
+        return line
+
+
+def now_us() -> int:
+    """Return the time on the monotonic clock."""
+    return time.monotonic_ns() // 1000
+
+
+def write(line: str) -> None:
+    """Write a line to standard output."""
+    data = line.encode() + b"\n"
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _index(name: str) -> int:
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        return -1
+
+
+def _gpus() -> list:  # type: ignore[type-arg]
+    if not os.access(NVIDIA, os.F_OK):
+        return []
+    from railbed.fleet.sample.node import nvml  # ctypes is slow to load
+
+    return nvml.gpus()
+
+
+def main() -> None:
+    """Run until the input ends; report a fault of our own in one line."""
+    signal.alarm(START_SECONDS)
+    try:
+        Reader().run()
+    except (BrokenPipeError, SystemExit):
+        return
+    except Exception as fault:
+        write(f"e {type(fault).__name__}: {fault}".replace("\n", " "))

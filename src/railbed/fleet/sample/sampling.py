@@ -1,0 +1,92 @@
+"""Sampling as a stream of events; the samples themselves go to a function."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from typing import Any
+
+from railbed.fleet.fleet import Fleet
+from railbed.fleet.sample.clock import ControlClock
+from railbed.fleet.sample.intake import Emit, Intake
+from railbed.fleet.sample.nodes import NodeSampler
+from railbed.fleet.sample.switches import SwitchSampler
+from railbed.model import events
+from railbed.model.cluster import Cluster
+from railbed.model.record import Event
+from railbed.model.series import Sample
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 60.0
+CLOCK_SECONDS = 0.5
+
+
+async def sample(
+    cluster: Cluster,
+    fleet: Fleet,
+    take: Callable[[Sample], None],
+    *,
+    interval: float = 1.0,
+    switch_interval: float = 5.0,
+    clock: ControlClock | None = None,
+) -> AsyncGenerator[Event, None]:
+    """Sample all devices of a cluster until this is closed; `take` gets every sample, on the clock of this machine.
+
+    A device that fails gives a gap and an event; the others continue, and it is tried again.
+    """
+    emitted: asyncio.Queue[Event | BaseException] = asyncio.Queue()
+    clock = clock or ControlClock()
+    emit = emitted.put_nowait
+    work = [_follow_clock(clock, emit)]
+    work += [
+        NodeSampler(
+            node=name,
+            python=node.python,
+            ports=[port.netdev for port in node.ports],
+            interval=interval,
+            clock=clock,
+            intake=Intake(name, take, emit),
+            emit=emit,
+        ).keep(fleet)
+        for name, node in cluster.nodes.items()
+    ]
+    work += [
+        SwitchSampler(cluster, name, switch_interval, Intake(name, take, emit)).keep(fleet)
+        for name, switch in cluster.switches.items()
+        if switch.host
+    ]
+    async with aclosing(_emitted_by(work, emitted)) as stream:
+        async for event in stream:
+            yield event
+
+
+async def _emitted_by(
+    work: Iterable[Coroutine[Any, Any, None]], emitted: asyncio.Queue[Event | BaseException]
+) -> AsyncGenerator[Event, None]:
+    """Yield events while endless work goes on; an error in it is a fault of ours, and is raised."""
+    tasks = [asyncio.create_task(part) for part in work]
+
+    def report(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            emitted.put_nowait(error)
+
+    for task in tasks:
+        task.add_done_callback(report)
+    try:
+        while True:
+            event = await emitted.get()
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _follow_clock(clock: ControlClock, emit: Emit) -> None:
+    while True:
+        if seconds := clock.check():
+            message = f"the clock of this machine was set by {seconds:+.3f} s"
+            emit(events.ClockJumped(subject="control", message=message, seconds=round(seconds, 6)))
+        await asyncio.sleep(CLOCK_SECONDS)

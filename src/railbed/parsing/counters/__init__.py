@@ -1,0 +1,19 @@
+"""Counters of nodes under their vendors' names, and the lines in which the reader on a node sends them."""
+
+from railbed.parsing.counters.layout import Layout
+from railbed.parsing.counters.lines import Answer, Fault, Greeting, LayoutLine, Line, Row, parse_line
+from railbed.parsing.counters.names import ETHTOOL, RDMA, Target
+
+__all__ = [
+    "ETHTOOL",
+    "RDMA",
+    "Answer",
+    "Fault",
+    "Greeting",
+    "Layout",
+    "LayoutLine",
+    "Line",
+    "Row",
+    "Target",
+    "parse_line",
+]

@@ -1,0 +1,135 @@
+"""The lines of the reader that runs on a node. They are foreign text: every line is checked before it is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from railbed.errors import ParseError
+
+MOST_SERIES = 8192
+MOST_DIGITS = 20
+LATEST_US = 1 << 60
+MOST_NAME = 64
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The reader has started."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutLine:
+    """What the values of the following rows are."""
+
+    groups: tuple[tuple[str, str, tuple[str, ...]], ...]
+    """Source, port, and the vendor's names of its counters."""
+
+    @property
+    def width(self) -> int:
+        """Return the number of values of a row."""
+        return sum(len(names) for _, _, names in self.groups)
+
+    def columns(self) -> Iterator[tuple[str, str, str]]:
+        """Yield source, port and name of every value."""
+        for source, port, names in self.groups:
+            yield from ((source, port, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The values at one time, in microseconds on the node's monotonic clock."""
+
+    time_us: int
+    values: list[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a heartbeat, with the node's monotonic clock and its time of day, in microseconds."""
+
+    number: int
+    time_us: int
+    wall_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why the reader ends."""
+
+    text: str
+
+
+Line = Greeting | LayoutLine | Row | Answer | Fault
+
+
+def parse_line(line: bytes) -> Line:
+    """Return what a line means; raise ParseError if it is not a line of the reader."""
+    kind, _, rest = line.partition(b" ")
+    match kind:
+        case b"r":
+            time, _, values = rest.partition(b" ")
+            return Row(_time(time), _values(values))
+        case b"q":
+            number, *times = rest.split(b" ")
+            if len(times) == 2:
+                return Answer(_number(number), _time(times[0]), _time(times[1]))
+        case b"l":
+            return LayoutLine(_groups(rest))
+        case b"h":
+            version, _, pid = rest.partition(b" ")
+            if version == b"%d" % VERSION:
+                return Greeting(_number(pid))
+        case b"e":
+            return Fault(rest[:200].decode("utf-8", "replace"))
+    raise ParseError("not a line of the reader", line=line[:80].decode("utf-8", "replace"))
+
+
+def _values(text: bytes) -> list[int | None]:
+    cells = text.split(b" ", MOST_SERIES) if text else []
+    try:
+        # Lengths first: a number of many digits would take long to read.
+        if len(cells) > MOST_SERIES or max(map(len, cells), default=0) > MOST_DIGITS:
+            raise ParseError("more values than a node has")
+        return [None if cell == b"-" else int(cell) for cell in cells]
+    except ValueError:
+        raise ParseError("expected numbers", line=text[:80].decode("utf-8", "replace")) from None
+
+
+def _number(text: bytes) -> int:
+    if not text.isdigit() or len(text) > MOST_DIGITS:
+        raise ParseError("expected a number", line=text[:80].decode("utf-8", "replace"))
+    return int(text)
+
+
+def _time(text: bytes) -> int:
+    time = _number(text)
+    if time > LATEST_US:
+        raise ParseError("a time in the far future", line=text.decode())
+    return time
+
+
+def _groups(text: bytes) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    try:
+        groups = json.loads(text)
+    except (ValueError, RecursionError):
+        groups = None
+    if not isinstance(groups, list):
+        raise ParseError("expected a layout", line=text[:80].decode("utf-8", "replace"))
+    checked = tuple(_group(group) for group in groups)
+    if sum(len(names) for _, _, names in checked) > MOST_SERIES:
+        raise ParseError(f"more than {MOST_SERIES} series")
+    return checked
+
+
+def _group(group: object) -> tuple[str, str, tuple[str, ...]]:
+    match group:
+        case [str(source), str(port), list(names)] if all(isinstance(name, str) for name in names):
+            if len(port) > MOST_NAME or not port.isprintable() or " " in port:
+                raise ParseError("not the name of a port", line=port[:80])
+            return source, port, tuple(names)
+    raise ParseError("expected source, port and names", line=str(group)[:80])

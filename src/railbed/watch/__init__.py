@@ -1,0 +1,1 @@
+"""watch: sampling a cluster as a run of its own."""
