@@ -24,9 +24,15 @@ from railbed.bench.toolset import all_tools
 from railbed.clusterfile import loads
 from railbed.clusterfile.difference import difference
 from railbed.errors import DeviceError, ParseError, UserError
+from railbed.fleet.sample.clock import ControlClock
+from railbed.fleet.sample.intake import Intake
+from railbed.fleet.sample.rows import NodeState, RowReader
 from railbed.launch.protocol import decode
 from railbed.model.probe import Probe
+from railbed.model.record import Event
 from railbed.model.scrub import scrub
+from railbed.model.series import Sample
+from railbed.parsing.counters import parse_line
 from railbed.probes.outputs import all_probes
 from railbed.report import describe, read
 from railbed.report.compare.comparison import compare_runs
@@ -45,6 +51,15 @@ from railbed.transport.nxapi import read_reply
 from railbed.transport.replay import replay_connector
 from tests.support.mutate import mutated
 
+ROWS = """h 1 4711
+l [["host", "", ["cpu_busy_us"]], ["rdma", "ens1", ["hw_counters/out_of_sequence", "counters/port_rcv_data"]]]
+q 1 1000000 1794900000000000
+r 1000100 5 4294967295 250
+q 2 2000000 1794900001000000
+r 2000100 6 - 9223372036854775807
+l [["gpu", "0", ["power"]]]
+r 3000100 5000
+"""
 TESTS = Path(__file__).parent.parent
 CASES = TESTS / "cases"
 SOURCE = TESTS.parent / "src" / "railbed"
@@ -289,6 +304,18 @@ def _training(folder: Path) -> Iterator[Reader]:
     yield Reader("tokens.json", tokens, [about], 4)
 
 
+def _sample_rows(text: str) -> None:
+    taken: list[Sample] = []
+    emitted: list[Event] = []
+    intake = Intake("a", taken.append, emitted.append)
+    reader = RowReader(NodeState("a", 1.0, ControlClock(), intake, emitted.append))
+    for line in text.encode("utf-8", "surrogatepass").split(b"\n"):
+        with suppress(ParseError):
+            reader.heartbeat()
+            reader.take(parse_line(line))
+    to_json((taken, emitted))
+
+
 def _wires(folder: Path) -> Iterator[Reader]:
     recording = folder / "recording"
     (recording / "a").mkdir(parents=True)
@@ -326,6 +353,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
     base = json.dumps({"cluster": "lab", "run": "x", "saved": 1.0, "measures": {"bandwidth|a": entry}})
     lines = [json.dumps(line), json.dumps(error)]
     yield Reader("recording", index, [f"{line}\n" for line in (*lines, "\n".join(lines))], 8)
+    yield Reader("rows of a node", _sample_rows, [ROWS], 15)
     yield Reader("message of an agent", message, [json.dumps(record) for record in MESSAGES], 15)
     yield Reader("baseline", kept, [base], 4)
     secret = [

@@ -11,6 +11,7 @@ from railbed.fleet.fleet import Fleet
 from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Emit, Intake
 from railbed.fleet.sample.nodes import NodeSampler
+from railbed.fleet.sample.rows import NodeState
 from railbed.fleet.sample.switches import SwitchSampler
 from railbed.model import events
 from railbed.model.cluster import Cluster
@@ -40,13 +41,9 @@ async def sample(
     work = [_follow_clock(clock, emit)]
     work += [
         NodeSampler(
-            node=name,
+            NodeState(name, interval, clock, Intake(name, take, emit), emit),
             python=node.python,
             ports=[port.netdev for port in node.ports],
-            interval=interval,
-            clock=clock,
-            intake=Intake(name, take, emit),
-            emit=emit,
         ).keep(fleet)
         for name, node in cluster.nodes.items()
     ]

@@ -37,7 +37,7 @@ class Disciplines:
         self._socket.close()
 
     def _entries(self) -> list[tuple[int, tuple[int, int, int]]]:
-        entries = []
+        entries: list[tuple[int, tuple[int, int, int]]] = []
         while True:
             data = self._socket.recv(RECEIVE_BYTES)
             at = 0

@@ -60,6 +60,9 @@ class Sources:
             *files.rdma_files(SYS, self._order["rdma"]),
             *self._gpus,
         ]
+        for group in groups:
+            if not group.names:
+                group.close()
         self.groups = [group for group in groups if group.names]
         self.count = sum(len(group.names) for group in self.groups)
         self._names = self._devices()
@@ -113,11 +116,11 @@ class Reader:
         self._sources = Sources(self._order)
         write(f"l {self._sources.changed_layout()}")
         while True:
-            if select.select([0], [], [], min(MOST_WAIT, max(0.0, (self._due - now_us()) / 1e6)))[0]:
-                if not self._receive():
-                    return
-                while b"\n" in self._input:
-                    self._obey(self._line())
+            wait = 0.0 if self._input else min(MOST_WAIT, max(0.0, (self._due - now_us()) / 1e6))
+            if select.select([0], [], [], wait)[0] and not self._receive():
+                return
+            while b"\n" in self._input:  # before a sample, so that a heartbeat does not wait for it
+                self._obey(self._line())
             if now_us() >= self._due:
                 self._tick()
 

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from railbed.errors import ParseError
+from railbed.model.series import METERS, MISSING, Series
+from railbed.parsing.counters import Answer, Fault, Greeting, Layout, LayoutLine, Row, parse_line
+from railbed.parsing.counters.names import ETHTOOL_DRIVERS, RDMA_FAMILIES, SOURCES, Target
+
+
+def layout(*groups: tuple[str, str, list[str]]) -> Layout:
+    line = parse_line(b"l " + json.dumps(groups).encode())
+    assert isinstance(line, LayoutLine)
+    return Layout("node1", line)
+
+
+def test_every_counter_is_a_meter() -> None:
+    targets = [target for table in SOURCES.values() for target in table.values()]
+    assert {target.meter for target in targets} <= METERS.keys()
+    assert all(METERS[target.meter].part == "priority" for target in targets if target.part)
+
+
+@pytest.mark.parametrize("families", [RDMA_FAMILIES, ETHTOOL_DRIVERS])
+def test_a_name_means_the_same_on_all_cards(families: dict[str, dict[str, Target]]) -> None:
+    names = Counter(name for table in families.values() for name in table)
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_vendors_have_the_same_series() -> None:
+    mlx5 = layout(("rdma", "ens1", ["hw_counters/np_cnp_sent"]), ("ethtool", "ens1", ["rx_prio3_pause"]))
+    bnxt = layout(("rdma", "ens1", ["hw_counters/tx_cnp_pkts"]), ("ethtool", "ens1", ["rx_pfc_ena_frames_pri3"]))
+    irdma = layout(("rdma", "ens1", ["hw_counters/cnpSent"]), ("ethtool", "ens1", ["rx_priority_3_xoff.nic"]))
+    expected = (Series("node1", "rdma_cnp_sent", "ens1"), Series("node1", "pause_rx_frames", "ens1", "3"))
+    assert mlx5.series == bnxt.series == irdma.series == expected
+
+
+def test_words_become_bytes_and_gpus_parts() -> None:
+    both = layout(("rdma", "ens1", ["counters/port_rcv_data"]), ("gpu", "1", ["power"]), ("host", "", ["cpu_busy_us"]))
+    assert both.series == (
+        Series("node1", "rdma_rx_bytes", "ens1"),
+        Series("node1", "gpu_power", "", "1"),
+        Series("node1", "cpu_busy_us"),
+    )
+    assert both.values([250, 300_000, 7]) == [1000, 300_000, 7]
+
+
+def test_what_a_port_does_not_have_is_missing() -> None:
+    two = layout(("net", "ens1", ["rx_bytes", "unheard_of", "tx_bytes"]), ("other", "ens1", ["x"]))
+    assert [series.meter for series in two.series] == ["net_rx_bytes", "net_tx_bytes"]
+    assert two.width == 4
+    assert two.values([None, 1, 1 << 63, 2]) == [MISSING, MISSING]
+
+
+def test_the_first_name_of_a_meter_decides() -> None:
+    packets = layout(("rdma", "ens1", ["counters/port_rcv_packets", "hw_counters/rcvd_pkts"]))
+    assert packets.values([5, 7]) == [5]
+
+
+def test_32_bits_continue_after_they_wrap() -> None:
+    narrow = layout(("rdma", "ens1", ["hw_counters/out_of_sequence"]))
+    last: dict[Series, int] = {}
+    stored = []
+    for raw in ((1 << 32) - 10, None, 5, 20, 3):
+        values = narrow.values([raw])
+        narrow.widen(values, last)
+        stored += values
+    assert stored == [(1 << 32) - 10, MISSING, (1 << 32) + 5, (1 << 32) + 20, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        (b"h 1 4711", Greeting(4711)),
+        (b"q 7 1000 1794900000000000", Answer(7, 1000, 1794900000000000)),
+        (b"r 1000 5 - 7", Row(1000, [5, None, 7])),
+        (b"e OSError: broken", Fault("OSError: broken")),
+        (b'l [["net", "ens1", ["rx_bytes"]]]', LayoutLine((("net", "ens1", ("rx_bytes",)),))),
+    ],
+)
+def test_lines_of_the_reader(line: bytes, parsed: Any) -> None:
+    assert parse_line(line) == parsed
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"Last login: today",
+        b"h 2 4711",
+        b"q 7 1000",
+        b"q 7 1000 99999999999999999999",
+        b"r x 5",
+        b"r 1000 5 x",
+        b"r 1000 " + b"9" * 21,
+        b"r 1000 " + b"1 " * 9000,
+        b"l {}",
+        b'l [["net", "ens1"]]',
+        b'l [["net", "\\ud800", ["rx_bytes"]]]',
+        b'l [["net", "a b", ["rx_bytes"]]]',
+        b"l " + b"[" * 100_000,
+    ],
+)
+def test_other_lines_are_refused(line: bytes) -> None:
+    with pytest.raises(ParseError):
+        parse_line(line)

@@ -1,0 +1,212 @@
+"""The reader's sources, on trees and messages as kernels and drivers make them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railbed.fleet.sample.node import ethtool, files, nvml, qdisc
+from railbed.fleet.sample.program import FETCH, command, order, program
+from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture
+def sys_class(tmp_path: Path) -> Path:
+    port = tmp_path / "infiniband" / "mlx5_0" / "ports" / "1"
+    write(port / "counters" / "port_rcv_data", "250\n")
+    write(port / "counters" / "port_xmit_packets", "N/A (no PMA)\n")
+    write(port / "hw_counters" / "np_cnp_sent", "3\n")
+    write(port / "hw_counters" / "lifespan", "10\n")
+    write(port / "gid_attrs" / "ndevs" / "2", "ens1\n")
+    soft = tmp_path / "infiniband" / "rxe0"
+    write(soft / "ports" / "1" / "hw_counters" / "sent_pkts", "12\n")
+    write(soft / "parent", "rail1\n")
+    for name in ("ens1", "rail1", "veth7", "docker0"):
+        write(tmp_path / "net" / name / "statistics" / "rx_bytes", "100\n")
+    write(tmp_path / "net" / "ens1" / "carrier_changes", "2\n")
+    write(tmp_path / "net" / "ens9" / "device" / "vendor", "0x15b3\n")
+    return tmp_path
+
+
+def test_rdma_ports_under_the_names_of_their_interfaces(sys_class: Path) -> None:
+    groups = files.rdma_files(str(sys_class), list(RDMA))
+    assert {group.port: dict(zip(group.names, group.read(), strict=True)) for group in groups} == {
+        "ens1": {"counters/port_rcv_data": 250, "hw_counters/np_cnp_sent": 3},
+        "rail1": {"hw_counters/sent_pkts": 12},
+    }
+
+
+def test_interfaces_of_the_cluster_of_cards_and_of_rdma(sys_class: Path) -> None:
+    assert files.interfaces(str(sys_class), ["docker0"]) == ["docker0", "ens1", "ens9", "rail1"]
+    group = files.interface_files(str(sys_class), "ens1")
+    assert (group.names, group.read()) == (["rx_bytes", "carrier_changes"], [100, 2])
+
+
+def test_a_file_that_goes_away_is_missing(sys_class: Path) -> None:
+    group = files.interface_files(str(sys_class), "ens1")
+    (sys_class / "net" / "ens1" / "statistics" / "rx_bytes").write_text("")
+    assert group.read() == [None, 2]
+
+
+def test_processors_and_memory_of_this_machine() -> None:
+    host = files.Host()
+    values = dict(zip(host.names, host.read(), strict=True))
+    assert {"cpu_busy_us", "memory_used_bytes", "tcp_segments_sent", "reader_cpu_us"} <= values.keys()
+    assert 0 < (values["memory_used_bytes"] or 0) < (values["memory_total_bytes"] or 0)
+
+
+def queue_message(parent: int, kind: bytes) -> bytes:
+    def attribute(number: int, data: bytes) -> bytes:
+        return struct.pack("=HH", len(data) + 4, number) + data + bytes(-len(data) % 4)
+
+    queue = attribute(qdisc.QUEUE, struct.pack("=IIIII", 3, 9000, 7, 0, 11))
+    header = struct.pack("=BxxxiIII", 0, 5, 0x10000, parent, 2)
+    return header + attribute(qdisc.KIND, kind + b"\0") + attribute(qdisc.STATISTICS, queue)
+
+
+def test_the_root_discipline_of_an_interface() -> None:
+    assert qdisc.entry(queue_message(qdisc.ROOT, b"tbf")) == [(5, (9000, 7, 11))]
+    assert qdisc.entry(queue_message(0x10001, b"netem")) == []
+    assert qdisc.entry(queue_message(qdisc.ROOT, b"noqueue")) == []
+
+
+def test_a_driver_without_counters() -> None:
+    for port in ("lo", "no-such-device"):
+        driver = ethtool.Driver(port, {"rx_prio3_pause"})
+        assert (driver.names, driver.changed()) == ([], False)
+        driver.close()
+
+
+def kernel(statistics: dict[str, int]) -> Callable[[Any, Any], None]:
+    """Answer a driver's requests as the kernel does, in its memory."""
+
+    def ioctl(_: Any, memory: Any) -> None:
+        request = struct.unpack_from("=I", memory)[0]
+        if request == ethtool.COUNT:
+            struct.pack_into("=IIQI", memory, 0, request, 0, 2, len(statistics))
+        elif request == ethtool.STRINGS:
+            struct.pack_into("=III", memory, 0, request, 1, len(statistics))
+            for place, name in enumerate(statistics):
+                struct.pack_into("32s", memory, 12 + 32 * place, name.encode())
+        else:
+            struct.pack_into("=II", memory, 0, request, len(statistics))
+            struct.pack_into(f"={len(statistics)}Q", memory, 8, *statistics.values())
+
+    return ioctl
+
+
+def test_counters_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics = {"rx_packets": 1, "rx_prio3_pause": 17, "rx_discards_phy": (1 << 63) + 5}
+    monkeypatch.setattr(ethtool.Driver, "_ioctl", kernel(statistics))
+    driver = ethtool.Driver("ens1", {"rx_prio3_pause", "rx_discards_phy"})
+    assert driver.names == ["rx_prio3_pause", "rx_discards_phy"]
+    assert driver.read() == [17, (1 << 63) + 5]
+    statistics["rx_prio4_pause"] = 2
+    assert driver.read() == [None, None]
+    assert driver.changed()
+    driver.close()
+
+
+class FakeNvml:
+    """NVIDIA's library with one GPU, which has no power sensor."""
+
+    calls = 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: int, _handle: Any) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetUtilizationRates(self, _handle: Any, result: Any) -> int:  # noqa: N802
+        self.calls += 1
+        result._obj.gpu = 87
+        return 0
+
+    def nvmlDeviceGetMemoryInfo_v2(self, _handle: Any, result: Any) -> int:  # noqa: N802
+        assert result._obj.version == ctypes.sizeof(nvml.Memory) | 2 << 24
+        result._obj.used = 40 << 30
+        return 0
+
+    def nvmlDeviceGetPowerUsage(self, _handle: Any, _result: Any) -> int:  # noqa: N802
+        return 3
+
+    def nvmlDeviceGetTemperature(self, _handle: Any, _sensor: Any, result: Any) -> int:  # noqa: N802
+        result._obj.value = 61
+        return 0
+
+
+def test_a_gpu_reports_what_it_has() -> None:
+    library: Any = FakeNvml()
+    gpu = nvml.Gpu(library, 0)
+    assert gpu.names == ["busy", "memory_used_bytes", "temperature"]
+    assert gpu.read() == gpu.read() == [87, 40 << 30, 61]
+    assert library.calls == 2, "it is not read more than once a second"
+    assert nvml.Gpu(library, 1).names == []
+    assert nvml.gpus("libno-such-library.so.1") == []
+
+
+def test_the_program_by_itself() -> None:
+    """It greets, sends its layout, answers heartbeats, samples on a grid, and ends with its input."""
+    with subprocess.Popen(["/bin/sh", "-c", command(sys.executable)], stdin=-1, stdout=-1, bufsize=0) as python:
+        assert python.stdin
+        assert python.stdout
+        python.stdin.write(program() + order(0.1, ["lo"]))
+        lines = open(python.stdout.fileno(), "rb", closefd=False)  # noqa: SIM115
+        assert parse_line(lines.readline()[:-1]) == Greeting(python.pid)
+        layout = parse_line(lines.readline()[:-1])
+        assert isinstance(layout, LayoutLine)
+        assert ("net", "lo") in [(source, port) for source, port, _ in layout.groups]
+        begin = (time.monotonic_ns() // 100_000_000 + 2) * 100_000
+        python.stdin.write(b"p 1\ng %d\n" % begin)
+        answer = parse_line(lines.readline()[:-1])
+        assert isinstance(answer, Answer)
+        assert answer.number == 1
+        for row in [parse_line(lines.readline()[:-1]) for _ in range(3)]:
+            assert isinstance(row, Row)
+            assert len(row.values) == layout.width
+            assert row.time_us >= begin
+        python.stdin.close()
+        assert python.wait(60) == 0
+
+
+def test_the_reader_ends_when_heartbeats_stop() -> None:
+    """The kernel ends it by the alarm that heartbeats renew, even while nobody reads its output."""
+    quick = program().replace(b"LEASE_SECONDS = 60, 10", b"LEASE_SECONDS = 60, 1")
+    assert quick != program()
+    arguments = [sys.executable, "-I", "-S", "-c", FETCH.format(size=len(quick))]
+    with subprocess.Popen(arguments, stdin=-1, stdout=-1, bufsize=0) as python:
+        assert python.stdin
+        python.stdin.write(quick + order(0.1, []) + b"p 1\ng 0\n")
+        assert python.wait(60) == -signal.SIGALRM
+
+
+def test_the_program_needs_only_the_standard_library() -> None:
+    imported = json.loads(
+        subprocess.run(
+            [
+                *(sys.executable, "-I", "-S", "-c"),
+                "import sys, json; before = set(sys.modules); sys.stdin.close\n"
+                "exec(sys.stdin.read().replace('package.reader.main()', ''))\n"
+                "print(json.dumps(sorted(set(sys.modules) - before)))",
+            ],
+            input=program(),
+            capture_output=True,
+            check=True,
+        ).stdout
+    )
+    assert not {"asyncio", "pathlib", "typing", "ctypes", "subprocess"} & set(imported), imported
+    assert os.sep not in "".join(imported)
