@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     from railbed.store.series import SeriesWriter
 
 
-def require_interval(seconds: float) -> None:
-    """Refuse an interval that sampling cannot hold; 0 means none."""
-    if 0 < seconds < SHORTEST_SECONDS:
-        raise UsageError(f"samples are taken at most every {SHORTEST_SECONDS:g} s, not every {seconds:g} s")
-
-
 class RunSeries:
     """Takes samples once the run has a folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval: float) -> None:
+        """Refuse an interval that sampling cannot hold; 0 means that nothing is sampled."""
+        if 0 < interval < SHORTEST_SECONDS:
+            raise UsageError(f"samples are taken at most every {SHORTEST_SECONDS:g} s, not every {interval:g} s")
+        self.interval = interval
         self._folder: Path | None = None
         self._writer: SeriesWriter | None = None
 

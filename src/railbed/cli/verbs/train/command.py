@@ -21,7 +21,7 @@ from railbed.check.run import check
 from railbed.cli.alongside import alongside
 from railbed.cli.background.attach import attach_run
 from railbed.cli.background.detach import detach_process
-from railbed.cli.background.runs import refuse_mixtures, was_given
+from railbed.cli.background.runs import refuse_mixtures
 from railbed.cli.background.stop import stop_run
 from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
@@ -30,7 +30,7 @@ from railbed.cli.perform import perform
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.train import TrainScreen
-from railbed.cli.series import RunSeries, require_interval
+from railbed.cli.series import RunSeries
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.verbs.train.environment import show_env
 from railbed.cli.verbs.train.files import training_files
@@ -50,7 +50,7 @@ from railbed.cli.verbs.train.options import (
     TransportOption,
     UncheckedOption,
 )
-from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, site_of
+from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, setting, site_of
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
@@ -102,7 +102,6 @@ def train_command(
     Example: railbed train tiny --set steps=200
     """
     refuse_mixtures(context)
-    require_interval(sample_seconds)
     if attach is not None:
         return attach_run(attach, as_json=as_json)
     if stop is not None:
@@ -117,20 +116,17 @@ def train_command(
     site = site_of(earlier, cluster) if earlier else given_cluster(cluster, None) or built_in_local()
     if earlier:
         ranks = ranks or earlier.options.get("ranks")
-        minimum = minimum if was_given(context, "minimum") else earlier.options.get("minimum", minimum)
-        transport = transport if was_given(context, "transport") else earlier.options.get("transport", transport)
-        sample_seconds = (
-            sample_seconds if was_given(context, "sample_seconds") else earlier.options.get("sample", sample_seconds)
-        )
+        minimum = setting(context, earlier, "minimum", minimum)
+        transport = setting(context, earlier, "transport", transport)
+        sample_seconds = setting(context, earlier, "sample_seconds", sample_seconds)
     request = _continued(earlier, from_start=from_start) if earlier else _request(recipes.load(recipe, settings or []))
     local = all(node.host == "local" for node in site.nodes.values())
     request = replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
-    series = RunSeries()
-    work = partial(_work, site, request=request, unchecked=unchecked, interval=sample_seconds, series=series)
-    beside = partial(training_files, series=series)
-    return perform("train", site, options, work, screen=screen, beside=beside)
+    series = RunSeries(sample_seconds)
+    work = partial(_work, site, request=request, unchecked=unchecked, series=series)
+    return perform("train", site, options, work, screen=screen, beside=partial(training_files, series=series))
 
 
 def _local_ranks() -> int:
@@ -156,7 +152,7 @@ def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
 
 
 async def _work(
-    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, interval: float, series: RunSeries
+    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, series: RunSeries
 ) -> AsyncGenerator[Record, None]:
     yield events.TrainingStarted(
         subject=request.run,
@@ -166,12 +162,12 @@ async def _work(
         minimum=request.minimum,
         transport=request.transport,
         resumes=request.resumes,
-        sample=interval,
+        sample=series.interval,
     )
     ending = Ending(site.nodes)
     stages = _stages(site, fleet, request, unchecked=unchecked)
-    if interval:
-        stages = alongside(stages, sample(site, fleet, series.take, interval=interval))
+    if series.interval:
+        stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
     async with aclosing(stages) as records:
         async for record in records:
             ending.add_record(record)

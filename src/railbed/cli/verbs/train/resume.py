@@ -6,15 +6,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
+
+import typer
 
 from railbed import clusterfile
-from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run
+from railbed.cli.background.runs import begun, cluster_of, to_attach, to_stop, training_run, was_given
 from railbed.cli.site import LOCAL_NAME, built_in_local
 from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.train import recipes
 from railbed.train.recipe import Recipe
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +33,7 @@ class EarlierRun:
     recipe: Recipe
     cluster: Cluster
     options: Mapping[str, Any]
-    """Its options: `ranks`, `minimum`, `transport`, `sample`; runs of an older railbed may lack some."""
+    """Its options: `ranks`, `minimum`, `transport`, `sample_seconds`; runs of an older railbed may lack some."""
 
 
 def earlier_run(wanted: str) -> EarlierRun:
@@ -49,7 +53,7 @@ def earlier_run(wanted: str) -> EarlierRun:
         "ranks": started.ranks,
         "minimum": started.minimum,
         "transport": started.transport,
-        "sample": started.sample,
+        "sample_seconds": started.sample,
     }
     return EarlierRun(
         id=summary.id,
@@ -59,6 +63,11 @@ def earlier_run(wanted: str) -> EarlierRun:
         cluster=_cluster(folder),
         options={name: value for name, value in options.items() if value is not None},
     )
+
+
+def setting(context: typer.Context, earlier: EarlierRun, name: str, value: T) -> T:
+    """Return the value of an option: from the command line, or that of the earlier run."""
+    return value if was_given(context, name) else cast("T", earlier.options.get(name, value))
 
 
 def site_of(earlier: EarlierRun, file: Path | None) -> Cluster:
