@@ -74,9 +74,9 @@ class Gpu:
 
     def _call(self, function: str, *arguments) -> int | None:  # type: ignore[no-untyped-def]  # noqa: ANN002
         """Call a function whose last argument receives its result; return what `arguments[-1]` reads from it."""
-        *given, result, read = arguments
+        *inputs, result, read = arguments
         try:
-            status = getattr(self._library, function)(*given, ctypes.byref(result))
+            status = getattr(self._library, function)(*inputs, ctypes.byref(result))
         except AttributeError:  # an older driver
             return None
         return int(read()) if status == 0 else None
