@@ -29,7 +29,7 @@ SIDEWAYS = {
     ("launch", "probes"),
     ("model", "errors"),
 }
-SIDEWAYS |= {("__main__", "cli"), ("collective", "launch")}
+SIDEWAYS |= {("__main__", "cli"), ("cli", "web"), ("collective", "launch")}
 ALLOWED_TORCH = ("train/worker", "train/models", "bench/collective/worker", "collective")
 RUNTIME_OF = {
     "torch": ALLOWED_TORCH,

@@ -49,6 +49,7 @@ from railbed.transport.base import Command, Target
 from railbed.transport.https import parse_answer
 from railbed.transport.nxapi import read_reply
 from railbed.transport.replay import replay_connector
+from railbed.web.metrics.exporter import Exporter
 from tests.support.mutate import mutated
 
 ROWS = """h 1 4711
@@ -189,6 +190,13 @@ def _runs(folder: Path) -> Iterator[Reader]:
             first = loads("name: lab\nnodes: {a: {host: local}}\n", name="a")
             difference(first, loads(text, name="b"))
 
+    def metrics(text: str) -> None:
+        exporter = Exporter(loads("name: lab\nnodes: {a: {host: local}}\n", name="a"), interval=1, switch_interval=5)
+        exporter.training.begin(run.name)
+        exporter.training.take(text.encode("utf-8", "replace"))
+        exporter.text()
+
+    yield Reader("metrics of a training", metrics, RECORDS.splitlines()[5:15], 8)
     yield Reader("run.json", about, [json.dumps(RUN), json.dumps({**RUN, "status": "running"})], 15)
     yield Reader("record", line, RECORDS.splitlines(), 20)
     yield Reader("report", report, [RECORDS, "\n".join(RECORDS.splitlines()[:6])], 1)

@@ -119,14 +119,12 @@ def test_the_text_is_what_the_library_would_write() -> None:
         assert (family.documentation, family.type) == (metric.help, metric.kind)
 
 
-def test_foreign_text_in_a_port_name_is_escaped() -> None:
+@pytest.mark.parametrize("port", ['e"t\\h\n0 {} 7', "a\x0bb\x0cc\x1cd\x85e\u2028f\r", "# TYPE x", "x\udc80"])
+def test_foreign_text_in_a_port_name_is_escaped(port: str) -> None:
     cluster = Cluster(name="c", nodes={"a": Node(host="a")})
     latest = Latest({"a": 5.0})
-    port = 'e"t\\h\n0 {} 7'
-    latest.take(Sample("a", 0.0, (Series("a", "net_rx_bytes", port),), [3]))
-    assert parsed(Text(Labels(cluster)).write(latest.current())) == {
-        at("railbed_net_rx_bytes_total", node="a", port=port): 3.0
-    }
+    latest.take(Sample("a", 0.0, (Series("a", "net_rx_bytes", port), Series("a", "net_tx_bytes", "eth0")), [3, 4]))
+    assert sorted(parsed(Text(Labels(cluster)).write(latest.current())).values()) == [3.0, 4.0]
 
 
 def test_a_missing_value_is_absent_not_zero() -> None:
@@ -255,6 +253,9 @@ def test_measures_of_a_training() -> None:
         record("mfu", 0.5, 1, 8),
         b'{"kind":"measurement","name":"loss"',
         b"[1]\n",
+        b"\xff",
+        record("loss", 2.5, 0, 7).replace(b"2.5", b"1" + b"0" * 400),
+        record("data_seconds", 0.5, 2, 8).replace(b"node3", b"\\ud800"),
     ):
         exporter.training.take(line)
     metrics = parsed(exporter.text())

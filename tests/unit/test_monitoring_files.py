@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +189,32 @@ def test_another_address_needs_a_token_from_a_file() -> None:
 
 def test_odd_paths_are_quoted_for_systemd() -> None:
     odd = Service(program=Path("/opt/my tools/100%/railbed"), cluster_file=Path('/srv/a "b" $HOME/c.yaml'), user="x")
-    text = unit("site", odd)
+    text = unit(monitored_cluster(), odd)
     assert '"/opt/my tools/100%%/railbed" watch' in text
     assert '"/srv/a \\"b\\" $$HOME/c.yaml"' in text
+
+
+def test_systemd_accepts_the_unit_and_finds_it_well_protected(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    program = Path(sys.executable).with_name("railbed")
+    for address in ("127.0.0.1", "10.0.0.1"):
+        service = Service(program=program, cluster_file=tmp_path / "cluster.yaml", user="root", address=address)
+        (tmp_path / UNIT).write_text(monitoring_files(monitored_cluster(), service)[UNIT])
+        verified = _analyze("verify", "--man=no", tmp_path / UNIT)
+        assert (verified.returncode, verified.stderr) == (0, "")
+    judged = _analyze("security", "--offline=yes", "--threshold=30", tmp_path / UNIT)
+    assert judged.returncode == 0, judged.stdout
+
+
+def _analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_this_machine_can_be_a_node_of_the_service() -> None:
+    local = Cluster(name="local", nodes={"local": Node(host="local")})
+    assert "ProcSubset=pid" in unit(monitored_cluster(), SERVICE)
+    assert "ProcSubset" not in unit(local, SERVICE)
+    assert "PrivateDevices" not in unit(local, SERVICE)

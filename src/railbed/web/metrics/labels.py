@@ -30,4 +30,9 @@ class Labels:
             labels |= {"switch": series.device, "node": node, "rail": self._rails.get((node, netdev), "")}
         else:
             labels |= {"node": series.device, "rail": self._rails.get((series.device, series.port), "")}
-        return {name: value for name, value in labels.items() if name and value}
+        return {name: as_unicode(value) for name, value in labels.items() if name and value}
+
+
+def as_unicode(text: str) -> str:
+    """Replace what UTF-8 cannot represent: the name of an interface may be any bytes."""
+    return text.encode("utf-8", "replace").decode()

@@ -105,12 +105,12 @@ def _sections(layouts: Mapping[str, tuple[Series, ...]], labels: Labels) -> Iter
     registry.register(_Template(numbered))
     head: list[str] = []
     lines: list[Line] = []
-    for text in generate_latest(registry).decode().splitlines(keepends=True):
+    for text in generate_latest(registry).decode().split("\n")[:-1]:
         if text.startswith("#"):
             if lines:
                 yield Section("".join(head), tuple(lines))
                 head, lines = [], []
-            head.append(text)
+            head.append(f"{text}\n")
         else:
             start, _, value = text.rpartition(" ")
             number = int(float(value))

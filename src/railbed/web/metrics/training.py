@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from railbed.model.series import METERS
 from railbed.store import RunSummary, follow, read_run_in, runs_folder
+from railbed.web.metrics.labels import as_unicode
 
 LOOK_SECONDS = 2.0
 """How often to look for a training that has started."""
@@ -44,7 +45,8 @@ class TrainingValues:
                 "labels": {"rank": int(rank), "node": str(node), "step": int(step)},
             } if name in MEASURES:
                 self._step = step
-                self._values.setdefault(name, {})[node, str(rank)] = float(value)
+                with suppress(OverflowError):
+                    self._values.setdefault(name, {})[as_unicode(node), str(rank)] = float(value)
 
     def step(self) -> int | None:
         """Return the newest step; None while nothing trains."""

@@ -79,6 +79,11 @@ def changed(series: str, seconds: int, before: float, after: float) -> dict[str,
     return {series: f"{before:.10g}x{_steps_before(seconds)} {after:.10g}x{_STEPS}"}
 
 
+def ended(series: str, seconds: int) -> dict[str, str]:
+    """Return a series that was zero and does not exist since some seconds before the alert is judged."""
+    return {series: f"0x{_steps_before(seconds)} stale"}
+
+
 def _steps_before(seconds: int) -> int:
     return (JUDGED_SECONDS - seconds) // STEP_SECONDS
 

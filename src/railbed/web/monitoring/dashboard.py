@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ def dashboard(site: Site) -> Mapping[str, Any]:
     """Return the dashboard as Grafana imports it."""
     return {
         "title": f"railbed: {site.name}",
-        "uid": f"railbed-{site.name}"[:40],
+        # Grafana allows 40 letters, digits, - and _; names of clusters may be longer and have dots.
+        "uid": f"railbed-{hashlib.sha256(site.name.encode()).hexdigest()[:16]}",
         "tags": ["railbed"],
         "schemaVersion": SCHEMA,
         "timezone": "browser",
@@ -37,7 +39,6 @@ def _source() -> Mapping[str, Any]:
 
 
 def _choice(name: str, values: Sequence[str]) -> Mapping[str, Any]:
-    everything = {"text": "All", "value": "$__all", "selected": True}
     options = [{"text": value, "value": value, "selected": False} for value in values]
     return {
         "name": name,
@@ -45,8 +46,8 @@ def _choice(name: str, values: Sequence[str]) -> Mapping[str, Any]:
         "query": ",".join(values),
         "includeAll": True,
         "multi": True,
-        "current": everything,
-        "options": [everything, *options],
+        "current": {"text": ["All"], "value": ["$__all"], "selected": True},
+        "options": [{"text": "All", "value": "$__all", "selected": True}, *options],
     }
 
 

@@ -43,7 +43,7 @@ def monitoring_files(cluster: Cluster, service: Service) -> Mapping[str, str]:
         RULES: _as_yaml(made, rules(site)),
         TESTS: _as_yaml(f"{made}\n# Run `promtool test rules {TESTS}`.", rule_tests(site)),
         DASHBOARD: json.dumps(board, indent=1, ensure_ascii=False) + "\n",
-        UNIT: f"# {made}\n{unit(cluster.name, service)}",
+        UNIT: f"# {made}\n{unit(cluster, service)}",
     }
     return {name: text.replace(NO_DIGEST, _digest(text), 1) for name, text in texts.items()}
 

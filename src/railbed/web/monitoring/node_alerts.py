@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from railbed.web.metrics.status import UP
-from railbed.web.monitoring.alerts import Alert, Case, changed, constant, fires, growing, jumping, lately, near_miss
+from railbed.web.monitoring.alerts import (
+    Alert,
+    Case,
+    changed,
+    constant,
+    ended,
+    fires,
+    growing,
+    jumping,
+    lately,
+    near_miss,
+)
 from railbed.web.monitoring.site import JOB, Site
 
 OUT_OF_SEQUENCE = 10
@@ -84,29 +95,38 @@ def _tcp_limits(site: Site) -> dict[float, list[str]]:
 
 
 def _tcp_fallback(site: Site, rails: list[str], limit: float) -> Alert:
-    sent = f"rate({site.select('net_tx_bytes', **site.rdma_selection(rails))}[1m])"
-    over_rdma = f"rate({site.select('rdma_tx_bytes', **site.rdma_selection(rails))}[1m])"
-    port = next(port for port in site.rdma_ports if port.rail in rails)
-    tcp, rdma = port.series("net_tx_bytes"), port.series("rdma_tx_bytes")
-    elsewhere = site.select("net_tx_bytes", node=port.device, port=MANAGEMENT)
-    much = limit * 1.1
+    ports = site.rdma_selection(rails)
+    sent = f"rate({site.select('net_tx_bytes', **ports)}[1m])"
+    over_rdma = site.select("rdma_tx_bytes", **ports)
     return Alert(
         name="RailbedTcpFallback",
-        expr=f"{sent} > {limit:.0f}\nunless {over_rdma} * {TCP_TIMES_RDMA} > {sent}",
+        # Some cards do not count what they send over RDMA; one that did and stopped has lost its driver.
+        expr=f"{sent} > {limit:.0f}\nand present_over_time({over_rdma}[1h])\n"
+        f"unless rate({over_rdma}[1m]) * {TCP_TIMES_RDMA} > {sent}",
         hold="2m",
         summary="{{ $labels.node }} {{ $labels.port }} ({{ $labels.rail }}) sends much over TCP and little over RDMA.",
         action="Training has probably fallen back to TCP. `railbed check --prove training` shows what carries the "
         "gradients, and why.",
-        cases=(
-            fires("RDMA is idle", port.labels(), growing(tcp, much), constant(rdma, 0)),
-            fires("the RDMA device is gone", port.labels(), growing(tcp, much)),
-            fires("little RDMA", port.labels(), growing(tcp, much), growing(rdma, much / TCP_TIMES_RDMA * 0.9)),
-            near_miss("some RDMA", growing(tcp, much), growing(rdma, much / TCP_TIMES_RDMA * 1.1)),
-            near_miss("little TCP", growing(tcp, limit * 0.9), constant(rdma, 0)),
-            near_miss("TCP for a minute", lately(tcp, 90, much), constant(rdma, 0)),
-            near_miss("TCP on an interface without RDMA", growing(elsewhere, much)),
-        ),
+        cases=tuple(_fallback_cases(site, rails, limit)),
     )
+
+
+def _fallback_cases(site: Site, rails: list[str], limit: float) -> Iterator[Case]:
+    port = next(port for port in site.rdma_ports if port.rail in rails)
+    tcp, rdma, labels = port.series("net_tx_bytes"), port.series("rdma_tx_bytes"), port.labels()
+    elsewhere, beside = (
+        site.select(meter, node=port.device, port=MANAGEMENT) for meter in ("net_tx_bytes", "rdma_tx_bytes")
+    )
+    much = limit * 1.1
+    share = much / TCP_TIMES_RDMA
+    yield fires("RDMA is idle", labels, growing(tcp, much), constant(rdma, 0))
+    yield fires("the RDMA device is gone", labels, growing(tcp, much), ended(rdma, 200))
+    yield fires("little RDMA", labels, growing(tcp, much), growing(rdma, share * 0.9))
+    yield near_miss("some RDMA", growing(tcp, much), growing(rdma, share * 1.1))
+    yield near_miss("little TCP", growing(tcp, limit * 0.9), constant(rdma, 0))
+    yield near_miss("TCP for a minute", lately(tcp, 90, much), constant(rdma, 0))
+    yield near_miss("the card does not count RDMA", growing(tcp, much))
+    yield near_miss("TCP on an interface without a rail", growing(elsewhere, much), constant(beside, 0))
 
 
 def _straggler(site: Site) -> Alert:

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from railbed.model.cluster import LOCAL_HOST, Cluster
+from railbed.web.access import is_loopback
+
 UNIT = "railbed-exporter.service"
 DEFAULT_PORT = 9817
 LOOPBACK = "127.0.0.1"
@@ -34,20 +37,15 @@ class Service:
         return not is_loopback(self.address)
 
 
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
-    return address == "::1" or re.fullmatch(r"127(\.\d{1,3}){3}", address) is not None
-
-
-def unit(cluster: str, service: Service) -> str:
-    """Return the unit file. It may read the user's SSH keys, and write nothing."""
+def unit(cluster: Cluster, service: Service) -> str:
+    """Return the unit file. The service may read the user's SSH keys, and write nothing."""
     words = ["watch", "--exporter", "--cluster", str(service.cluster_file), "--port", str(service.port)]
     if service.address != LOOPBACK:
         words += ["--address", service.address]
     credential = [f"LoadCredential=token:{TOKEN}", "Environment=RAILBED_TOKEN_FILE=%d/token"]
     lines = [
         "[Unit]",
-        f"Description=railbed: metrics of the cluster {cluster} for Prometheus",
+        f"Description=railbed: metrics of the cluster {cluster.name} for Prometheus",
         "Wants=network-online.target",
         "After=network-online.target",
         "",
@@ -59,6 +57,7 @@ def unit(cluster: str, service: Service) -> str:
         "EnvironmentFile=-/etc/railbed/exporter.env",
         *(credential if service.with_token else []),
         *HARDENED,
+        *([] if any(node.host == LOCAL_HOST for node in cluster.nodes.values()) else BLIND),
         "",
         "[Install]",
         "WantedBy=multi-user.target",
@@ -80,15 +79,12 @@ AmbientCapabilities=
 ProtectSystem=strict
 ProtectHome=read-only
 PrivateTmp=yes
-PrivateDevices=yes
 ProtectClock=yes
 ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
 ProtectControlGroups=yes
-ProtectProc=invisible
-ProcSubset=pid
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 RestrictNamespaces=yes
 RestrictRealtime=yes
@@ -100,6 +96,8 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM""".splitlines()
+BLIND = ["PrivateDevices=yes", "ProtectProc=invisible", "ProcSubset=pid"]
+"""Hides this machine's devices and counters, unless it is a node itself."""
 
 
 def _escaped(text: str) -> str:
