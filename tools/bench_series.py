@@ -2,8 +2,8 @@
 
     python -m tools.bench_series [--nodes 16] [--series 300] [--seconds 3600] [--busy 0.2] [--peer-seconds 360]
 
-A share of the counters (`--busy`) are bytes at about 100 Gb/s, as many are packets, both with a spread of 20 %; the rest
-hardly ever count. The spread is noise, which no compression removes. Times are processor time.
+A share of the counters (`--busy`) are bytes at about 100 Gb/s, as many are packets, both with a spread of 20 %; the
+others hardly ever count. The spread is noise, which no compression removes. Times are processor time.
 """
 
 from __future__ import annotations
