@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 
 from railbed.store.series.data import Floats, Integers
-from railbed.store.series.files import read_at
+from railbed.store.series.files import FOR_READING
 from railbed.store.series.rows import RowFormat
+
+PART = 256
+"""Rows that are read at once."""
 
 
 class RowFile:
@@ -25,20 +29,40 @@ class RowFile:
     def refresh(self) -> bool:
         """Read the rows that are new; return whether there are any."""
         try:
-            data = read_at(self._path, self._end)
+            descriptor = os.open(self._path, FOR_READING)
         except OSError:
             return False
-        valid = self._format.valid(data)
+        try:
+            count = (os.fstat(descriptor).st_size - self._end) // self._format.size
+            return count > 0 and self._read(descriptor, count)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def _read(self, descriptor: int, count: int) -> bool:
+        times, columns, valid = (
+            np.empty(count),
+            np.empty((len(self.columns), count), np.int64),
+            np.zeros(count, np.bool_),
+        )
+        # In parts that stay in the processor's cache while they are checked and turned into columns.
+        buffer = bytearray(min(count, PART) * self._format.size)
+        for start in range(0, count, PART):
+            size = os.preadv(descriptor, [buffer], self._end + start * self._format.size)
+            part_times, values = self._format.unpack(buffer, size)
+            part = slice(start, min(start + len(part_times), count))
+            length = part.stop - part.start
+            times[part], columns[:, part] = part_times[:length], values[:length].T
+            valid[part] = self._format.valid(buffer, size)[:length] & np.isfinite(times[part])
         if not valid.any():
             return False
         # Damaged rows at the end may be one that is being written.
         count = int(np.flatnonzero(valid)[-1]) + 1
-        times, values = self._format.unpack(data[: count * self._format.size])
-        intact = valid[:count] & np.isfinite(times)
-        if not intact.all():
-            times, values = times[intact], values[intact]
-            self.damaged += count - len(times)
-        self.times = np.concatenate((self.times, times))
-        self.columns = np.concatenate((self.columns, values.T), axis=1)
         self._end += count * self._format.size
+        if not valid.all():
+            self.damaged += count - int(valid.sum())
+            times, columns = times[valid], columns[:, valid]
+        self.times = np.concatenate((self.times, times)) if len(self.times) else times
+        self.columns = np.concatenate((self.columns, columns), axis=1) if self.columns.size else columns
         return True

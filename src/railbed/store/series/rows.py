@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from railbed.store.series.data import Floats, Integers
 
+Buffer = bytes | bytearray
 _UNSIGNED = (1 << 64) - 1
 
 
@@ -33,21 +34,23 @@ class RowFormat:
             body = self._struct.pack(time, *map(_signed, values))
         return body + zlib.crc32(body, self._checksum).to_bytes(8, "little")
 
-    def valid(self, data: bytes) -> NDArray[np.bool_]:
+    def valid(self, data: Buffer, size: int) -> NDArray[np.bool_]:
         """Return for each complete row whether it is undamaged."""
-        count = len(data) // self.size
-        view, body, checksum = memoryview(data), self.size - 8, self._checksum
-        computed = [
-            zlib.crc32(view[start : start + body], checksum) for start in range(0, count * self.size, self.size)
-        ]
-        stored = np.frombuffer(data, "<u8", count * (self.columns + 2)).reshape(count, self.columns + 2)[:, -1]
-        return np.asarray(stored == np.array(computed, np.uint64), np.bool_)
+        count, body, checksum = size // self.size, self.size - 8, self._checksum
+        with memoryview(data) as view:
+            computed = [
+                zlib.crc32(view[start : start + body], checksum) for start in range(0, count * self.size, self.size)
+            ]
+        return np.asarray(self._words(data, count)[:, -1].view("<u8") == np.array(computed, np.uint64), np.bool_)
 
-    def unpack(self, data: bytes) -> tuple[Floats, Integers]:
-        """Return times, and values as a matrix of rows and columns."""
-        count, width = len(data) // self.size, self.columns + 2
-        words = np.frombuffer(data, "<i8", count * width).reshape(count, width)
+    def unpack(self, data: Buffer, size: int) -> tuple[Floats, Integers]:
+        """Return times, and values as a matrix of rows and columns; both are views of the data."""
+        words = self._words(data, size // self.size)
         return words[:, 0].view("<f8"), words[:, 1:-1]
+
+    def _words(self, data: Buffer, count: int) -> Integers:
+        width = self.columns + 2
+        return np.frombuffer(data, "<i8", count * width).reshape(count, width)
 
 
 def _signed(value: int) -> int:

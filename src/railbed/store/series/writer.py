@@ -156,7 +156,7 @@ class _Table:
 
     def compact(self, number: int, rows: bytes) -> None:
         """Store rows as a chunk, then remove them."""
-        times, values = self._format.unpack(rows)
+        times, values = self._format.unpack(rows, len(rows))
         times, values = np.ascontiguousarray(times), np.ascontiguousarray(values)
         rollup = self._rollup.next(times, values)
         self._chunks.append(encode(number, times, values, rollup, self._checksum))
