@@ -52,6 +52,7 @@ bench: setup
 	@$(BIN)/python -m tools.bench_lab
 	@$(BIN)/python -m tools.bench_scale
 	@$(BIN)/python -m tools.bench_configure
+	@$(BIN)/python -m tools.bench_series
 	@$(BIN)/python -m tools.bench_allreduce
 	@$(BIN)/python -m tools.bench_tools
 	@$(BIN)/python -m tools.bench_train_step

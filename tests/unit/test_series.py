@@ -14,6 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railbed.errors import UsageError
+from railbed.fleet.sample.intake import Intake
+from railbed.model.events import SamplingGap
+from railbed.model.record import Event
 from railbed.model.series import METERS, MISSING, Sample, Series
 from railbed.store.series import Samples, SeriesReader, SeriesWriter, rates
 
@@ -305,3 +308,15 @@ def test_wrapping_changes_no_rate(steps: list[int], first: int) -> None:
 def test_rates_are_never_negative_or_infinite(values: list[int], narrow: bool) -> None:
     result = np.array(rates_of(values, narrow=narrow))
     assert ((result >= 0) & np.isfinite(result) | np.isnan(result)).all()
+
+
+def test_a_full_disk_is_a_gap_in_the_samples_not_the_end_of_a_run() -> None:
+    def full(_: Sample) -> None:
+        raise UsageError("cannot store the samples in runs/x/series: the disk is full")
+
+    emitted: list[Event] = []
+    intake = Intake("node1", full, emitted.append)
+    for second in range(3):
+        assert not intake.add(Sample("node1", START + second, LAYOUT, (1, 2, 3)), lambda: SamplingGap(why=""))
+    (gap,) = emitted
+    assert gap.message == "no samples: cannot store the samples in runs/x/series: the disk is full"

@@ -38,7 +38,7 @@ class RunSeries:
             self._close()
 
     def take(self, sample: Sample) -> None:
-        """Store a sample. Raises OSError if that is not possible."""
+        """Store a sample. Raises UsageError if that is not possible, such as on a full disk."""
         if self._folder is None:
             return
         if self._writer is None:

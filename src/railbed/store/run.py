@@ -1,4 +1,5 @@
-"""A run as a folder: `run.json` (arguments, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`.
+"""A run as a folder: `run.json` (arguments, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`; `series/`
+if it was sampled.
 
 A record is one line, written with one call: a crash loses at most that line, and readers ignore an incomplete last
 line. While a run is written its records file is locked, so that readers can distinguish a run in progress from one that
@@ -33,7 +34,7 @@ from railbed.model.scrub import scrub
 from railbed.store.process import Process, this_process
 from railbed.store.records import to_line
 
-RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
+RECORDS, ABOUT, CLUSTER, SERIES, RAW = "records.jsonl", "run.json", "cluster.yaml", "series", "raw"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
 """Only its user may read the files of a run: they contain addresses, logins and device output."""

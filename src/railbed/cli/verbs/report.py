@@ -23,7 +23,7 @@ from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.run import RunData
 from railbed.store import find_run
 
-STEM, SERIES = "report", "series"
+STEM = "report"
 
 
 class Format(StrEnum):
@@ -89,14 +89,12 @@ def report_command(
 
 def _with_verdicts(data: RunData, folder: Path) -> RunData:
     """Return a run's data with what happened, if the run has time series."""
-    if not (folder / SERIES).is_dir():
+    if data.timeline is None or not data.timeline.series():
         return data
     # Imported here because most runs have none.
     from railbed.cli.verbs.diagnose.run import verdicts_of
-    from railbed.store.timeline import Timeline
 
-    timeline = Timeline(folder)
-    return replace(data, verdicts=verdicts_of(folder, timeline)) if timeline.series() else data
+    return replace(data, verdicts=verdicts_of(folder, data.timeline))
 
 
 def _written(document: Report, folder: Path, form: Format) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from railbed.errors import os_reason
+from railbed.errors import RailbedError
 from railbed.model import events
 from railbed.model.record import Event
 from railbed.model.series import Sample
@@ -28,8 +28,8 @@ class Intake:
         """Hand a sample on; `describe` returns the event for series that are new. False if it could not be stored."""
         try:
             self._take(sample)
-        except OSError as error:
-            self.interrupt(f"samples cannot be stored: {os_reason(error)}")
+        except RailbedError as error:
+            self.interrupt(error.message)
             return False
         if self._interrupted:
             self._resume(sample.time)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from railbed.errors import UsageError
 from railbed.model.events import GenerationStarted
@@ -14,7 +14,10 @@ from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
 from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
-from railbed.store.run import CLUSTER, RECORDS
+from railbed.store.run import CLUSTER, RECORDS, SERIES
+
+if TYPE_CHECKING:
+    from railbed.store.timeline import Timeline
 
 E = TypeVar("E", bound=Event)
 
@@ -38,6 +41,8 @@ class RunData:
     """Records that are damaged, or unknown to this version."""
     last_time: float | None = None
     """When the last record was made."""
+    timeline: Timeline | None = None
+    """The run on one time axis; None if nothing was sampled."""
 
     def of(self, *kinds: type[E]) -> list[E]:
         """Return the events of these kinds, in their order."""
@@ -119,7 +124,16 @@ def read(folder: Path) -> RunData:
         measurements=reader.measurements,
         unreadable=reader.unreadable,
         last_time=reader.last_time,
+        timeline=_timeline(folder),
     )
+
+
+def _timeline(folder: Path) -> Timeline | None:
+    if not (folder / SERIES).is_dir():
+        return None
+    from railbed.store.timeline import Timeline  # numpy is slow to load, and many runs have no samples
+
+    return Timeline(folder)
 
 
 def measurements_in(folder: Path) -> Iterator[Measurement]:

@@ -16,7 +16,6 @@ from railbed.model.private import for_us_alone
 from railbed.model.series import Series
 from railbed.store.run import PRIVATE, write_atomically
 
-FOLDER = "series"
 FOR_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 MOST_SERIES = 1 << 16
 MOST_LAYOUT_BYTES = 1 << 24

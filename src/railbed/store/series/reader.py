@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from railbed.model.series import Series
+from railbed.store.run import SERIES
 from railbed.store.series.cache import ArrayCache
 from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, in_order, meter_of
-from railbed.store.series.files import FOLDER, list_files, read_layout
+from railbed.store.series.files import list_files, read_layout
 from railbed.store.series.rollups import merge, of_samples
 from railbed.store.series.table import Table
 
@@ -24,7 +25,7 @@ class SeriesReader:
     """
 
     def __init__(self, run_folder: Path) -> None:
-        self._folder = run_folder / FOLDER
+        self._folder = run_folder / SERIES
         self._cache = ArrayCache()
         self._tables: dict[int, Table] = {}
         self._unreadable: set[int] = set()

@@ -13,9 +13,9 @@ import numpy as np
 from railbed.errors import UsageError
 from railbed.model.private import for_us_alone
 from railbed.model.series import Sample, Series
+from railbed.store.run import SERIES
 from railbed.store.series.chunk import MOST_ROWS, encode
 from railbed.store.series.files import (
-    FOLDER,
     AppendedFile,
     Layout,
     chunks_path,
@@ -37,7 +37,7 @@ class SeriesWriter:
     """Appends samples to the series of a run; `close` compresses what is left."""
 
     def __init__(self, run_folder: Path, *, chunk_seconds: float = CHUNK_SECONDS) -> None:
-        self._folder = run_folder / FOLDER
+        self._folder = run_folder / SERIES
         self._chunk_seconds = chunk_seconds
         self._tables: dict[str, dict[tuple[Series, ...], _Table]] = {}
         self._current: dict[str, _Table] = {}

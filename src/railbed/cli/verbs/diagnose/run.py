@@ -17,10 +17,9 @@ from railbed.diagnose.judge import all_rules, diagnose
 from railbed.errors import UsageError
 from railbed.model.record import Finding, Verdict
 from railbed.store import find_run, list_runs
-from railbed.store.run import CLUSTER, runs_folder
+from railbed.store.run import CLUSTER, SERIES, runs_folder
 from railbed.store.timeline import Timeline
 
-SERIES = "series"
 CLUSTER_OPTIONS = ("-c", "--cluster")
 
 

@@ -70,7 +70,22 @@
     });
   }
 
+  // Charts of one time axis zoom together; those that show the range already are left alone, which ends the exchange.
+  function zoomTogether(charts) {
+    charts.forEach(function (chart) {
+      chart.place.on("plotly_relayout", function () {
+        var range = chart.place.layout.xaxis.range;
+        charts.forEach(function (other) {
+          if (String(other.place.layout.xaxis.range) !== String(range)) {
+            Plotly.relayout(other.place, { "xaxis.range": range.slice() });
+          }
+        });
+      });
+    });
+  }
+
   draw(null);
+  zoomTogether(figures.filter(function (figure) { return figure.layout.meta === "time"; }));
   root.dataset.drawn = String(figures.length);
   dark.addEventListener("change", function () { draw(null); });
   window.addEventListener("beforeprint", function () {
