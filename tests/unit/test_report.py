@@ -113,7 +113,7 @@ def test_a_training_run_has_every_section() -> None:
 
 
 def test_every_section_has_a_form() -> None:
-    others = ["experiment", "measured"]
+    others = ["experiment", "measured", "happened", "timeline"]
     names = [section.name for section in all_sections()]
     assert [name for name in names if name not in others] == DEFAULT_SECTIONS
     assert set(names) == {*DEFAULT_SECTIONS, *others}
