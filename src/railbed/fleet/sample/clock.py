@@ -16,6 +16,9 @@ DRIFT = 200e-6
 JUMP_SECONDS = 0.05
 """A smaller change of the time of day is a time service that adjusts it."""
 
+PAUSE_SECONDS, ATTEMPTS = 0.001, 10
+"""If this process was paused between reading two clocks, it reads them again."""
+
 
 class Alignment:
     """The difference between a node's monotonic clock and ours, within bounds."""
@@ -95,4 +98,8 @@ class ControlClock:
         return monotonic + self.distance
 
     def _follow(self) -> None:
-        self._set_by += self._clock.set(self._wall() - self.monotonic())
+        for _ in range(ATTEMPTS):
+            before, wall = self.monotonic(), self._wall()
+            if self.monotonic() - before < PAUSE_SECONDS:
+                self._set_by += self._clock.set(wall - before)
+                return

@@ -43,6 +43,7 @@ class Intake:
         """Report that no samples arrive, once for each gap."""
         if not self._interrupted:
             self._interrupted = True
+            self._layout = None  # it is described again, since its clock may have changed as well
             self._emit(events.SamplingGap(subject=self.device, message=f"no samples: {why}", why=why, last=self._last))
 
     def _resume(self, time: float) -> None:

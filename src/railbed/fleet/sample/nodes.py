@@ -103,9 +103,11 @@ async def _follow(lines: _Lines, rows: RowReader) -> str:
 
 async def _beat(remote: Program, rows: RowReader) -> None:
     """Send heartbeats, each of which also measures the clock; after the first few, samples begin."""
-    for _ in range(FIRST_BEATS):
+    beats = 0
+    while beats < FIRST_BEATS or not rows.aligned:
         await remote.write(rows.heartbeat())
-        await asyncio.sleep(FIRST_BEAT_SECONDS)
+        await asyncio.sleep(FIRST_BEAT_SECONDS if beats < FIRST_BEATS else BEAT_SECONDS)
+        beats += 1
     await remote.write(rows.beginning())
     while True:
         await remote.write(rows.heartbeat())

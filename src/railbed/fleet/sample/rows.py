@@ -29,7 +29,7 @@ class NodeState:
     emit: Emit
     counted: dict[Series, int] = field(default_factory=dict)
     """The last values of counters that wrap early."""
-    wall: WallClock = field(default_factory=WallClock)
+    series: tuple[Series, ...] = ()
 
 
 class RowReader:
@@ -39,10 +39,16 @@ class RowReader:
         self._state = state
         self._clock = state.clock
         self._alignment = Alignment()
+        self._wall = WallClock()  # anew for each reader: after a reboot the monotonic clock begins at 0
         self._layout: Layout | None = None
         self._sent: dict[int, float] = {}
         self._number = 0
         self.rows = 0
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the clock of the node is known."""
+        return self._alignment.known
 
     def heartbeat(self) -> bytes:
         """Return the next heartbeat, to be sent now."""
@@ -69,17 +75,22 @@ class RowReader:
             case Answer():
                 self._take_answer(line)
             case LayoutLine():
-                self._layout = Layout(self._state.node, line)
+                self._take_layout(Layout(self._state.node, line))
             case Fault(text=text):
                 return f"its reader failed: {printable(text)}"
         return ""
+
+    def _take_layout(self, layout: Layout) -> None:
+        if layout.series != self._state.series:
+            self._state.series = layout.series
+        self._layout = layout
 
     def _take_answer(self, answer: Answer) -> None:
         sent = self._sent.pop(answer.number, None)
         if sent is None:
             return
         self._alignment.add(sent=sent, node=answer.time_us / 1e6, received=self._clock.monotonic())
-        if seconds := self._state.wall.set((answer.wall_us - answer.time_us) / 1e6):
+        if seconds := self._wall.set((answer.wall_us - answer.time_us) / 1e6):
             node = self._state.node
             message = f"the clock of {node} was set by {seconds:+.3f} s"
             self._state.emit(events.ClockJumped(subject=node, message=message, seconds=round(seconds, 6)))
@@ -88,19 +99,19 @@ class RowReader:
         layout = self._layout
         if layout is None or len(row.values) != layout.width:
             return "its reader sent a row that does not fit its layout"
-        if not self._alignment.known:
+        if not self.aligned:
             return ""
         values = layout.values(row.values)
         layout.widen(values, self._state.counted)
         time = self._clock.time_of(self._alignment.to_ours(row.time_us / 1e6))
-        sample = Sample(self._state.node, time, layout.series, values)
+        sample = Sample(self._state.node, time, self._state.series, values)
         self.rows += self._state.intake.add(sample, lambda: self._describe(layout))
         return ""
 
     def _describe(self, layout: Layout) -> Event:
         """Return the event for a node that is sampled."""
         state, error = self._state, self._alignment.error
-        ahead = (state.wall.distance or 0.0) - self._clock.distance + self._alignment.offset
+        ahead = (self._wall.distance or 0.0) - self._clock.distance + self._alignment.offset
         side = "ahead" if ahead >= 0 else "behind"
         return events.Sampling(
             subject=state.node,

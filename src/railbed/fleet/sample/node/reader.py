@@ -125,7 +125,7 @@ class Reader:
                 self._tick()
 
     def _obey(self, line: bytes) -> None:
-        arrived, wall = now_us(), time.time_ns() // 1000
+        arrived, wall = both_clocks()
         kind, _, value = line.partition(b" ")
         if kind == b"p":
             write(f"q {int(value)} {arrived} {wall}")
@@ -167,6 +167,15 @@ class Reader:
 def now_us() -> int:
     """Return the time on the monotonic clock."""
     return time.monotonic_ns() // 1000
+
+
+def both_clocks() -> tuple[int, int]:
+    """Return the monotonic clock and the time of day at the same moment; again if this process was paused between."""
+    for _ in range(10):
+        moment, wall = now_us(), time.time_ns() // 1000
+        if now_us() - moment < 500:
+            break
+    return moment, wall
 
 
 def write(line: str) -> None:

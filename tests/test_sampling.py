@@ -1,0 +1,117 @@
+"""Sampling on a lab: readers that are killed, nodes that freeze or lose power, a control process that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from railbed import clusterfile
+from railbed.fleet.sample.clock import ControlClock
+from railbed.model import events
+from railbed.model.cluster import Cluster
+from railbed.model.series import Series
+from tests.support.labs import RunningLab
+from tests.support.ranks import wait_for
+from tests.support.watching import sampling
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
+NODES = ["node1", "node2", "node3"]
+READER = "pgrep -f '[t]ext.extend' || true"
+
+
+@pytest.fixture(scope="module")
+def lab(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return netns_lab.seen_from(tmp_path_factory.mktemp("sampling"), nodes=len(NODES))
+
+
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults and with every node up after the test."""
+    yield lab
+    lab.heal()
+
+
+@pytest.fixture
+def cluster(healed: RunningLab) -> Cluster:
+    return clusterfile.load(healed.cluster)
+
+
+def readers(lab: RunningLab, node: str) -> list[int]:
+    """Return the processes of readers on a node."""
+    return [int(line) for line in lab.shell(node, READER).out.split()]
+
+
+async def test_whatever_happens_to_a_node_is_a_gap_and_sampling_continues(healed: RunningLab, cluster: Cluster) -> None:
+    async with sampling(cluster, interval=0.2) as sampled, sampled.fleet.open("node1", "cat") as other:
+        for node in NODES:
+            started = await sampled.event(events.Sampling, node)
+            assert started.series >= 20
+            assert started.clock_error is not None
+            assert abs(started.clock_offset or 0.0) <= started.clock_error, "nodes share the clock of this machine"
+        assert {"net_tx_bytes", "qdisc_drops", "tcp_retransmits", "cpu_busy_us"} <= sampled.meters("node1")
+
+        (reader,) = await asyncio.to_thread(readers, healed, "node1")
+        await asyncio.to_thread(healed.shell, "node1", f"kill -9 {reader}")
+        assert (await sampled.event(events.SamplingGap, "node1")).why == "its reader ended"
+        assert (await sampled.event(events.SamplingResumed, "node1")).seconds > 0
+        await other.write(b"still here\n")
+        assert await other.read(1) == b"still here\n", "the connection of the node stays open"
+
+        for node, fault, reason in (("node2", "freeze", "not answered"), ("node3", "kill", "")):
+            assert (await asyncio.to_thread(healed.fault, fault, node)).code == 0
+            gap = await sampled.event(events.SamplingGap, node)
+            assert reason in gap.why, gap
+            count = len(sampled.values(Series("node1", "cpu_busy_us")))
+            await sampled.until(lambda count=count: len(sampled.values(Series("node1", "cpu_busy_us"))) > count + 2)  # type: ignore[misc]
+            assert (await asyncio.to_thread(healed.fault, "heal", node)).code == 0
+            resumed = await sampled.event(events.SamplingResumed, node)
+            assert resumed.seconds > 0
+        times = [taken.time for taken in sampled.samples if taken.device == "node1"]
+        assert times == sorted(times)
+    for node in NODES:
+        wait_for(lambda node=node: readers(healed, node) == [])  # type: ignore[misc]
+
+
+async def test_a_clock_that_is_set_is_an_event_and_times_are_right_afterwards(cluster: Cluster) -> None:
+    ahead = 0.0
+    loop = asyncio.get_running_loop()
+    clock = ControlClock(wall=lambda: 1000.0 + ahead + loop.time(), monotonic=loop.time)
+    async with sampling(cluster, interval=0.2, clock=clock) as sampled:
+        await sampled.event(events.Sampling, "node1")
+        ahead = 3600.0
+        assert (await sampled.event(events.ClockJumped, "control")).seconds == pytest.approx(3600.0, abs=0.1)
+        count = len(sampled.samples)
+        await sampled.until(lambda: len(sampled.samples) > count + len(NODES))
+        latest = max(taken.time for taken in sampled.samples)
+        assert latest - (1000.0 + loop.time()) == pytest.approx(3600.0, abs=60.0)
+
+
+def test_nothing_is_left_when_the_control_process_is_killed(healed: RunningLab) -> None:
+    before = {node: healed.shell(node, "ls -A /tmp ~").out for node in NODES}
+    command = [sys.executable, "-m", "tests.support.watching", str(healed.cluster)]
+    with subprocess.Popen(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        started = (line for line in process.stdout if line.startswith("Sampling("))
+        for _ in NODES:
+            next(started)
+        assert all(readers(healed, node) for node in NODES)
+        process.kill()
+    for node in NODES:
+        wait_for(lambda node=node: readers(healed, node) == [])  # type: ignore[misc]
+    assert {node: healed.shell(node, "ls -A /tmp ~").out for node in NODES} == before
+
+
+async def test_marks_of_congestion_are_counted_where_they_arrive(healed: RunningLab, cluster: Cluster) -> None:
+    """Packets that may be marked (ECT) arrive marked (CE) from a rail that carries more than it should."""
+    assert healed.fault("mark", "rail0", "1M").code == 0
+    async with sampling(cluster, interval=0.2) as sampled:
+        await sampled.event(events.Sampling, "node2")
+        ping = "ping -q -Q 2 -s 1400 -i 0.002 -c 200 node2-rail0"
+        assert (await asyncio.to_thread(healed.shell, "node1", ping)).code == 0
+        series = Series("node2", "ip_ce_packets")
+        await sampled.until(lambda: sampled.values(series)[-1] > sampled.values(series)[0])
