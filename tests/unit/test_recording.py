@@ -16,7 +16,7 @@ from railbed.cli.verbs.parse import parse_command
 from railbed.errors import LoginRefused, Unreachable, UsageError
 from railbed.model.output import Output
 from railbed.transport.base import Command, Target
-from railbed.transport.record import INDEX, Recorder
+from railbed.transport.record import INDEX, Recorder, recording_connector
 from railbed.transport.replay import replay_connector
 
 ODD_TIMES: list[Any] = ["soon", None, True, [], 10**400]
@@ -53,6 +53,15 @@ async def replay(folder: Path, *keys: str) -> list[Output]:
     commands = [Command(key=key, script="") for key in keys or ("ip_link",)]
     async with replay_connector(folder)(Target(name="a", host="a")) as transport:
         return [output async for output in transport.run(commands)]
+
+
+async def test_commands_of_every_few_seconds_are_not_recorded(tmp_path: Path) -> None:
+    recorded = recording(tmp_path / "first", LINE)
+    connect = recording_connector(replay_connector(recorded), Recorder(tmp_path / "second"))
+    async with connect(Target(name="a", host="a")) as transport:
+        command = Command(key="ip_link", script="", recorded=False)
+        assert [output.stdout async for output in transport.run([command])] == [b"[]"]
+    assert not (tmp_path / "second").exists()
 
 
 async def test_what_was_kept_comes_back(tmp_path: Path) -> None:
