@@ -92,7 +92,7 @@ async def test_a_clock_that_is_set_is_an_event_and_times_are_right_afterwards(cl
 
 
 def test_nothing_is_left_when_the_control_process_is_killed(healed: RunningLab) -> None:
-    before = {node: healed.shell(node, "ls -A /tmp ~").out for node in NODES}
+    before = {node: healed.shell(node, "ls -A ~").out for node in NODES}
     command = [sys.executable, "-m", "tests.support.watching", str(healed.cluster)]
     with subprocess.Popen(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -103,7 +103,7 @@ def test_nothing_is_left_when_the_control_process_is_killed(healed: RunningLab) 
         process.kill()
     for node in NODES:
         wait_for(lambda node=node: readers(healed, node) == [])  # type: ignore[misc]
-    assert {node: healed.shell(node, "ls -A /tmp ~").out for node in NODES} == before
+    assert {node: healed.shell(node, "ls -A ~").out for node in NODES} == before
 
 
 async def test_marks_of_congestion_are_counted_where_they_arrive(healed: RunningLab, cluster: Cluster) -> None:

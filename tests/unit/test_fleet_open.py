@@ -28,14 +28,21 @@ class Device:
             raise self.login_error
         self.opened += 1
         try:
-            yield self
+            yield Connection(self)
         finally:
             self.closed += 1
 
+
+class Connection:
+    """One of its connections."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
     @asynccontextmanager
     async def open(self, _: str) -> AsyncIterator[Program]:
-        if self.error:
-            raise self.error
+        if self._device.error:
+            raise self._device.error
         program: Any = object()
         yield program
 

@@ -24,8 +24,10 @@ CLUSTER = Cluster(name="x", nodes={"a": Node(host="10.0.0.1")})
 class FakeReader:
     """A program on a node: answers heartbeats on a clock of its own, and sends what the test wants."""
 
-    def __init__(self, *lines: str, silent: bool = False, ends: bool = False) -> None:
+    def __init__(self, *lines: str, first: bytes = b"", silent: bool = False, ends: bool = False) -> None:
         self.lines = asyncio.Queue[bytes]()
+        if first:
+            self.lines.put_nowait(first)
         self.silent = silent
         self.monotonic, self.wall = 500.0, 1_790_000_000.0
         self.began = asyncio.Event()
@@ -124,7 +126,7 @@ async def test_a_reader_that_ends_is_started_again_and_counts_on() -> None:
         (lambda: FakeReader("h 1 7", LAYOUT, "r 5 1 2"), "its reader sent a row that does not fit its layout"),
         (lambda: FakeReader("h 1 7", LAYOUT, "so long"), "its reader sent something else: not a line of the reader"),
         (lambda: FakeReader("h 1 7", LAYOUT, silent=True), "it has not answered for 0.5 s"),
-        (lambda: FakeReader("x" * 300_000), "it sent a line of more than 256 KiB"),
+        (lambda: FakeReader(first=b"x" * 300_000), "it sent a line of more than 256 KiB"),
         (lambda: FakeReader(*["x"] * 1000), "its login printed much more than a banner"),
         (lambda: LoginRefused("no such account"), "no such account"),
     ],

@@ -37,7 +37,7 @@ class FakeFleet:
 
 
 async def sampled(
-    fleet: FakeFleet, *kinds: type[Event], act: Callable[[Event], None]
+    fleet: FakeFleet, *kinds: type[Event], act: Callable[[Event], object]
 ) -> tuple[list[Any], list[Sample]]:
     """Sample until events of these kinds came, in this order; return them and the samples."""
     taken: list[Sample] = []
