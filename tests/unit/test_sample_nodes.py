@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from railbed.errors import LoginRefused
+from railbed.errors import LoginRefused, UsageError
 from railbed.fleet.sample import nodes, sample
 from railbed.model import events
 from railbed.model.cluster import Cluster, Node
@@ -167,7 +167,7 @@ async def test_samples_that_cannot_be_stored_are_a_gap() -> None:
     rows = asyncio.create_task(started(reader))
 
     def refuse(_: Sample) -> None:
-        raise OSError(28, "No space left on device")
+        raise UsageError("samples cannot be stored: the disk is full")
 
     fleet: Any = FakeFleet(reader)
     stream = sample(CLUSTER, fleet, refuse)
