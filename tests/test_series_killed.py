@@ -40,7 +40,7 @@ def test_a_killed_writer_loses_at_most_the_row_it_was_writing(tmp_path: Path) ->
 
 
 def test_a_reader_never_misses_or_repeats_a_minute_while_it_is_compressed(tmp_path: Path) -> None:
-    count = 1500
+    count = 800
     with subprocess.Popen([sys.executable, "-c", WRITE_FAST, tmp_path, str(count)]) as process:
         following, last, rounds = SeriesReader(tmp_path), 0, 0
         while last < count:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic_core import to_json
 
@@ -31,7 +33,7 @@ from railbed.launch.protocol import decode
 from railbed.model.probe import Probe
 from railbed.model.record import Event
 from railbed.model.scrub import scrub
-from railbed.model.series import Sample
+from railbed.model.series import Sample, Series
 from railbed.parsing.counters import parse_line
 from railbed.probes.outputs import all_probes
 from railbed.report import describe, read
@@ -40,6 +42,9 @@ from railbed.report.compare.page import describe_both
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
 from railbed.store import read_record, read_run_in
+from railbed.store.series import SeriesWriter
+from railbed.store.series.chunk import Chunk, decode_group, encode_group
+from railbed.store.timeline import Timeline
 from railbed.train import recipes
 from railbed.train.progress.records import records_of
 from railbed.train.state import checkpoints
@@ -86,7 +91,15 @@ class Reader:
 def all_readers() -> dict[str, Reader]:
     """Return every reader by name; the files that they need are in a folder that goes with the process."""
     folder = Path(_FOLDER.name)
-    readers = [*_probes(), *_tools(), *_yaml_files(folder), *_runs(folder), *_training(folder), *_wires(folder)]
+    readers = [
+        *_probes(),
+        *_tools(),
+        *_yaml_files(folder),
+        *_runs(folder),
+        *_series(folder),
+        *_training(folder),
+        *_wires(folder),
+    ]
     return {reader.name: reader for reader in readers}
 
 
@@ -266,6 +279,50 @@ def _records() -> Iterator[dict[str, object]]:
     ):
         data = {"engine": "gloo", "step": 1, "seconds": 0.5, "text": "x", "verdict": "tcp", "node": "a", "bytes": 1}
         yield {"kind": "event", "name": name, "subject": "a", "message": "words", "data": data, "time": 1.79e9}
+
+
+def _series(folder: Path) -> Iterator[Reader]:
+    run = folder / "20260101-000002-train"
+    run.mkdir()
+    (run / "run.json").write_text(json.dumps(RUN))
+    (run / "records.jsonl").write_text(RECORDS)
+    layout = tuple(Series("a", name, "eth1", part) for name, part in (("net_rx_bytes", ""), ("pause_rx_us", "3")))
+    with SeriesWriter(run) as writer:
+        for second in range(0, 7300, 900):
+            writer.append(Sample("a", 1.79e9 + second, layout, (second * 10**6, second * 300_000)))
+
+    def read_all(path: Path, data: bytes) -> None:
+        original = path.read_bytes()
+        path.write_bytes(data)
+        timeline = Timeline(run)
+        for series in timeline.series():
+            timeline.track(series)
+            timeline.drawn(series, timeline.start, timeline.end, 50)
+            timeline.drawn(series, timeline.start, timeline.start + 10 * 86400, 10)
+        timeline.marks()
+        path.write_bytes(original)
+
+    def raw(name: str, text: str) -> None:
+        read_all(run / "series" / name, text.encode("latin-1", "replace"))
+
+    def with_checksum(text: str) -> None:
+        data = text.encode("utf-8", "replace").replace(b"\n", b"")
+        read_all(run / "series" / "0001.layout", b"%s\n%08x\n" % (data, zlib.crc32(data)))
+
+    def records(text: str) -> None:
+        read_all(run / "records.jsonl", text.encode("utf-8", "replace"))
+
+    def group(text: str) -> None:
+        chunk = Chunk(1, 30, 40, 0.0, 1.0, 1, ())
+        with suppress(ValueError):
+            decode_group(0, chunk, text.encode("latin-1", "replace"))
+
+    for name in ("0001.chunks", "0001.hours"):
+        yield Reader(f"series {name[5:]}", partial(raw, name), [(run / "series" / name).read_bytes().decode("latin-1")])
+    text = (run / "series" / "0001.layout").read_text().splitlines()[0]
+    yield Reader("series layout", with_checksum, [text], 2)
+    yield Reader("timeline", records, [RECORDS], 1)
+    yield Reader("series group", group, [encode_group(np.arange(1200).reshape(40, 30) ** 3).decode("latin-1")], 5)
 
 
 RECORDS = "".join(json.dumps(record) + "\n" for record in _records())

@@ -13,6 +13,7 @@ from railbed.model import events
 from railbed.model.record import Finding, Measurement, Verdict
 from railbed.model.series import Sample, Series
 from railbed.store import OpenRun, open_run
+from railbed.store.notes import note_in_runs
 from railbed.store.series import SeriesWriter
 from railbed.store.timeline import Timeline
 
@@ -117,6 +118,30 @@ def test_long_pauses_are_marked_where_they_begin(run: OpenRun) -> None:
         (250, "pause", "node1"),
     ]
     assert marks[0].text == "eth1 priority 3 was paused by its neighbour: up to 40 % of the time for 14 s"
+
+
+def test_pauses_of_several_ports_are_one_mark(run: OpenRun) -> None:
+    layout = tuple(Series("node1", "pause_rx_us", port, "3") for port in ("eth1", "eth2"))
+    totals = [0, 0]
+    with SeriesWriter(run.folder) as writer:
+        for second in range(60):
+            totals = [totals[0] + 200_000 * (second >= 20), totals[1] + 900_000 * (second >= 22)]
+            writer.append(Sample("node1", START + second, layout, totals))
+    (mark,) = Timeline(run.folder).marks()
+    assert mark.time == START + 20
+    assert mark.text == "eth2 priority 3 (and 1 more) was paused by its neighbour: up to 90 % of the time for 39 s"
+
+
+def test_a_fault_in_the_lab_is_noted_in_the_run_in_progress(run: OpenRun) -> None:
+    timeline = Timeline(run.folder)
+    fault = events.LabFaultSet(subject="node1", message="slow 100M", fault="slow", time=START)
+    note_in_runs("another", [fault])
+    assert not timeline.refresh()
+    note_in_runs("lab", [fault])
+    assert timeline.refresh()
+    assert timeline.marks() == [(START, "fault", "node1", "slow 100M")]
+    assert (run.folder / "notes.jsonl").stat().st_mode & 0o777 == 0o600
+    run.finish("done", 0)
 
 
 def test_findings(run: OpenRun) -> None:

@@ -1,5 +1,4 @@
-"""A run as a folder: `run.json` (arguments, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`; `series/`
-if it was sampled.
+"""A run as a folder: `run.json` (arguments, how it ended), `records.jsonl`, `cluster.yaml`, `raw/`.
 
 A record is one line, written with one call: a crash loses at most that line, and readers ignore an incomplete last
 line. While a run is written its records file is locked, so that readers can distinguish a run in progress from one that
@@ -34,7 +33,9 @@ from railbed.model.scrub import scrub
 from railbed.store.process import Process, this_process
 from railbed.store.records import to_line
 
-RECORDS, ABOUT, CLUSTER, SERIES, RAW = "records.jsonl", "run.json", "cluster.yaml", "series", "raw"
+RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
+SERIES, NOTES = "series", "notes.jsonl"
+"""What a run has if it was sampled, and if other commands noted something about it."""
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
 """Only its user may read the files of a run: they contain addresses, logins and device output."""

@@ -22,6 +22,7 @@ from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, Plat
 from railbed.lab.status import status
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
 from railbed.lab.up import describe, up
+from railbed.store.notes import note_in_runs
 from railbed.transport.base import targets_of
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ def _line(command: list[str] | None) -> list[str]:
 def _inflict(
     name: str | None, as_json: bool, fault: FaultName, target: str, value: float | None = None, text: str = ""
 ) -> int:
-    run_lab_verb(inflict(name, Fault(fault, target, value, text)), as_json=as_json)
+    lab = folder.chosen_lab(name).spec.name
+    note_in_runs(lab, run_lab_verb(inflict(lab, Fault(fault, target, value, text)), as_json=as_json))
     return 0
 
 
@@ -281,5 +283,6 @@ def fault_heal(
     as_json: JsonOption = False,
 ) -> int:
     """Undo the faults of a node, a rail or the switch, or all."""
-    run_lab_verb(heal(name, target), as_json=as_json)
+    lab = folder.chosen_lab(name).spec.name
+    note_in_runs(lab, run_lab_verb(heal(lab, target), as_json=as_json))
     return 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +60,9 @@ def encode(number: int, times: Floats, values: Integers, rollup: Rollups, checks
     rows, columns = values.shape
     by_column = np.ascontiguousarray(values.T)
     sections = [
-        _pack(times.reshape(1, -1).view("<i8")),
+        encode_group(times.reshape(1, -1).view("<i8")),
         _deflate(np.ascontiguousarray(rollup, "<f4").tobytes()),
-        *(_pack(by_column[start : start + GROUP]) for start in range(0, columns, GROUP)),
+        *(encode_group(by_column[start : start + GROUP]) for start in range(0, columns, GROUP)),
     ]
     directory = b"".join(_ENTRY.pack(len(section), zlib.crc32(section)) for section in sections)
     size = HEAD.size + len(directory) + _CHECKSUM.size + sum(map(len, sections))
@@ -75,6 +76,8 @@ def read_head(data: bytes, offset: int, columns: int, checksum: int) -> Chunk | 
         return None
     magic, number, rows, width, count, size, first, last = HEAD.unpack_from(data)
     if magic != MAGIC or width != columns or not 0 < rows <= MOST_ROWS or count != section_count(columns):
+        return None
+    if not -inf < first <= last < inf:
         return None
     end = HEAD.size + count * _ENTRY.size
     if len(data) < end + _CHECKSUM.size or _CHECKSUM.unpack_from(data, end)[0] != zlib.crc32(data[:end], checksum):
@@ -104,7 +107,7 @@ def is_intact(section: Section, data: bytes) -> bool:
 def decode_times(chunk: Chunk, data: bytes) -> Floats:
     """Return the times of a chunk's rows."""
     times: Floats = _unpack(data, 1, chunk.rows)[0].view("<f8")
-    return times
+    return np.where(np.isfinite(times), times, np.nan)
 
 
 def decode_rollup(chunk: Chunk, data: bytes) -> Rollups:
@@ -117,8 +120,8 @@ def decode_group(group: int, chunk: Chunk, data: bytes) -> Integers:
     return _unpack(data, min(GROUP, chunk.columns - group * GROUP), chunk.rows)
 
 
-def _pack(columns: Integers) -> bytes:
-    """Return columns as compressed differences."""
+def encode_group(columns: Integers) -> bytes:
+    """Return the values of columns as compressed differences."""
     steps = np.diff(columns, axis=1)
     least = steps.min(axis=1) if steps.size else np.zeros(len(columns), np.int64)
     above = (steps - least[:, None]).view(np.uint64)

@@ -91,6 +91,7 @@ def read_layout(folder: Path, table: int) -> Layout | None:
         data = read_at(layout_path(folder, table), 0, MOST_LAYOUT_BYTES)
         text, checksum, rest = data.rsplit(b"\n", 2)
         series = tuple(Series(*map(str, item)) for item in json.loads(text))
+        json.dumps(series, ensure_ascii=False).encode()  # refuses half a character
         if not rest and int(checksum, 16) == zlib.crc32(text) and 0 < len(series) <= MOST_SERIES:
             return Layout(series, zlib.crc32(text))
     return None

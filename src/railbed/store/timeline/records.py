@@ -1,4 +1,4 @@
-"""Follows the records of a run: events, findings, and what the training measured."""
+"""Follows the records of a run, or the notes about it: events, findings, and what the training measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from array import array
 from collections.abc import Mapping
 from contextlib import suppress
-from math import nan
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from railbed.errors import UsageError, os_reason
 from railbed.model.record import Event, Finding
 from railbed.model.series import METERS, Series
 from railbed.store.records import read_record
-from railbed.store.run import RECORDS
 
 MEASURED = frozenset(name.encode() for name, meter in METERS.items() if meter.part == "rank")
 IGNORED_EVENTS = frozenset({b"log", b"progress", b"device_read", b"counters"})
@@ -33,23 +32,23 @@ class Steps(NamedTuple):
 
 
 class RecordFollower:
-    """Reads the records of a run from where it stopped the last time."""
+    """Reads a file of records from where it stopped the last time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self.events: list[Event] = []
         self.findings: list[Finding] = []
         self.measured: dict[Series, Steps] = {}
         self.last_time = 0.0
-        self._path = folder / RECORDS
+        self._path = path
         self._offset = 0
         self._rest = b""
 
     def refresh(self) -> bool:
         """Read complete new lines; return whether there were any."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
-            return False  # a run that died before its first record
+            return False  # a run that died before its first record, or without notes
         except OSError as error:
             raise UsageError(f"{self._path} cannot be read: {os_reason(error)}") from error
         is_new = False
@@ -76,25 +75,30 @@ class RecordFollower:
             record = read_record(line)
             if isinstance(record, Finding):
                 self.findings.append(record)
-            elif isinstance(record, Event):
+            elif isinstance(record, Event) and isfinite(record.time):
                 self.events.append(record)
-            self.last_time = max(self.last_time, record.time)
+            self._ends(record.time)
 
     def _measure(self, line: bytes) -> None:
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             match from_json(line):
                 case {"name": str(name), "value": value, "time": int() | float() as time, "labels": dict(labels)}:
-                    self._add(name, value, time, labels)
+                    value = float(value) if isinstance(value, int | float) else nan
+                    self._add(name, value if isfinite(value) else nan, float(time), labels)
 
-    def _add(self, name: str, value: object, time: float, labels: Mapping[str, Any]) -> None:
+    def _add(self, name: str, value: float, time: float, labels: Mapping[str, Any]) -> None:
         step = labels.get("step")
-        if not isinstance(step, int) or abs(step) >= 1 << 62:
+        if not isinstance(step, int) or abs(step) >= 1 << 62 or not isfinite(time):
             return
         series = Series(str(labels.get("node", "")), name, part=str(labels.get("rank", 0)))
         rows = self.measured.get(series)
         if rows is None:
             rows = self.measured[series] = Steps(array("d"), array("d"), array("q"))
         rows.times.append(time)
-        rows.values.append(value if isinstance(value, int | float) else nan)
+        rows.values.append(value)
         rows.steps.append(step)
-        self.last_time = max(self.last_time, time)
+        self._ends(time)
+
+    def _ends(self, time: float) -> None:
+        if isfinite(time):
+            self.last_time = max(self.last_time, time)

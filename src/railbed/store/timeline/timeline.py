@@ -12,7 +12,7 @@ import numpy as np
 from railbed.errors import UsageError
 from railbed.model.record import Event, Finding
 from railbed.model.series import Series
-from railbed.store.run import RunSummary, read_run_in
+from railbed.store.run import NOTES, RECORDS, RunSummary, read_run_in
 from railbed.store.series import SeriesReader, Span
 from railbed.store.series.data import SECONDS, Floats, meter_of
 from railbed.store.series.rates import values_of
@@ -38,8 +38,10 @@ class Timeline:
         self.summary: RunSummary = summary
         self._folder = run_folder
         self._reader = SeriesReader(run_folder)
-        self._records = RecordFollower(run_folder)
+        self._records = RecordFollower(run_folder / RECORDS)
+        self._notes = RecordFollower(run_folder / NOTES)
         self._records.refresh()
+        self._notes.refresh()
         self._marks: Sequence[Mark] | None = None
         self._pauses: Sequence[Mark] = ()
         self._paused_until = -inf
@@ -69,7 +71,7 @@ class Timeline:
         if was_live:
             # Before reading, so that nothing written just before the end is missed.
             self.summary = read_run_in(self._folder) or self.summary
-        is_new = self._reader.refresh() | self._records.refresh() | (was_live != self.live)
+        is_new = self._reader.refresh() | self._records.refresh() | self._notes.refresh() | (was_live != self.live)
         if is_new:
             self._marks = None
         return is_new
@@ -107,7 +109,7 @@ class Timeline:
     def marks(self) -> Sequence[Mark]:
         """Return what happened, in the order of time."""
         if self._marks is None:
-            self._marks = sorted([*marks_of(self._records.events), *self._pause_marks()])
+            self._marks = sorted([*marks_of(self.events()), *self._pause_marks()])
         return self._marks
 
     def _pause_marks(self) -> Sequence[Mark]:
@@ -118,8 +120,8 @@ class Timeline:
         return self._pauses
 
     def events(self) -> Sequence[Event]:
-        """Return the events of the run, without log lines and progress."""
-        return self._records.events
+        """Return the events of the run and what other commands noted, without log lines and progress."""
+        return [*self._records.events, *self._notes.events]
 
     def findings(self) -> Sequence[Finding]:
         """Return the findings that the run contains."""
