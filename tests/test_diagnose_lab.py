@@ -1,0 +1,102 @@
+"""Faults of a netns lab as `diagnose` explains them: one training on four nodes, with one fault after another."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.labs import RunningLab, call
+from tests.support.training import Training, training, training_site
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
+USUAL = ("slow", "rail0", "24M")
+"""Makes steps long without keeping the processor busy."""
+LASTS, APART = 9.0, 14.0
+"""Seconds of a fault, and until the next one."""
+EARLY, LATE = 2.5, 4.0
+"""Samples come every second, and a fault takes a moment to be set and to have an effect."""
+
+
+class Inflicted(NamedTuple):
+    """A fault, the verdict that it must lead to, and when it was set: at least and at most."""
+
+    verdict: tuple[str, str]
+    begun: tuple[float, float]
+    healed: float
+
+
+@pytest.fixture(scope="module")
+def site(netns_lab: RunningLab, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return training_site(netns_lab, tmp_path_factory.mktemp("diagnose"), python=warm_python)
+
+
+@pytest.fixture
+def lab(site: RunningLab) -> Iterator[RunningLab]:
+    """The lab with a slow rail; without faults and with every node up after the test."""
+    assert site.fault(*USUAL).code == 0
+    yield site
+    site.heal()
+
+
+def test_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
+    options = ("small.yaml", "-c", "cluster.yaml", "--min-nodes", "2", "--set", "steps=100000", "--set", "shares=equal")
+    with training(lab, *options) as run:
+        run.until(lambda _: run.steps >= 5)
+        wait(run, APART)
+        inflicted = [
+            inflict(lab, run, ("link_lossy", "rail0"), "lose", "rail0", "8"),
+            inflict(lab, run, ("link_slow", "node3/rail0"), "slow", "node3", "5M"),
+            inflict(lab, run, ("link_rail_slow", "rail0"), "slow", "rail0", "5M"),
+            inflict(lab, run, ("node_cut", "node2"), "cut", "node2"),
+            inflict(lab, run, ("node_frozen", "node4"), "freeze", "node4"),
+        ]
+        run.process.send_signal(signal.SIGINT)
+        assert run.end() == 130
+    findings = call(lab.folder, "diagnose", "--json").findings
+    verdicts = {(finding["check"], finding["subject"]): finding for finding in findings}
+    log(findings, inflicted)
+    failed = {key for key, finding in verdicts.items() if finding["verdict"] == "fail"}
+    assert failed == {fault.verdict for fault in inflicted}
+    for fault in inflicted:
+        since = verdicts[fault.verdict]["since"]
+        assert fault.begun[0] - EARLY <= since <= fault.begun[1] + LATE, fault.verdict
+
+
+def inflict(lab: RunningLab, run: Training, verdict: tuple[str, str], *fault: str) -> Inflicted:
+    """Set a fault, and heal it when its effects have been recorded; wait until training goes on with every node."""
+    before, generation = time.time(), run.generation
+    assert lab.fault(*fault).code == 0
+    after = time.time()
+    wait(run, LASTS)
+    if fault[0] in ("cut", "freeze"):
+        run.until(lambda _: run.generation > generation and run.steps > 0)
+    assert lab.fault("heal", fault[1]).code == 0
+    healed = time.time()
+    if fault[1] == "rail0":
+        assert lab.fault(*USUAL).code == 0
+    run.until(lambda _: len(run.nodes) == 4 and run.steps > 3)
+    wait(run, APART)
+    return Inflicted(verdict, (before, after), healed)
+
+
+def wait(run: Training, seconds: float) -> None:
+    """Read on until a record is this much later than now."""
+    then = time.time() + seconds
+    run.until(lambda record: record["time"] >= then)
+
+
+def log(findings: list[dict[str, Any]], inflicted: list[Inflicted]) -> None:
+    """Print what pytest shows if the test fails."""
+    start = inflicted[0].begun[0]
+    for fault in inflicted:
+        times = " ".join(f"{moment - start:.1f}" for moment in (*fault.begun, fault.healed))
+        sys.stderr.write(f"inflicted {fault.verdict}: {times}\n")
+    for finding in findings:
+        span = [finding[key] and round(finding[key] - start, 1) for key in ("since", "until")]
+        sys.stderr.write(f"{finding['verdict']} {finding['check']} {finding['subject']} {span}: {finding['observed']}\n")
