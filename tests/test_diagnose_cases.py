@@ -4,6 +4,7 @@ lead to; `cases/diagnose/together` is judged by all rules."""
 from __future__ import annotations
 
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def test_every_rule_has_cases_and_a_page(name: str) -> None:
         assert rule.section(heading)
     assert set(rule.needs) <= METERS.keys()
     assert {*rule.yields_to, *rule.yields_anywhere} <= all_rules().keys()
+
+
+def test_no_rules_explain_each_other() -> None:
+    graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in all_rules().values()}
+    assert set(TopologicalSorter(graph).static_order()) == all_rules().keys()
 
 
 def test_the_commands_of_remedies_name_checks_that_exist() -> None:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.labs import RunningLab, call
-from tests.support.training import Training, training, training_site
+from tests.support.training import Training, trained, training, training_site
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
-USUAL = ("slow", "rail0", "24M")
+USUAL = ("slow", "rail0", "8M")
 """Makes steps long without keeping the processor busy."""
-LASTS, APART = 9.0, 14.0
+LASTS, APART = 8.0, 9.0
 """Seconds of a fault, and until the next one."""
 EARLY, LATE = 2.5, 4.0
 """Samples come every second, and a fault takes a moment to be set and to have an effect."""
@@ -51,8 +51,8 @@ def test_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
         wait(run, APART)
         inflicted = [
             inflict(lab, run, ("link_lossy", "rail0"), "lose", "rail0", "8"),
-            inflict(lab, run, ("link_slow", "node3/rail0"), "slow", "node3", "5M"),
-            inflict(lab, run, ("link_rail_slow", "rail0"), "slow", "rail0", "5M"),
+            inflict(lab, run, ("link_slow", "node3/rail0"), "slow", "node3", "1500k"),
+            inflict(lab, run, ("link_rail_slow", "rail0"), "slow", "rail0", "2M"),
             inflict(lab, run, ("node_cut", "node2"), "cut", "node2"),
             inflict(lab, run, ("node_frozen", "node4"), "freeze", "node4"),
         ]
@@ -66,6 +66,25 @@ def test_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
     for fault in inflicted:
         since = verdicts[fault.verdict]["since"]
         assert fault.begun[0] - EARLY <= since <= fault.begun[1] + LATE, fault.verdict
+
+
+def test_a_clean_run_is_nothing_unusual(lab: RunningLab) -> None:
+    train_without_faults(lab)
+
+
+@pytest.mark.soak
+def test_ten_clean_runs_raise_no_alarm(lab: RunningLab) -> None:
+    for _ in range(10):
+        train_without_faults(lab)
+
+
+def train_without_faults(lab: RunningLab) -> None:
+    trained(lab, "small.yaml", "-c", "cluster.yaml", "--set", "steps=100")
+    result = call(lab.folder, "diagnose", "--json")
+    assert (result.code, [line for line in result.problems if not line.startswith("skipped")]) == (0, [])
+    judged = {finding["check"] for finding in result.findings if finding["verdict"] == "ok"}
+    assert judged >= {"link_slow", "link_lossy", "link_flap", "link_rail_slow", "node_cut", "node_frozen"}
+    assert "Nothing unusual: " in call(lab.folder, "diagnose").out
 
 
 def inflict(lab: RunningLab, run: Training, verdict: tuple[str, str], *fault: str) -> Inflicted:
@@ -99,4 +118,6 @@ def log(findings: list[dict[str, Any]], inflicted: list[Inflicted]) -> None:
         sys.stderr.write(f"inflicted {fault.verdict}: {times}\n")
     for finding in findings:
         span = [finding[key] and round(finding[key] - start, 1) for key in ("since", "until")]
-        sys.stderr.write(f"{finding['verdict']} {finding['check']} {finding['subject']} {span}: {finding['observed']}\n")
+        sys.stderr.write(
+            f"{finding['verdict']} {finding['check']} {finding['subject']} {span}: {finding['observed']}\n"
+        )

@@ -20,7 +20,7 @@ from railbed.present.grouping import group_by
 
 MOST_EPISODES = 3
 """Findings of a rule about the same subject; more are counted in the last one."""
-SLACK_SECONDS = 10.0
+SLACK_SECONDS = 6.0
 """How long the effects of a fault may precede or outlast what is known of the fault itself."""
 
 
@@ -134,13 +134,19 @@ def _explain(verdicts: Sequence[_Verdict]) -> Iterator[Finding]:
     """Yield the findings; those that another verdict explains are skipped, with that reason."""
     wrong = [verdict for verdict in verdicts if verdict.finding.verdict in WRONG]
     for verdict in verdicts:
-        cause = next((other for other in wrong if _explains(other, verdict)), None)
+        cause = _cause(verdict, wrong)
         if cause is None or verdict.finding.verdict not in WRONG:
             yield verdict.finding
         else:
+            while further := _cause(cause, wrong):
+                cause = further
             by = f"explained by {cause.finding.check} on {cause.finding.subject}"
             observed = f"{verdict.finding.observed} ({by})"
             yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
+
+
+def _cause(verdict: _Verdict, wrong: Iterable[_Verdict]) -> _Verdict | None:
+    return next((other for other in wrong if _explains(other, verdict)), None)
 
 
 def _explains(cause: _Verdict, effect: _Verdict) -> bool:

@@ -22,7 +22,8 @@ OF_QUEUES = {
 OF_WATCHDOG = {"shutdowns": "watchdog_shutdowns", "restored": "watchdog_restores"}
 OF_INTERFACES = {"rx_bytes": "switch_rx_bytes", "tx_bytes": "switch_tx_bytes"}
 OF_ERRORS = {"fcs_err": "switch_crc_errors", "stomped_crc": "switch_stomped_packets", "giants": "switch_giants"}
-PHYSICAL = "Ethernet"
+PHYSICAL, INTERNAL = "Ethernet", "ii"
+"""Between the parts of a modular switch are ports as well, such as `ii1/1/1`."""
 Values = Iterator[tuple[Series, int]]
 
 
@@ -38,7 +39,7 @@ def series_of(switch: str, facts: Mapping[str, object], cabled: Collection[str])
     ports = {*cabled, *linked}
     for reading in facts.values():
         for meter, port, part, value in _values(reading):
-            if port in ports:
+            if port in ports or port.startswith(INTERNAL):
                 yield Series(switch, meter, port, part), value
 
 

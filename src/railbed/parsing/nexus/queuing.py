@@ -28,6 +28,7 @@ INGRESS = {
     "Ingress Overflow Drop": "overflow_drop_packets",
     "Ingress MMU Drop": "mmu_drop_packets",
 }
+WRED, WRED_DROPS = "WRED Drop", "wred_drop_packets"
 COLUMNS = ("eq-uc-stat-value", "eq-oobfc-uc-stat-value", "eq-mc-stat-value")
 GROUP = re.compile(r"(?:(CONTROL|SPAN) )?(?:QOS GROUP ?)?(\d*)")
 
@@ -147,6 +148,10 @@ def _read_port(row: Fields, port: Builder) -> None:
         name, value_read = INGRESS.get(value_of(item, "ip-stat-type") or ""), count(item, "ip-stat-value")
         if name and value_read is not None and (value_of(item, "ip-stat-units") or "Pkts") == "Pkts":
             port.ingress[name] = value_read
+    for item in rows(row, "egress_stats_entry"):
+        drops = count(item, "ep-stat-value")
+        if drops is not None and value_of(item, "ep-stat-type") == WRED:
+            port.ingress[WRED_DROPS] = drops
     for item in rows(row, "pfc_stats"):
         sent, received = count(item, "tx-pause-count"), count(item, "rx-pause-count")
         port.pauses[required(item, "cos")] = Pause(sent=sent or 0, received=received or 0)

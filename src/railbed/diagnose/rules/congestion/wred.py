@@ -27,30 +27,47 @@ from collections.abc import Iterator
 from railbed.diagnose.evidence import NotMeasured, SwitchPortView
 from railbed.diagnose.rule import Judgement, Rule, fail, warn
 from railbed.diagnose.shared.growth import grew, growths
+from railbed.diagnose.signal import Signal, Span
 
+ALL = ""
+"""Most switches count the drops of all queues of a port together."""
 QUEUES = [str(number) for number in range(8)]
 
 
 def judge(port: SwitchPortView) -> Iterator[Judgement]:
-    """Judge every queue of a switch port."""
-    drops = {queue: signal for queue in QUEUES if (signal := port.try_read("queue_wred_drop_packets", queue))}
+    """Judge every queue of a switch port, or all of them together."""
+    drops = {queue: signal for queue in (ALL, *QUEUES) if (signal := port.try_read("queue_wred_drop_packets", queue))}
     if not drops:
         raise NotMeasured("queue_wred_drop_packets", port.subject)
     for queue, signal in drops.items():
-        marks = port.try_read("queue_ecn_marked_packets", queue)
+        marks = _marks(port, queue)
         for span, _ in growths([signal]):
-            marked = grew(marks, span)
-            if queue != port.lossless and (marked or marks is None):
+            marked = sum(grew(mark, span) for mark in marks)
+            lossless = queue == port.lossless or (queue == ALL and _lossless_drops(port, span))
+            if not lossless and (marked or not marks):
                 continue
-            beside = f", and marked {marked:,.0f}" if marked else ", and marked none" if marks else ""
-            yield (fail if queue == port.lossless else warn)(
-                f"queue {queue} dropped {signal.total(span):,.0f} packets by WRED{beside}",
+            beside = f", and marked {f'{marked:,.0f}' if marked else 'none'}" if marks else ""
+            yield (fail if lossless else warn)(
+                f"{_name(queue)} dropped {signal.total(span):,.0f} packets by WRED{beside}",
                 span,
                 signal,
-                *([marks] if marks else []),
-                certainty="certain" if marks else "likely",
+                *marks[:1],
+                certainty="certain" if marks and queue else "likely",
                 expected="WRED marks and does not drop",
             )
+
+
+def _name(queue: str) -> str:
+    return f"queue {queue}" if queue else "the port"
+
+
+def _marks(port: SwitchPortView, queue: str) -> list[Signal]:
+    queues = QUEUES if queue == ALL else [queue]
+    return [signal for name in queues if (signal := port.try_read("queue_ecn_marked_packets", name))]
+
+
+def _lossless_drops(port: SwitchPortView, span: Span) -> bool:
+    return grew(port.try_read("queue_drop_packets", port.lossless), span) > 0
 
 
 RULE = Rule(

@@ -2,8 +2,8 @@
 
 What
 ----
-For several seconds, nodes sent more than 1 % of their TCP segments again. If it is one node, its link is named;
-if it is most of them, the rail that carried the traffic.
+For several seconds, nodes sent more than 1 % of their TCP segments again, and at least four times as many as usual in
+this run. If it is one node, its link is named; if it is most of them, the rail that carried the traffic.
 
 Why
 ---
@@ -30,12 +30,15 @@ from railbed.diagnose.evidence import Evidence, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.compare import at
 from railbed.diagnose.shared.rails import busiest_rail
-from railbed.diagnose.signal import Signal, Span, merged
+from railbed.diagnose.signal import Numbers, Signal, Span, merged, middle
 
 LEAST_RATE, LEAST_SHARE = 2.0, 0.01
 """Segments per second, and share of all segments."""
-LEAST_SECONDS = 3.0
+LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 3.0
 RATIO = 4.0
+"""To what is usual in this run, or on the other nodes."""
+SMOOTHED = 3
+"""Samples over which shares are taken: a second may have only a few segments."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -44,8 +47,11 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     sent = {signal.series.device: signal for signal in evidence.all_of("tcp_segments_sent")}
     if not again or not sent:
         raise NotMeasured("tcp_retransmits", "any node")
-    episodes = {node: _episodes(signal, sent[node]) for node, signal in again.items() if node in sent}
-    for span in merged(span for spans in episodes.values() for span in spans):
+    limit = max(
+        LEAST_SHARE, RATIO * middle([_usual(signal, sent[node]) for node, signal in again.items() if node in sent])
+    )
+    episodes = {node: _episodes(signal, sent[node], limit) for node, signal in again.items() if node in sent}
+    for span in merged((span for spans in episodes.values() for span in spans), BRIDGE_SECONDS):
         shares = {node: again[node].total(span) / max(1.0, sent[node].total(span)) for node in episodes}
         losing = [node for node, spans in episodes.items() if any(span.overlaps(other) for other in spans)]
         place = _place(evidence, shares, losing, span)
@@ -61,10 +67,26 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
         )
 
 
-def _episodes(again: Signal, sent: Signal) -> list[Span]:
-    rates = at(again.times, sent)
-    lossy = (again.values >= LEAST_RATE) & (again.values >= LEAST_SHARE * np.nan_to_num(rates, nan=np.inf))
-    return again.where(lossy, least=LEAST_SECONDS)
+def _usual(again: Signal, sent: Signal) -> float:
+    """Return the share of a run that had no more than a few lossy seconds."""
+    shares = _smoothed(again.values) / np.maximum(1.0, _smoothed(at(again.times, sent)))
+    return middle(shares)
+
+
+def _episodes(again: Signal, sent: Signal, limit: float) -> list[Span]:
+    repeats, segments = _smoothed(again.values), _smoothed(at(again.times, sent))
+    lossy = (repeats >= LEAST_RATE) & (repeats >= limit * np.nan_to_num(segments, nan=np.inf))
+    lossy &= again.values >= limit * np.nan_to_num(at(again.times, sent), nan=np.inf)
+    return again.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)
+
+
+def _smoothed(values: Numbers) -> Numbers:
+    """Return the mean of each value and its neighbours, as far as they are known."""
+    sides = np.pad(values, SMOOTHED // 2, constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(sides, SMOOTHED)
+    known = np.isfinite(windows)
+    means = np.where(known, windows, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1))
+    return np.where(np.isfinite(values), means, np.nan)
 
 
 def _place(evidence: Evidence, shares: Mapping[str, float], losing: list[str], span: Span) -> str:

@@ -2,8 +2,9 @@
 
 What
 ----
-All nodes waited at least three times as long for the network as usual in this run, while they computed as fast as
-usual and no single node stands out. Or, with several rails in use, one carried less than two thirds of the others.
+The network took at least twice as long as usual in this run for all nodes, while they computed about as fast as usual
+and no single node stands out. The rank that waits the least in a step waits only for the network. Or, with several
+rails in use, one carried less than two thirds of the others.
 
 Why
 ---
@@ -31,13 +32,13 @@ from railbed.diagnose.rule import Judgement, Rule, fail, warn
 from railbed.diagnose.shared.compare import at, middles
 from railbed.diagnose.shared.rails import busiest_rail, sent_by, used_rails
 from railbed.diagnose.shared.steps import Work, work_of
-from railbed.diagnose.signal import Signal, Truths, middle
+from railbed.diagnose.signal import Numbers, Signal, Span, Truths, middle
 from railbed.model.amount import duration, size
 
-RATIO = 3.0
-"""How many times as long as usual ranks wait."""
-COMPUTE_RATIO = 1.5
-STEP_SHARE = 0.3
+RATIO = 2.0
+"""How many times as long as usual the network takes."""
+COMPUTE_RATIO = 2.0
+STEP_SHARE = 0.2
 """The additional wait, as a share of a usual step."""
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3
@@ -58,16 +59,14 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
 
 
 def _compare_times(evidence: Evidence, work: Work) -> Iterator[Judgement]:
-    waits = work.waited.overall
-    usual = middle(waits)
-    for span in work.waited.where(_waited_longer(work), least=LEAST_SECONDS):
+    network = _network(work)
+    usual = middle(network)
+    for span in work.waited.where(_took_longer(work, network), least=LEAST_SECONDS):
         inside = (work.waited.edges[1:] > span.start) & (work.waited.edges[:-1] < span.end)
         rail = busiest_rail(evidence, span) or busiest_rail(evidence)
-        rate = next((f"; it carried {size(sent_by(view, span))}/s per node, {size(sent_by(view))}/s in the mean of "
-                     "the run" for view in evidence.rails if view.name == rail), "")  # fmt: skip
         yield fail(
-            f"all nodes waited {duration(middle(waits[inside]))} per step for the network, usually "
-            f"{duration(usual)}{rate}",
+            f"the network took {duration(middle(network[inside]))} per step on all nodes, usually {duration(usual)}"
+            f"{_rate(evidence, rail, span)}",
             span,
             *_one_of_each(evidence, rail),
             subject=rail,
@@ -75,14 +74,27 @@ def _compare_times(evidence: Evidence, work: Work) -> Iterator[Judgement]:
         )
 
 
-def _waited_longer(work: Work) -> Truths:
-    """Return the pieces of time in which all ranks waited longer than usual, and computed as usual."""
-    waits, computed = work.waited.overall, work.computed.overall
-    usual, usual_compute = middle(waits), middle(computed)
-    everyone = np.nanmin(np.where(np.isfinite(work.waited.values), work.waited.values, np.inf), axis=0)
-    longer: Truths = (waits > RATIO * usual) & (waits - usual > STEP_SHARE * work.usual_step)
-    alike: Truths = longer & (computed < COMPUTE_RATIO * usual_compute) & (everyone > usual)
+def _network(work: Work) -> Numbers:
+    """Return how long the network took in each piece of time: the shortest wait, NaN unless most ranks took steps."""
+    known = np.isfinite(work.waited.values)
+    most = known.sum(axis=0) >= max(1, len(work.waited.ranks) / 2)
+    shortest = np.where(known, work.waited.values, np.inf).min(axis=0)
+    return np.where(most, shortest, np.nan)
+
+
+def _took_longer(work: Work, network: Numbers) -> Truths:
+    """Return the pieces of time in which the network took longer than usual, and ranks computed as usual."""
+    computed, usual = work.computed.overall, middle(network)
+    longer: Truths = (network > RATIO * usual) & (network - usual > STEP_SHARE * work.usual_step)
+    alike: Truths = longer & (computed < COMPUTE_RATIO * middle(computed))
     return alike
+
+
+def _rate(evidence: Evidence, rail: str, span: Span) -> str:
+    view = next((view for view in evidence.rails if view.name == rail), None)
+    if view is None:
+        return ""
+    return f"; it carried {size(sent_by(view, span))}/s per node, {size(sent_by(view))}/s in the mean of the run"
 
 
 def _one_of_each(evidence: Evidence, rail: str) -> list[Signal]:
