@@ -13,6 +13,8 @@ import numpy as np
 from railbed.diagnose.signal import Numbers, Signal
 
 K = TypeVar("K")
+SMOOTHED = 3
+"""Samples that a smoothed value is the mean of: a second may have only a few packets."""
 
 
 def at(times: Numbers, signal: Signal) -> Numbers:
@@ -43,3 +45,14 @@ def middles(values: Numbers) -> Numbers:
     if known.any():
         result[known] = np.nanmedian(values[:, known], axis=0)
     return result
+
+
+def smoothed(values: Numbers) -> Numbers:
+    """Return the mean of each value and its neighbours, as far as they are known."""
+    if not len(values):
+        return values
+    sides = np.pad(values.astype(np.float64), SMOOTHED // 2, constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(sides, SMOOTHED)
+    known = np.isfinite(windows)
+    means = np.where(known, windows, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1))
+    return np.where(np.isfinite(values), means, np.nan)

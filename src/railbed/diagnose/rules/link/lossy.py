@@ -28,17 +28,15 @@ import numpy as np
 
 from railbed.diagnose.evidence import Evidence, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.shared.compare import at
+from railbed.diagnose.shared.compare import at, smoothed
 from railbed.diagnose.shared.rails import busiest_rail
-from railbed.diagnose.signal import Numbers, Signal, Span, merged, middle
+from railbed.diagnose.signal import Signal, Span, merged, middle
 
 LEAST_RATE, LEAST_SHARE = 2.0, 0.01
 """Segments per second, and share of all segments."""
 LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 3.0
 RATIO = 4.0
 """To what is usual in this run, or on the other nodes."""
-SMOOTHED = 3
-"""Samples over which shares are taken: a second may have only a few segments."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -69,24 +67,15 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
 
 def _usual(again: Signal, sent: Signal) -> float:
     """Return the share of a run that had no more than a few lossy seconds."""
-    shares = _smoothed(again.values) / np.maximum(1.0, _smoothed(at(again.times, sent)))
+    shares = smoothed(again.values) / np.maximum(1.0, smoothed(at(again.times, sent)))
     return middle(shares)
 
 
 def _episodes(again: Signal, sent: Signal, limit: float) -> list[Span]:
-    repeats, segments = _smoothed(again.values), _smoothed(at(again.times, sent))
+    repeats, segments = smoothed(again.values), smoothed(at(again.times, sent))
     lossy = (repeats >= LEAST_RATE) & (repeats >= limit * np.nan_to_num(segments, nan=np.inf))
     lossy &= again.values >= limit * np.nan_to_num(at(again.times, sent), nan=np.inf)
     return again.where(lossy, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS)
-
-
-def _smoothed(values: Numbers) -> Numbers:
-    """Return the mean of each value and its neighbours, as far as they are known."""
-    sides = np.pad(values, SMOOTHED // 2, constant_values=np.nan)
-    windows = np.lib.stride_tricks.sliding_window_view(sides, SMOOTHED)
-    known = np.isfinite(windows)
-    means = np.where(known, windows, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1))
-    return np.where(np.isfinite(values), means, np.nan)
 
 
 def _place(evidence: Evidence, shares: Mapping[str, float], losing: list[str], span: Span) -> str:

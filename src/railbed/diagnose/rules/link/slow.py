@@ -27,14 +27,14 @@ import numpy as np
 
 from railbed.diagnose.evidence import NotJudged, RailView
 from railbed.diagnose.rule import Judgement, Rule, fail
-from railbed.diagnose.shared.compare import others_at
+from railbed.diagnose.shared.compare import others_at, smoothed
 from railbed.diagnose.signal import Signal, Span
-from railbed.model.amount import size
+from railbed.model.amount import number, size
 
-LEAST_RATE = 5.0
-"""Packets per second that waited."""
+LEAST_RATE = 1.0
+"""Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""
 RATIO = 4.0
-LEAST_SECONDS = 3.0
+LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 4.0
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
@@ -43,12 +43,13 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         raise NotJudged("there is only one node")
     waits = rail.read("qdisc_overlimits")
     for node, signal in waits.items():
-        others = np.nan_to_num(others_at(node, waits))
-        for span in signal.where(signal.values > np.maximum(LEAST_RATE, RATIO * others), least=LEAST_SECONDS):
+        others = np.nan_to_num(smoothed(others_at(node, waits)))
+        waited = (signal.values > RATIO * others) & (smoothed(signal.values) >= np.maximum(LEAST_RATE, RATIO * others))
+        for span in signal.where(waited, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS):
             usual = float(np.mean(others[(signal.times > span.start) & (signal.times <= span.end)]))
             yield fail(
-                f"packets waited for the link {signal.mean(span):,.0f} times per second, on the other nodes "
-                f"{usual:,.0f}{_rate(rail, node, span)}",
+                f"packets waited for the link {number(signal.mean(span), 3)} times per second, on the other nodes "
+                f"{number(usual, 2)}{_rate(rail, node, span)}",
                 span,
                 signal,
                 *_backlog(rail, node),
