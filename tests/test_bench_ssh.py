@@ -179,7 +179,7 @@ def test_nothing_is_left_when_it_is_ended(two: Servers, tmp_path: Path, number: 
     await_none(f"-p {port}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.soak)])
 def test_what_was_measured_until_it_was_ended_is_shown(two: Servers, tmp_path: Path, number: signal.Signals) -> None:
     assert two.servers
     long = f"-J -t {40 + number} -P 1"

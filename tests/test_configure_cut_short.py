@@ -185,6 +185,7 @@ def elsewhere(lab: RunningLab, folder: Path, **variables: str) -> RunningLab:
     return RunningLab(lab.name, folder / "cluster.yaml", folder, {**lab.variables, **variables})
 
 
+@pytest.mark.soak  # test_configure_netns.py has it for nodes
 def test_a_second_configure_is_refused_in_any_folder_and_names_the_first(
     switch_lab: RunningLab, lab: RunningLab, tmp_path: Path
 ) -> None:
@@ -260,6 +261,7 @@ comparisons:
 
 
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
+@pytest.mark.soak  # test_bench_ssh.py kills an experiment, the tests above a change of the switch
 def test_an_experiment_that_is_killed_in_an_arm_is_reported_with_the_commands_that_restore_the_switch(
     switch_lab: RunningLab, lab: RunningLab
 ) -> None:

@@ -127,6 +127,7 @@ def test_check_finds_the_same_over_nxapi(lab: RunningLab, over_nxapi: RunningLab
     assert configure(over_nxapi, "--undo", run, "--yes").code == 0
 
 
+@pytest.mark.soak  # the test above reads over NX-API, test_recording.py replays
 def test_a_recording_over_nxapi_replays(over_nxapi: RunningLab, tmp_path: Path) -> None:
     live = checked(over_nxapi, "--record", tmp_path / "recorded")
     assert live
@@ -231,7 +232,7 @@ def test_the_password_is_in_no_file_output_or_process_list(
     assert files_with_secrets(*folders) == [lab.folder / "planted"], "a secret would be found"
 
 
-@pytest.mark.parametrize("access", ["ssh", "nxapi"])
+@pytest.mark.parametrize("access", ["ssh", pytest.param("nxapi", marks=pytest.mark.soak)])
 def test_a_wrong_password_is_not_shown(over_nxapi: RunningLab, access: str) -> None:
     wrong = "almost-the-right-password-1b7d"
     lab = with_switch(over_nxapi, "password.yaml", access=access, login=password_login(over_nxapi))

@@ -102,8 +102,11 @@ def discovered(lab: RunningLab, folder: Path, *options: str) -> Result:
 
 @pytest.mark.parametrize(
     ("without_rails", "mtus"),
-    [((), {9000}), ((4,), {1500, 9000}), ((1, 2, 3, 4), {1500})],
-    ids=["a management network", "one node on it alone", "one network for all"],
+    [
+        pytest.param((), {9000}, id="a management network"),
+        pytest.param((4,), {1500, 9000}, id="one node on it alone"),
+        pytest.param((1, 2, 3, 4), {1500}, id="one network for all", marks=pytest.mark.soak),
+    ],
 )
 def test_a_healthy_lab_passes_its_check_as_soon_as_it_is_discovered(
     lab: RunningLab, tmp_path: Path, without_rails: tuple[int, ...], mtus: set[int]

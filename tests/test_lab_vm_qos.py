@@ -56,6 +56,7 @@ def test_settings_are_read_back(lab: RunningLab) -> None:
     assert app["dscp_prio"] == [[26, 3], [48, 6]]
 
 
+@pytest.mark.soak
 def test_what_a_card_refuses_is_not_set(lab: RunningLab) -> None:
     """The state is what counts: for buffers and ETS, `dcb` of iproute2 6.1 hides the kernel's error."""
     states = [f"{kind} show dev rail0" for kind in ("buffer", "ets", "app")]
@@ -72,6 +73,7 @@ def test_nothing_outlives_the_module(lab: RunningLab) -> None:
     assert app == {}
 
 
+@pytest.mark.soak
 def test_traffic_is_not_affected(lab: RunningLab) -> None:
     command = (
         "tc -s qdisc show dev rail0 | head -1; ping -q -c 3 -i 0.2 -W 2 -M do -s 8000 node2 | grep -c ' 0% packet loss'"

@@ -160,6 +160,7 @@ def test_a_node_that_goes_silent_is_noticed_and_the_rest_goes_on(
     assert not any("begins at 0" in text for text in begun[6:])
 
 
+@pytest.mark.soak  # test_train_faults.py has it
 def test_a_node_that_comes_back_is_taken_back(healed: RunningLab) -> None:
     faults = {20: ["kill", "node3"], 75: ["heal", "node3"]}
     events = run(healed, Counting(10_000), faults, until="6 ranks on node1, node2, node3")

@@ -113,6 +113,7 @@ def proof(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return finding
 
 
+@pytest.mark.soak  # test_train_ranks.py has an intruder on this machine
 def test_an_intruder_on_the_rail_changes_nothing(pair: RunningLab, netns_lab: RunningLab) -> None:
     """It attacks the rendezvous from another node all the while; no rank listens on more than the rail."""
     stop = pair.folder / "enough"
