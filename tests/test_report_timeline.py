@@ -49,6 +49,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
                 labels: dict[str, str | int] = {"step": step, "rank": rank, "node": node}
                 at = START + 2 * step
                 run.append(Measurement(name="step_seconds", value=2 * slow, unit="s", labels=labels, time=at))
+        run.append(events.GenerationFailed(subject="node2", message="node2 is gone", time=START + 500.5))
         run.append(events.LabFaultSet(subject="node2", message="node2: slow", fault="slow", time=START + 300))
         monkeypatch.setattr("time.time", lambda: START + SECONDS)
         run.finish("done", 0)
@@ -77,11 +78,15 @@ def test_charts_have_the_same_axis_and_leave_out_what_never_happened(folder: Pat
     figures = {block.title: block for block in section_of(folder) if isinstance(block, Figure)}
     assert list(figures) == ["Step time", "Paused (PFC), share of the time", "Sent", "Busy processors"]
     assert len({str(figure.layout["xaxis"]["range"]) for figure in figures.values()}) == 1
-    assert {len(figure.layout["shapes"]) for figure in figures.values()} == {2}
+    assert {len(figure.layout["shapes"]) for figure in figures.values()} == {3}
     sent = {trace["name"]: trace for trace in figures["Sent"].traces}
     assert list(sent) == list(NODES)
     assert max(value for value in sent["node4"]["y"] if value is not None) == pytest.approx(8.0)
     assert (None in sent["node3"]["y"], None in sent["node4"]["y"]) == (True, False)
+    steps = figures["Step time"].traces[0]
+    assert [steps["x"][index] for index, value in enumerate(steps["y"]) if value is None] == pytest.approx(
+        [8.35], abs=0.1
+    )
     (paused,) = [trace for trace in figures["Paused (PFC), share of the time"].traces if trace["name"] == "node2"]
     high = [minute for minute, value in zip(paused["x"], paused["y"], strict=True) if value == 50.0]
     assert (min(high), max(high)) == pytest.approx((5.0, 6.0), abs=0.1)

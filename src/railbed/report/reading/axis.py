@@ -8,7 +8,7 @@ import numpy as np
 
 from railbed.model.series import METERS, Series
 from railbed.report.reading.charts import AxisLine, Chart
-from railbed.store.series.data import Floats
+from railbed.store.series.data import Floats, Integers
 from railbed.store.timeline import Timeline
 
 POINTS = 240
@@ -36,8 +36,9 @@ def _line(timeline: Timeline, chart: Chart, device: str, all_series: Sequence[Se
         drawn = _in_intervals(timeline, series)
         low = _together(low, drawn[0], chart.highest)
         high = _together(high, drawn[1], chart.highest)
-    measured = METERS[all_series[0].meter].part == "rank"
-    seconds, values = _points(timeline, low * chart.scale, high * chart.scale, connected=measured)
+    is_measured = METERS[all_series[0].meter].part == "rank"
+    breaks = _restarts(timeline) if is_measured else None
+    seconds, values = _points(timeline, low * chart.scale, high * chart.scale, breaks)
     highest = float(np.fmax.reduce(high, initial=np.nan)) * chart.scale
     return AxisLine(device, seconds.tolist(), values.tolist(), highest)
 
@@ -61,8 +62,18 @@ def _together(first: Floats, second: Floats, highest: bool) -> Floats:
     return np.where(np.isnan(first) & np.isnan(second), np.nan, total)
 
 
-def _points(timeline: Timeline, low: Floats, high: Floats, *, connected: bool) -> tuple[Floats, Floats]:
-    """Return the points of a line: two where an interval has two different extremes, a NaN in each gap."""
+def _restarts(timeline: Timeline) -> Integers:
+    """Return the intervals in which ranks were restarted."""
+    width = max((timeline.end - timeline.start) / POINTS, 1e-9)
+    times = [mark.time - timeline.start for mark in timeline.marks() if mark.kind == "restart"]
+    return np.array([int(time / width) for time in times], np.int64)
+
+
+def _points(timeline: Timeline, low: Floats, high: Floats, breaks: Integers | None) -> tuple[Floats, Floats]:
+    """Return the points of a line: two where an interval has two different extremes, a NaN in each gap.
+
+    The steps of a training have no gaps but `breaks`: a step may take long.
+    """
     filled = np.flatnonzero(~np.isnan(high))
     if not len(filled):
         return np.empty(0), np.empty(0)
@@ -73,8 +84,10 @@ def _points(timeline: Timeline, low: Floats, high: Floats, *, connected: bool) -
     values = np.repeat(high[filled], 1 + visible)
     values[np.cumsum(1 + visible)[visible] - 1] = low[filled][visible]
     steps = np.diff(filled)
-    if connected or not len(steps):
-        return times, values
-    gaps = np.flatnonzero(steps > CONNECTED * np.median(steps))
+    if breaks is not None:
+        is_gap = np.diff(np.searchsorted(breaks, filled)) > 0
+    else:
+        is_gap = steps > CONNECTED * np.median(steps) if len(steps) else steps > 0
+    gaps = np.flatnonzero(is_gap)
     places = np.cumsum(1 + visible)[gaps]
-    return np.insert(times, places, at[gaps] + width), np.insert(values, places, np.nan)
+    return np.insert(times, places, at[gaps] + width / 2), np.insert(values, places, np.nan)
