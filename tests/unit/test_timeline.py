@@ -132,6 +132,32 @@ def test_pauses_of_several_ports_are_one_mark(run: OpenRun) -> None:
     assert mark.text == "eth2 priority 3 (and 1 more) was paused by its neighbour: up to 90 % of the time for 39 s"
 
 
+def test_pauses_are_the_same_for_a_timeline_that_follows_the_run(run: OpenRun) -> None:
+    layout, paused = (PAUSE,), 0
+    followed = Timeline(run.folder)
+    with SeriesWriter(run.folder) as writer:
+        for second in range(400):
+            paused += 300_000 if 100 <= second < 280 or 350 <= second % 1000 < 352 else 10
+            writer.append(Sample("node1", START + second, layout, [paused]))
+            if second % 3 == 0:
+                followed.refresh()
+                followed.marks()
+    run.finish("done", 0)
+    followed.refresh()
+    assert [mark.time - START for mark in followed.marks()] == [100, 350]
+    assert followed.marks() == Timeline(run.folder).marks()
+
+
+def test_pauses_of_a_switch_that_is_sampled_slowly_are_one_mark(run: OpenRun) -> None:
+    layout = (Series("nexus", "switch_pause_tx_frames", "Ethernet1/1"),)
+    with SeriesWriter(run.folder) as writer:
+        for number in range(40):
+            writer.append(Sample("nexus", START + 5.1 * number, layout, [max(0, number - 10) * 50_000]))
+    (mark,) = Timeline(run.folder).marks()
+    assert mark.time == START + 5.1 * 11
+    assert "sent pause frames" in mark.text
+
+
 def test_a_fault_in_the_lab_is_noted_in_the_run_in_progress(run: OpenRun) -> None:
     timeline = Timeline(run.folder)
     fault = events.LabFaultSet(subject="node1", message="slow 100M", fault="slow", time=START)

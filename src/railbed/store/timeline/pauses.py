@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from railbed.model.series import Series
-from railbed.store.series import SeriesReader, rates
+from railbed.store.series import Samples, SeriesReader, rates
 from railbed.store.series.data import meter_of
+from railbed.store.series.rates import interval
 from railbed.store.timeline.data import Mark
 
 THRESHOLDS: Mapping[str, float] = {
@@ -20,7 +22,11 @@ THRESHOLDS: Mapping[str, float] = {
 }
 """Rate per second from which a pause is marked: a tenth of the time, or a thousand frames."""
 APART = 5.0
-"""Pauses that are closer together than this many seconds get one mark."""
+"""Pauses that are closer together than this many seconds get one mark; of slowly sampled series, a little more."""
+EVERY = 5.0
+"""Seconds after which a live run is scanned again."""
+LATE = 30.0
+"""Samples of a device may be this much later than those of others."""
 MINUTE = 60.0
 MOST = 500
 
@@ -32,18 +38,67 @@ class _Pause(NamedTuple):
     end: float
     most: float
     series: Series
+    apart: float
+    """Seconds within which another one is the same."""
 
 
-def pause_marks(reader: SeriesReader) -> list[Mark]:
-    """Return a mark where each long pause begins; minutes without any are not read.
+class PauseScanner:
+    """Finds long pauses in the series of a run; later, only in what is new."""
 
-    Pauses of several ports and priorities of a device in the same direction get one mark: of the worst.
-    """
-    pauses: dict[tuple[str, str], list[_Pause]] = {}
-    for series in reader.series():
-        if series.meter in THRESHOLDS:
-            pauses.setdefault((series.device, series.meter), []).extend(_pauses_of(reader, series))
-    return sorted(mark for of_device in pauses.values() for mark in _together(sorted(of_device)))[:MOST]
+    def __init__(self, reader: SeriesReader) -> None:
+        self._reader = reader
+        self._until = -inf
+        self._pauses: dict[Series, list[_Pause]] = {}
+
+    def marks(self, *, live: bool) -> list[Mark]:
+        """Return a mark where each long pause begins; of a live run, the last seconds may not be scanned yet.
+
+        Pauses of several ports and priorities of a device in the same direction get one mark: of the worst.
+        """
+        until = self._reader.bounds()[1]
+        if until > self._until + (EVERY if live else 0.0):
+            self._scan(until)
+        by_device: dict[tuple[str, str], list[_Pause]] = {}
+        for series, pauses in self._pauses.items():
+            by_device.setdefault((series.device, series.meter), []).extend(pauses)
+        return sorted(mark for pauses in by_device.values() for mark in _together(sorted(pauses)))[:MOST]
+
+    def _scan(self, until: float) -> None:
+        for series in self._reader.series():
+            if series.meter in THRESHOLDS:
+                for pause in self._pauses_of(series):
+                    self._add(pause)
+        self._until = until
+
+    def _pauses_of(self, series: Series) -> list[_Pause]:
+        start, end = self._until - LATE, inf
+        if self._until == -inf:
+            # Minutes without a pause, which are most, are not read.
+            minutes = self._reader.rollup(series, "minute")
+            busy = minutes.times[np.nan_to_num(minutes.high) >= THRESHOLDS[series.meter]]
+            if not len(busy):
+                return []
+            start, end = float(busy[0]) - MINUTE, float(busy[-1]) + MINUTE
+        return _pauses_in(series, self._reader.samples(series, start, end))
+
+    def _add(self, pause: _Pause) -> None:
+        """Add a pause, or the continuation of the last one."""
+        known = self._pauses.setdefault(pause.series, [])
+        if known and pause.begin <= known[-1].end + pause.apart:
+            last = known.pop()
+            pause = last._replace(end=max(last.end, pause.end), most=max(last.most, pause.most))
+        known.append(pause)
+
+
+def _pauses_in(series: Series, samples: Samples) -> list[_Pause]:
+    times, values = samples
+    if len(values) < 2 or values[0] == values[-1]:
+        return []
+    rate = rates(meter_of(series.meter), samples)
+    paused = np.flatnonzero(np.nan_to_num(rate) >= THRESHOLDS[series.meter])
+    apart = max(APART, 2.5 * interval(times))
+    episodes = np.split(paused, np.flatnonzero(np.diff(times[paused]) > apart) + 1) if len(paused) else []
+    return [_Pause(float(times[at[0]]), float(times[at[-1]]), float(rate[at].max()), series, apart) for at in episodes]
 
 
 def _together(pauses: Sequence[_Pause]) -> Iterator[Mark]:
@@ -54,20 +109,6 @@ def _together(pauses: Sequence[_Pause]) -> Iterator[Mark]:
         others = len({pause.series for pause in group}) - 1
         yield _mark(worst._replace(begin=group[0].begin), others)
         pauses = pauses[len(group) :]
-
-
-def _pauses_of(reader: SeriesReader, series: Series) -> list[_Pause]:
-    threshold = THRESHOLDS[series.meter]
-    minutes = reader.rollup(series, "minute")
-    busy = minutes.times[np.nan_to_num(minutes.high) >= threshold]
-    if not len(busy):
-        return []
-    samples = reader.samples(series, float(busy[0]) - MINUTE, float(busy[-1]) + MINUTE)
-    rate = rates(meter_of(series.meter), samples)
-    paused = np.flatnonzero(np.nan_to_num(rate) >= threshold)
-    episodes = np.split(paused, np.flatnonzero(np.diff(samples.times[paused]) > APART) + 1) if len(paused) else []
-    times = samples.times
-    return [_Pause(float(times[at[0]]), float(times[at[-1]]), float(rate[at].max()), series) for at in episodes]
 
 
 def _mark(pause: _Pause, others: int) -> Mark:

@@ -19,12 +19,11 @@ from railbed.store.series.rates import values_of
 from railbed.store.timeline.data import Drawn, Mark, Track
 from railbed.store.timeline.draw import bucketed, with_breaks, with_gaps
 from railbed.store.timeline.marks import marks_of
-from railbed.store.timeline.pauses import pause_marks
+from railbed.store.timeline.pauses import PauseScanner
 from railbed.store.timeline.records import RecordFollower
 
 LOOK_BACK = 60.0
 """Seconds before the start of a track that are read for the first rate."""
-PAUSE_SECONDS = 5.0
 RESTARTS = frozenset({"restart", "generation"})
 
 
@@ -43,8 +42,7 @@ class Timeline:
         self._records.refresh()
         self._notes.refresh()
         self._marks: Sequence[Mark] | None = None
-        self._pauses: Sequence[Mark] = ()
-        self._paused_until = -inf
+        self._pauses = PauseScanner(self._reader)
 
     @property
     def live(self) -> bool:
@@ -109,15 +107,8 @@ class Timeline:
     def marks(self) -> Sequence[Mark]:
         """Return what happened, in the order of time."""
         if self._marks is None:
-            self._marks = sorted([*marks_of(self.events()), *self._pause_marks()])
+            self._marks = sorted([*marks_of(self.events()), *self._pauses.marks(live=self.live)])
         return self._marks
-
-    def _pause_marks(self) -> Sequence[Mark]:
-        """Return the marks of long pauses; of a run in progress, every few seconds anew."""
-        last = self._reader.bounds()[1]
-        if not self.live or last >= self._paused_until + PAUSE_SECONDS:
-            self._pauses, self._paused_until = pause_marks(self._reader), last
-        return self._pauses
 
     def events(self) -> Sequence[Event]:
         """Return the events of the run and what other commands noted, without log lines and progress."""
