@@ -31,6 +31,7 @@ VERBS = {
     "configure": "configure.command",
     "bench": "bench.command",
     "train": "train.command",
+    "watch": "watch.command",
     "export": "export",
     "lab": "lab",
     "diagnose": "diagnose.command",

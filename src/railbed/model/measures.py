@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from railbed.model.series import METERS, Meter
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -83,4 +85,16 @@ _OF_BENCH = (
     ),
 )
 
-MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in (*_OF_TRAINING, *_OF_BENCH)}
+
+def measure_of(meter: Meter) -> Measure:
+    """Return the measurement that a meter's samples become: of a counter its rate, of a gauge its value."""
+    labels = ("device", "port", "part", "stat")
+    if meter.kind == "gauge":
+        return Measure(meter.name, meter.unit, meter.meaning, labels)
+    return Measure(f"{meter.name}_rate", f"{meter.unit}/s", f"{meter.meaning}, per second", labels)
+
+
+_OF_WATCH = tuple(measure_of(meter) for meter in METERS.values() if meter.part != "rank")
+"""What `watch --json` prints; the training's own are among those above."""
+
+MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in (*_OF_TRAINING, *_OF_BENCH, *_OF_WATCH)}

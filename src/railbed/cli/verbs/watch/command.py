@@ -1,0 +1,124 @@
+"""railbed watch"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from railbed.cli.options import DEFAULT_CLUSTER, ClusterOption, JsonOption, TimeoutOption
+from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.verbs.watch.options import (
+    AddressOption,
+    ExporterOption,
+    IntervalOption,
+    MonitoringOption,
+    PageOption,
+    PortOption,
+    RunArgument,
+    SecondsOption,
+)
+from railbed.cli.verbs.watch.page import LOCAL, PageRequest
+from railbed.errors import UsageError
+from railbed.model.limits import DEVICE_SECONDS
+from railbed.store import find_run, list_runs, runs_folder
+
+SWITCH_SECONDS = 5.0
+SERIES = "series"
+"""Folder of a run with samples."""
+
+
+def watch_command(
+    run: RunArgument = None,
+    page: PageOption = False,
+    address: AddressOption = LOCAL,
+    port: PortOption = None,
+    exporter: ExporterOption = False,
+    monitoring: MonitoringOption = None,
+    interval: IntervalOption = None,
+    seconds: SecondsOption = None,
+    cluster: ClusterOption = None,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+) -> int:
+    """Show a run, in progress or of last week, or the cluster now, on one time axis: training, network, switches.
+
+    Example: railbed watch --page
+    """
+    _refuse_mixtures(run=run, page=page, exporter=exporter, monitoring=monitoring, address=address, port=port)
+    if monitoring is not None:
+        return _write_monitoring(monitoring, cluster, address=address, port=port, as_json=as_json)
+    if exporter:
+        return _export(cluster, address, port, interval, timeout=timeout, as_json=as_json)
+    from railbed.cli.verbs.watch.view import ViewRequest, view_run  # numpy is slow to load
+
+    where = PageRequest(address, port or 0, _token(address)) if page else None
+    request = ViewRequest(page=where, json=as_json, interval=interval, seconds=seconds)
+    folder = find_run(run) if run is not None else _in_progress() if cluster is None else None
+    if folder is not None:
+        return view_run(folder, request)
+    from railbed.cli.verbs.watch.own import watch_cluster
+
+    return watch_cluster(given_cluster(cluster, None) or built_in_local(), request, timeout=timeout)
+
+
+def _refuse_mixtures(
+    *, run: str | None, page: bool, exporter: bool, monitoring: Path | None, address: str, port: int | None
+) -> None:
+    """Refuse options that would be ignored."""
+    wanted = {
+        "RUN": run is not None,
+        "--page": page,
+        "--exporter": exporter,
+        "--write-monitoring": monitoring is not None,
+    }
+    chosen = [name for name, is_set in wanted.items() if is_set and (name != "RUN" or exporter or monitoring)]
+    if len(chosen) > 1:
+        raise UsageError(f"{chosen[0]} and {chosen[1]} cannot be combined", hint="use one of them")
+    if not (page or exporter or monitoring) and (address != LOCAL or port is not None):
+        name = "--address" if address != LOCAL else "--port"
+        raise UsageError(f"{name} needs --page or --exporter", hint="add one of them")
+
+
+def _in_progress() -> Path | None:
+    """Return the newest run in progress that has samples."""
+    for summary in list_runs():
+        folder = runs_folder() / summary.id
+        if summary.status == "running" and (folder / SERIES).is_dir():
+            return folder
+    return None
+
+
+def _token(address: str) -> str | None:
+    """Return the token in the file that the environment names; without one, a new token is made where it is needed."""
+    from railbed.cli.verbs.watch.exporter import read_token
+
+    file = os.environ.get("RAILBED_TOKEN_FILE")
+    return read_token(Path(file)) if file and address != LOCAL else None
+
+
+def _export(
+    cluster: Path | None, address: str, port: int | None, interval: float | None, *, timeout: float, as_json: bool
+) -> int:
+    from railbed.cli.verbs.watch.exporter import serve_metrics
+    from railbed.web.metrics.run import ExportRequest
+    from railbed.web.monitoring.service import DEFAULT_PORT
+
+    request = ExportRequest(
+        address=address,
+        port=DEFAULT_PORT if port is None else port,
+        token=_token(address),
+        interval=interval or 1.0,
+        switch_interval=max(SWITCH_SECONDS, interval or 0.0),
+    )
+    return serve_metrics(given_cluster(cluster, None) or built_in_local(), request, timeout=timeout, as_json=as_json)
+
+
+def _write_monitoring(folder: Path, cluster: Path | None, *, address: str, port: int | None, as_json: bool) -> int:
+    from railbed.cli.verbs.watch.monitoring import write_monitoring_files
+    from railbed.web.monitoring.service import DEFAULT_PORT
+
+    file = cluster or DEFAULT_CLUSTER
+    site = given_cluster(file, None)
+    assert site is not None, "a named file gives a cluster"
+    where = {"address": address, "port": DEFAULT_PORT if port is None else port}
+    return write_monitoring_files(folder, site, file, as_json=as_json, **where)

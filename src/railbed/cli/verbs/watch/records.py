@@ -1,0 +1,73 @@
+"""A run as JSON lines: its records as they are, and the samples of its devices as measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from railbed.model.measures import measure_of
+from railbed.model.record import Measurement, Record
+from railbed.model.series import METERS, Series
+from railbed.store import follow, read_record
+from railbed.store.timeline import Timeline
+
+BLOCK = 60
+"""Intervals that are read at once."""
+LATE_SECONDS = 3.0
+"""Samples arrive this late at most; an interval of a run in progress is complete after that."""
+
+
+class Samples:
+    """The samples of a run as measurements: the mean of each interval and, if it differs, the highest value."""
+
+    def __init__(self, timeline: Timeline, interval: float) -> None:
+        self._timeline = timeline
+        self._interval = interval
+        self._next = math.floor(timeline.start / interval)
+
+    def complete(self, *, all_of_it: bool = False) -> Iterator[Measurement]:
+        """Yield the measurements of intervals that are complete and were not yielded before."""
+        late = 0.0 if all_of_it else LATE_SECONDS
+        last = (self._timeline.end - late) / self._interval
+        end = math.ceil(last) if all_of_it else math.floor(last)
+        while self._next < end:
+            first, self._next = self._next, min(end, self._next + BLOCK)
+            yield from self._block(first, self._next)
+
+    def _block(self, first: int, end: int) -> Iterator[Measurement]:
+        rows = []
+        for series in self._timeline.series():
+            if METERS[series.meter].part != "rank":
+                rows += list(self._intervals(series, first, end))
+        yield from sorted(rows, key=lambda row: row.time)
+
+    def _intervals(self, series: Series, first: int, end: int) -> Iterator[Measurement]:
+        track = self._timeline.track(series, first * self._interval, end * self._interval)
+        present = ~np.isnan(track.values)
+        index = np.floor(track.times[present] / self._interval).astype(np.int64) - first
+        values = track.values[present]
+        measure = measure_of(METERS[series.meter])
+        labels: dict[str, str | int] = {"device": series.device}
+        labels |= {name: text for name, text in (("port", series.port), ("part", series.part)) if text}
+        for place in np.unique(index).tolist():
+            inside = values[index == place]
+            for stat, value in {"mean": float(inside.mean()), "max": float(inside.max())}.items():
+                if stat == "mean" or value != float(inside.mean()):
+                    yield Measurement(
+                        name=measure.name,
+                        value=value,
+                        unit=measure.unit,
+                        labels={**labels, "stat": stat},
+                        time=(first + place) * self._interval,
+                    )
+
+
+async def stored_records(folder: Path) -> AsyncGenerator[Record, None]:
+    """Yield the records of a run until it has ended; lines of a later railbed are left out."""
+    async for line in follow(folder):
+        with suppress(ValueError):
+            yield read_record(line)
