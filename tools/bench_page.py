@@ -8,21 +8,15 @@ size of the run. Nothing else should run meanwhile.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.browser import Browser, chromium
+from tests.support.served import served_page
 from tests.support.watched import Generated, write_generated
-
-from railbed.web.page import page_app
-from railbed.web.serve import serving
 
 FRAMES = 180
 MOVE = """
@@ -47,29 +41,6 @@ GESTURES = {
 }
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve the page of a run from a thread, and yield its address."""
-    started, addresses = threading.Event(), []
-    loop = asyncio.new_event_loop()
-    ending = asyncio.Event()
-
-    async def serve() -> None:
-        async with serving(page_app(folder, ending), ending) as where:
-            addresses.append(where.url)
-            started.set()
-            await ending.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        started.wait(30)
-        yield addresses[0]
-    finally:
-        loop.call_soon_threadsafe(ending.set)
-        thread.join()
-
-
 def measure(browser: Browser, gesture: str) -> dict[str, list[float]]:
     """Return redraw and frame times of a gesture, in milliseconds."""
     result: dict[str, list[float]] = browser.evaluate(MOVE % (FRAMES, GESTURES[gesture]))
@@ -92,10 +63,10 @@ def main(nodes: int, seconds: int) -> None:
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         os.environ["RAILBED_RUNS"] = folder
         run = write_generated(Generated(nodes=nodes, seconds=seconds))
-        with served(run) as url:
+        with served_page(run) as served:
             browser.look(width=1200)
             began = time.monotonic()
-            browser.visit(url)
+            browser.visit(served.url)
             drawn = "document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('canvas').length > 2"
             browser.wait_for(drawn)
             opened = time.monotonic() - began

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.support.recordings import make_recording
 
+from tools.page_picture import photograph_page
 from tools.terminal_svg import draw
 
 ROOT = Path(__file__).parent.parent
@@ -155,6 +156,8 @@ def main() -> None:
     if shutil.which(CHROMIUM[0]):
         photograph(IMAGES / PAGE)
         print(f"docs/images/{PAGE}")
+        photograph_page(IMAGES / "watch.png")
+        print("docs/images/watch.png")
 
 
 if __name__ == "__main__":

@@ -24,27 +24,28 @@ class RunSeries:
         if 0 < interval < SHORTEST_SECONDS:
             raise UsageError(f"samples are taken at most every {SHORTEST_SECONDS:g} s, not every {interval:g} s")
         self.interval = interval
-        self._folder: Path | None = None
+        self.folder: Path | None = None
+        """Of the run, while there is one."""
         self._writer: SeriesWriter | None = None
 
     @contextmanager
     def stored_in(self, run: Path) -> Iterator[None]:
         """Store samples in the folder of a run; at the end, complete what is stored."""
-        self._folder = run
+        self.folder = run
         try:
             yield
         finally:
-            self._folder = None
+            self.folder = None
             self._close()
 
     def take(self, sample: Sample) -> None:
         """Store a sample. Raises UsageError if that is not possible, such as on a full disk."""
-        if self._folder is None:
+        if self.folder is None:
             return
         if self._writer is None:
             from railbed.store.series import SeriesWriter  # numpy is slow to load, and many runs have no samples
 
-            self._writer = SeriesWriter(self._folder)
+            self._writer = SeriesWriter(self.folder)
         self._writer.append(sample)
 
     def _close(self) -> None:

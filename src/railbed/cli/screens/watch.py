@@ -148,7 +148,7 @@ def node_table(rows: Sequence[NodeRow]) -> Table:
         ("gpu", lambda row: share(row.gpu)),
         ("trend", lambda row: sparkline(row.trend)),
     ]
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("node", no_wrap=True, overflow="ellipsis", min_width=5)
     shown = [(name, text) for name, text in columns if any(text(row) not in (NOTHING, "") for row in rows)]
     for name, _ in shown:
@@ -160,7 +160,7 @@ def node_table(rows: Sequence[NodeRow]) -> Table:
 
 def queue_table(rows: Sequence[QueueRow]) -> Table:
     """Return the busiest queues."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for name in ("switch", "port", "queue", "depth", "ecn/s", "drop/s"):
         table.add_column(name, no_wrap=True, justify="left" if name in ("switch", "port") else "right")
     for row in rows:

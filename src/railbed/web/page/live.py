@@ -62,9 +62,9 @@ class _Position:
         marks = await source.marks()
         if self._marks not in (-1, len(marks)):
             changes["marks"] = marks
-        if self._series not in (-1, len(numbers)):
-            changes["series"] = len(numbers)
-        self._marks, self._series = len(marks), len(numbers)
+        if self._series not in (-1, source.count):
+            changes["series"] = source.count
+        self._marks, self._series = len(marks), source.count
         return {"end": source.span()[1], **changes} if changes else {}
 
 

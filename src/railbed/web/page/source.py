@@ -55,6 +55,11 @@ class Source:
         """Whether the run is still being written."""
         return self._timeline.live
 
+    @property
+    def count(self) -> int:
+        """Return how many series have a number."""
+        return len(self._catalogue.series)
+
     async def describe(self) -> Mapping[str, Any]:
         """Return the run, its charts and series, its marks and its topology."""
         await self.refresh()

@@ -6,8 +6,8 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,8 +49,10 @@ from railbed.cli.verbs.train.options import (
     StopOption,
     TransportOption,
     UncheckedOption,
+    WatchOption,
 )
 from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, setting, site_of
+from railbed.cli.verbs.watch.page import PageRequest, page_beside
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
@@ -71,6 +73,8 @@ from railbed.train.run import TrainRequest, train
 LOCAL_RANKS = 2
 """Without GPUs; with GPUs there is one rank per GPU."""
 NVIDIA_GPUS = Path("/proc/driver/nvidia/gpus")
+PageOf = Callable[[Path | None], AbstractAsyncContextManager[None]]
+"""Serves the page of a run in a folder."""
 
 
 class NotFit(UserError):
@@ -94,6 +98,7 @@ def train_command(
     listing: ListOption = False,
     unchecked: UncheckedOption = False,
     sample_seconds: SampleOption = 1.0,
+    watched: WatchOption = False,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:
@@ -107,8 +112,7 @@ def train_command(
     if stop is not None:
         return stop_run(stop, as_json=as_json)
     if listing:
-        _list_recipes(as_json=as_json)
-        return OK
+        return _list_recipes(as_json=as_json)
     if environment:
         return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
     unseen = detach_process(as_json=as_json) if detach else None
@@ -123,9 +127,9 @@ def train_command(
     local = all(node.host == "local" for node in site.nodes.values())
     request = replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
-    screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
-    series = RunSeries(sample_seconds)
-    work = partial(_work, site, request=request, unchecked=unchecked, series=series)
+    screen, series = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False)), RunSeries(sample_seconds)
+    page = partial(page_beside, request=PageRequest() if watched else None, show=screen.line.print_line)
+    work = partial(_work, site, request=request, unchecked=unchecked, series=series, page=page)
     return perform("train", site, options, work, screen=screen, beside=partial(training_files, series=series))
 
 
@@ -152,7 +156,7 @@ def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
 
 
 async def _work(
-    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, series: RunSeries
+    site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, series: RunSeries, page: PageOf
 ) -> AsyncGenerator[Record, None]:
     yield events.TrainingStarted(
         subject=request.run,
@@ -168,7 +172,7 @@ async def _work(
     stages = _stages(site, fleet, request, unchecked=unchecked)
     if series.interval:
         stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
-    async with aclosing(stages) as records:
+    async with page(series.folder), aclosing(stages) as records:
         async for record in records:
             ending.add_record(record)
             yield record
@@ -226,12 +230,13 @@ def _readable(record: Record, request: TrainRequest) -> Record:
     return record
 
 
-def _list_recipes(*, as_json: bool) -> None:
+def _list_recipes(*, as_json: bool) -> int:
     if as_json:
         for name, description in recipes.descriptions().items():
             sys.stdout.write(json.dumps({"kind": "recipe", "name": name, "description": description}) + "\n")
-        return
+        return OK
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, description in recipes.descriptions().items():
         table.add_row(f"[bold]{name}[/bold]", description)
     SafeConsole(highlight=False).print(table)
+    return OK

@@ -45,6 +45,9 @@ SampleOption = Annotated[
         help="How often the counters of all devices are sampled: 0.1 to 60 s, or 0 to sample nothing.",
     ),
 ]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Serve the live page of the run on this machine, and print its address.")
+]
 DetachOption = Annotated[
     bool, typer.Option("--detach", help="Continue in the background; returns once the run has begun.")
 ]

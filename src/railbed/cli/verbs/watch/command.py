@@ -90,10 +90,12 @@ def _in_progress() -> Path | None:
 
 def _token(address: str) -> str | None:
     """Return the token in the file that the environment names; without one, a new token is made where it is needed."""
+    file = os.environ.get("RAILBED_TOKEN_FILE")
+    if not file or address == LOCAL:
+        return None
     from railbed.cli.verbs.watch.exporter import read_token
 
-    file = os.environ.get("RAILBED_TOKEN_FILE")
-    return read_token(Path(file)) if file and address != LOCAL else None
+    return read_token(Path(file))
 
 
 def _export(
@@ -120,5 +122,6 @@ def _write_monitoring(folder: Path, cluster: Path | None, *, address: str, port:
     file = cluster or DEFAULT_CLUSTER
     site = given_cluster(file, None)
     assert site is not None, "a named file gives a cluster"
-    where = {"address": address, "port": DEFAULT_PORT if port is None else port}
-    return write_monitoring_files(folder, site, file, as_json=as_json, **where)
+    return write_monitoring_files(
+        folder, site, file, address=address, port=DEFAULT_PORT if port is None else port, as_json=as_json
+    )

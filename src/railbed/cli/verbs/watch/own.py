@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
-from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
 from railbed.cli.series import RunSeries
@@ -27,7 +25,7 @@ from railbed.watch.run import watch
 def watch_cluster(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
     """Sample a cluster until Ctrl-C, or for the requested time."""
     series = RunSeries(request.interval or 1.0)
-    screen: Screen = JsonScreen() if request.json else WatchScreen()
+    screen = JsonScreen() if request.json else WatchScreen()
     folders: list[Path] = []
 
     @contextmanager
@@ -44,40 +42,45 @@ def watch_cluster(cluster: Cluster, request: ViewRequest, *, timeout: float) -> 
 
 
 async def _shown(
-    cluster: Cluster, fleet: Fleet, series: RunSeries, screen: Screen, request: ViewRequest, folder: Path
+    cluster: Cluster,
+    fleet: Fleet,
+    series: RunSeries,
+    screen: JsonScreen | WatchScreen,
+    request: ViewRequest,
+    folder: Path,
 ) -> AsyncGenerator[Record, None]:
     """Yield the records of sampling; the samples are read back from the run to show them."""
+    view = Printer(screen, folder, series.interval) if isinstance(screen, JsonScreen) else screen
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(page_beside(folder, request.page))
-        redrawing = asyncio.create_task(_redraw(screen, folder, series.interval))
+        redrawing = asyncio.create_task(_repeat(view))
         stack.push_async_callback(_end, redrawing)
         records = watch(cluster, fleet, series.take, interval=series.interval, seconds=request.seconds)
         async for record in await stack.enter_async_context(aclosing(records)):
             yield record
+    if isinstance(view, Printer):
+        await asyncio.to_thread(view.refresh, all_of_it=True)
 
 
-async def _redraw(screen: Screen, folder: Path, interval: float) -> None:
-    refresh = (
-        screen.refresh
-        if isinstance(screen, WatchScreen)
-        else partial(_print_samples, screen, _samples(folder, interval))
-    )
+class Printer:
+    """Prints samples without storing them: they are in the run's series already."""
+
+    def __init__(self, screen: JsonScreen, folder: Path, interval: float) -> None:
+        self._screen = screen
+        self._timeline = Timeline(folder)
+        self._samples = Samples(self._timeline, interval)
+
+    def refresh(self, *, all_of_it: bool = False) -> None:
+        """Print the intervals that are complete."""
+        self._timeline.refresh()
+        for measurement in self._samples.complete(all_of_it=all_of_it):
+            self._screen.show(measurement)
+
+
+async def _repeat(view: Printer | WatchScreen) -> None:
     while True:
         await asyncio.sleep(DRAW_SECONDS)
-        await asyncio.to_thread(refresh)
-
-
-def _samples(folder: Path, interval: float) -> tuple[Timeline, Samples]:
-    timeline = Timeline(folder)
-    return timeline, Samples(timeline, interval)
-
-
-def _print_samples(screen: Screen, source: tuple[Timeline, Samples]) -> None:
-    """Print samples without storing them: they are in the run's series already."""
-    timeline, samples = source
-    timeline.refresh()
-    for measurement in samples.complete():
-        screen.show(measurement)
+        await asyncio.to_thread(view.refresh)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 LOCAL = "127.0.0.1"
+Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +22,26 @@ class PageRequest:
     token: str | None = None
 
 
-@asynccontextmanager
-async def page_beside(folder: Path, request: PageRequest | None) -> AsyncIterator[None]:
-    """Serve the page of a run meanwhile, and print its address; without a request do nothing.
+def show_line(line: str) -> None:
+    """Print a line on standard error."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
-    The address may contain a token, so it is printed and never stored.
+
+@asynccontextmanager
+async def page_beside(folder: Path | None, request: PageRequest | None, show: Show = show_line) -> AsyncIterator[None]:
+    """Serve the page of a run meanwhile, and show its address; without a folder or a request do nothing.
+
+    The address may contain a token, so it is shown and never stored.
     """
-    if request is None:
+    if folder is None or request is None:
         yield
         return
     from railbed.web.page import page_app  # starlette and uvicorn are slow to load, and most runs have no page
     from railbed.web.serve import serving
 
     ending = asyncio.Event()
-    where = {"address": request.address, "port": request.port, "token": request.token}
-    async with serving(page_app(folder, ending), ending, **where) as served:
-        sys.stderr.write(f"the page of {folder.name}: {served.url}\n")
-        sys.stderr.flush()
+    app = page_app(folder, ending)
+    async with serving(app, ending, address=request.address, port=request.port, token=request.token) as served:
+        show(f"the page of {folder.name}: {served.url}")
         yield

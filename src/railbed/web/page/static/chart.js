@@ -8,6 +8,7 @@ import { COARSE, FINE, paintLines, paintMarks } from "./paint.js";
 const SHARED = "railbed";
 const MOST_VALUES = 5;
 const AXIS = 76;
+const moves = (type) => type === "mousemove" || type === "mouseleave";
 
 export class Chart {
   // `page` has the view, the series, the marks and the colours.
@@ -49,6 +50,8 @@ export class Chart {
     if (flat !== this.flat) this.box.classList.toggle("flat", this.flat = flat);
     if (flat || this.width < 50) return;
     this.plot ??= this.create();
+    if (this.restyled) this.plot.redraw(false, true);
+    this.restyled = false;
     if (this.plot.width !== this.width || this.plot.height !== this.height) this.plot.setSize({ width: this.width, height: this.height });
     const [bottom, top] = span(range, this.about.unit);
     this.plot.batch(() => {
@@ -102,13 +105,14 @@ export class Chart {
     const axis = { stroke: text, grid, ticks: grid, font: "12px system-ui, sans-serif" };
     const { start, end } = page.view;
     return new uPlot({
-      width: this.width, height: this.height, padding: [8, 8, 0, 0], legend: { show: false },
+      width: this.width, height: this.height, padding: [11, 8, 0, 0], legend: { show: false },
       scales: { x: { time: true, auto: false }, y: { auto: false } },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
       axes: [{ ...axis, size: 26, space: 90, values: (_, times, __, ___, step) => ticks(times, step) }, { ...axis, size: AXIS, space: 30, values: (_, ticks) => ticks.map((tick) => format(tick, about.unit)) }],
       cursor: {
         y: false, points: { show: false }, drag: { x: true, y: false, setScale: false },
-        sync: { key: SHARED }, bind: { dblclick: () => () => page.reset() },
+        // The other charts follow the cursor; a drag belongs to the chart in which it began.
+        sync: { key: SHARED, filters: { pub: moves, sub: moves } }, bind: { dblclick: () => () => page.reset() },
       },
       hooks: {
         draw: [(plot) => {
@@ -137,7 +141,11 @@ export class Chart {
     this.plot.setCursor({ left: time === null ? -10 : this.plot.valToPos(time, "x"), top: time === null ? -10 : 5 }, false, false);
   }
 
-  redraw() { if (this.visible && !this.stale) this.plot?.redraw(false, true); }
+  // With other colours or marks: now, or once it is in sight.
+  redraw() {
+    this.restyled = true;
+    this.draw(false);
+  }
 }
 
 // The values of the axis: from zero for what cannot be negative, unless it hardly varies, as a loss.

@@ -101,6 +101,7 @@ class Page {
     const middle = (start + end) / 2;
     this.view = { start: middle - span / 2, end: middle + span / 2 };
     this.follow = follow && this.about.live;
+    this.span = span;
     find('[data-action="follow"]').setAttribute("aria-pressed", String(this.follow));
     this.moving = true;
     this.schedule();
@@ -110,8 +111,15 @@ class Page {
   reset() { this.show(this.about.start, this.about.end); }
 
   followLive() {
-    const span = this.follow ? this.view.end - this.view.start : LIVE_SPAN;
-    this.show(this.about.end - span, this.about.end, true);
+    this.show(this.about.end - LIVE_SPAN, this.about.end, true);
+    this.span = LIVE_SPAN;
+    this.view = this.latest();
+  }
+
+  // The end of a run in progress: all of it, until it is longer than the part that is followed.
+  latest() {
+    const { start, end } = this.about;
+    return { start: Math.max(end - this.span, Math.min(start, end - 10)), end };
   }
 
   zoom(factor, at = (this.view.start + this.view.end) / 2) {
@@ -220,6 +228,8 @@ class Page {
 
   listen() {
     const names = [...this.charts.values()].filter((chart) => chart.near).map((chart) => chart.about.name);
+    // With nothing in sight, one chart still brings the news about series and events.
+    if (!names.length) names.push(...[...this.charts.keys()].slice(0, 1));
     // Samples arrive late, and taking the same one twice changes nothing.
     this.live.watch(names, this.filters.chosen, () => this.about.end - 10);
   }
@@ -235,8 +245,7 @@ class Page {
       }
     }
     if (this.follow) {
-      const span = this.view.end - this.view.start;
-      this.view = { start: this.about.end - span, end: this.about.end };
+      this.view = this.latest();
       if (this.charts.size && [...this.charts.values()].some((chart) => !chart.stale && chart.lines.count > 4000)) this.invalidate();
     }
     this.schedule(true);
@@ -282,6 +291,7 @@ class Page {
 
   showState(connected) {
     const { live, status, start, end } = this.about;
+    find('[data-action="follow"]').hidden = !live;
     const state = find("#state");
     state.classList.toggle("live", live && connected);
     const length = `${day(start)} ${clock(start)}, ${duration(end - start)}`;

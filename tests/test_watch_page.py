@@ -1,0 +1,227 @@
+"""The live page in a real browser: zoom, filters, keys, live points, tokens, foreign pages, and how it looks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+
+from railbed.web.page import app
+from tests.support.browser import Browser, chromium
+from tests.support.cli import RAILBED, environment
+from tests.support.ports import free_port
+from tests.support.served import served_app, served_page
+from tests.support.smallrun import write_small_run
+from tests.support.watched import Generated, generated_run, write_generated
+
+pytestmark = [pytest.mark.browser, pytest.mark.whole, pytest.mark.xdist_group("train")]
+
+SHOTS = os.environ.get("RAILBED_SHOTS")
+READY = "document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('canvas').length > 1"
+SPAN = "railbed.view.end - railbed.view.start"
+LAST = """(lines => Math.max(...[...lines.all.values()].map(
+  line => lines.start + line.low.findLastIndex(value => value === value) * lines.width)))
+  (railbed.charts.get('step').lines)"""
+"""The time of the last step in the chart."""
+LINES = "[...railbed.charts.get('step').lines.all.values()].length"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests of this file."""
+    assert (app.STATIC / "uplot").is_dir(), "`make setup` puts uPlot here"
+    with chromium() as tab:
+        tab.look(width=1100)
+        yield tab
+
+
+@pytest.fixture(autouse=True)
+def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+
+
+def photograph(browser: Browser, name: str) -> None:
+    if SHOTS:
+        browser.evaluate("new Promise(done => setTimeout(done, 800))")
+        browser.screenshot(Path(SHOTS) / f"{name}.png")
+
+
+def drag(browser: Browser, start: float, end: float) -> None:
+    """Drag across the first chart, from one share of its width to another."""
+    left, top, width = browser.evaluate(
+        "(box => [box.left, box.top + box.height / 2, box.width])"
+        "(document.querySelector('.u-over').getBoundingClientRect())"
+    )
+    for kind, share in (
+        ("mousePressed", start),
+        ("mouseMoved", (start + end) / 2),
+        ("mouseMoved", end),
+        ("mouseReleased", end),
+    ):
+        browser.ask(
+            "Input.dispatchMouseEvent", type=kind, x=left + share * width, y=top, button="left", buttons=1, clickCount=1
+        )
+
+
+def press(browser: Browser, key: str) -> None:
+    text = key if len(key) == 1 else ""
+    browser.ask("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
+    browser.ask("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+
+def test_a_finished_run_can_be_zoomed_filtered_and_read(browser: Browser) -> None:
+    folder = write_generated(Generated(nodes=4, seconds=200))
+    browser.complaints.clear()
+    browser.requests.clear()
+    with served_page(folder) as served:
+        browser.visit(served.url)
+        browser.wait_for(READY)
+        total = browser.evaluate(SPAN)
+        assert total == pytest.approx(200, abs=5)
+        assert browser.evaluate(LINES) == 4
+        assert "done" in browser.evaluate("document.querySelector('#state').textContent")
+        caption = browser.evaluate("document.querySelector('[data-chart=step] .peak').textContent")
+        assert re.match(r"peak 1\.[23]\d? s, node\d rank \d", caption), caption
+        painted = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(value => value)"
+        assert browser.evaluate(f"(c => {painted})(document.querySelector('canvas'))")
+        photograph(browser, "light")
+
+        drag(browser, 0.25, 0.5)
+        browser.wait_for(f"Math.abs({SPAN} - {total / 4}) < {total / 40}")
+        press(browser, "+")
+        browser.wait_for(f"Math.abs({SPAN} - {total / 8}) < {total / 40}")
+        before = browser.evaluate("railbed.view.start")
+        press(browser, "ArrowRight")
+        assert browser.evaluate("railbed.view.start") > before
+        press(browser, "0")
+        assert browser.evaluate(SPAN) == pytest.approx(total)
+        press(browser, "]")
+        browser.wait_for(f"{SPAN} < {total} - 1")
+        assert browser.evaluate("railbed.cursor !== null")
+
+        browser.evaluate("document.querySelector('#devices input[value=node2]').click()")
+        browser.wait_for(f"{LINES} === 1")
+        browser.evaluate("document.querySelector('#devices input[value=node2]').click()")
+        browser.wait_for(f"{LINES} === 4")
+        press(browser, "?")
+        assert browser.evaluate("!document.querySelector('#help').hidden")
+        press(browser, "?")
+
+        press(browser, "0")
+        browser.evaluate("document.querySelector('#topology').open = true")
+        browser.wait_for("document.querySelectorAll('#links tbody tr').length === 8")
+        assert "4 nodes, 8 links; busiest: node3" in browser.evaluate("document.querySelector('#map svg').ariaLabel")
+        browser.look(width=1100, dark=True)
+        photograph(browser, "dark")
+        browser.look(width=360)
+        assert browser.evaluate("document.documentElement.scrollWidth") == 360
+        photograph(browser, "narrow")
+        browser.look(width=1100)
+    assert browser.complaints == []
+    assert all(url.startswith(served.url) for url in browser.requests)
+
+
+def test_points_of_a_real_training_arrive(browser: Browser, tmp_path: Path, warm_python_here: Path) -> None:
+    folder = write_small_run(tmp_path, python=warm_python_here, port=free_port("127.0.0.1"))
+    browser.complaints.clear()
+    words = ["train", "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--watch", "--sample", "0.2"]
+    with subprocess.Popen(
+        [RAILBED, *words],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  (no threads)
+    ) as process:
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if b"the page of " in line).decode()
+            browser.visit(line.split()[-1])
+            browser.wait_for("Number(document.documentElement.dataset.points) > 0")
+            browser.wait_for(f"document.querySelector('[data-chart=step]') && {LINES} > 0")
+            assert browser.evaluate("document.querySelector('#state').textContent") == "live"
+            assert browser.evaluate("railbed.follow")
+            end = browser.evaluate(LAST)
+            browser.wait_for(f"{LAST} > {end} + 1")
+            photograph(browser, "live")
+            browser.evaluate("document.querySelector('[data-group=host]').scrollIntoView()")
+            browser.wait_for("railbed.charts.get('cpu').lines.all.size > 0")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=120)
+            assert process.returncode == 130
+            browser.wait_for("document.querySelector('#state').textContent.startsWith('connection lost')")
+        finally:
+            process.kill()
+
+
+def test_live_points_extend_the_charts(browser: Browser) -> None:
+    about = Generated(nodes=2, seconds=600)
+    with generated_run(about) as (run, write):
+        for index in range(580):
+            write(index)
+        with served_page(run.folder) as served:
+            browser.visit(served.url)
+            browser.wait_for(READY)
+            assert browser.evaluate(SPAN) == pytest.approx(300)
+            end = browser.evaluate(LAST)
+            for index in range(580, 600):
+                write(index)
+            browser.wait_for(f"{LAST} > {end} + 10")
+            run.finish("done", 0)
+            browser.wait_for("document.querySelector('#state').textContent.startsWith('done')")
+
+
+def test_the_token_opens_the_page_once(browser: Browser) -> None:
+    folder = write_generated(Generated(nodes=2, seconds=10))
+    token = "t" * 43
+    with served_page(folder, token=token) as served:
+        plain = served.url.partition("?")[0]
+        browser.visit(plain)
+        assert "needs the link with the token" in browser.evaluate("document.body.textContent")
+        browser.visit(served.url)
+        browser.wait_for(READY)
+        assert browser.evaluate("location.search") == ""
+        assert token not in browser.evaluate("document.cookie")
+        browser.visit(plain)
+        browser.wait_for(READY)
+        browser.ask("Network.clearBrowserCookies")
+        browser.visit(served.url)
+        assert "used already" in browser.evaluate("document.body.textContent")
+
+
+def test_foreign_pages_and_names_are_refused(browser: Browser) -> None:
+    async def hello(_request: Request) -> HTMLResponse:
+        return HTMLResponse("<!doctype html><title>another site</title>")
+
+    folder = write_generated(Generated(nodes=2, seconds=10))
+    with served_page(folder) as ours, served_app(lambda _: Starlette(routes=[Route("/", hello)])) as other:
+        browser.visit(f"http://foreign.example:{ours.port}/")
+        assert "This server is not foreign.example" in browser.evaluate("document.body.textContent")
+        browser.visit(other.url)
+        read = f"fetch('{ours.url}api/run').then(answer => answer.text(), error => 'refused')"
+        assert browser.evaluate(read) == "refused"
+        embedded = (
+            f"new Promise(done => {{ const s = document.createElement('script'); s.src = '{ours.url}static/main.js';"
+            " s.onload = () => done('loaded'); s.onerror = () => done('refused'); document.head.append(s); })"
+        )
+        assert browser.evaluate(embedded) == "refused"
+
+
+def test_a_page_without_uplot_says_so(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(app.STATIC, tmp_path / "static", ignore=shutil.ignore_patterns("uplot"))
+    monkeypatch.setattr(app, "STATIC", tmp_path / "static")
+    with served_page(write_generated(Generated(nodes=2, seconds=10))) as served:
+        browser.visit(served.url)
+        browser.wait_for("!document.querySelector('#problem').hidden")
+        assert "built without uPlot" in browser.evaluate("document.querySelector('#problem').textContent")
