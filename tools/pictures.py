@@ -29,7 +29,7 @@ PROMPT = "\x1b[32m$\x1b[0m \x1b[1m{}\x1b[0m\n"
 ELAPSED = re.compile(r"in \d+\.\d s, ")
 """The duration of a replay says nothing about the cluster."""
 RUN = "runs/20260102-030405-{}"
-PAGE, PAGE_SIZE = "report.png", (1100, 810)
+PAGE, LIVE_PAGE, PAGE_SIZE = "report.png", "watch.png", (1100, 810)
 CHROMIUM = (
     *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
@@ -156,8 +156,8 @@ def main() -> None:
     if shutil.which(CHROMIUM[0]):
         photograph(IMAGES / PAGE)
         print(f"docs/images/{PAGE}")
-        photograph_page(IMAGES / "watch.png")
-        print("docs/images/watch.png")
+        photograph_page(IMAGES / LIVE_PAGE)
+        print(f"docs/images/{LIVE_PAGE}")
 
 
 if __name__ == "__main__":

@@ -168,7 +168,8 @@ def generated_run(about: Generated, *, end: float | None = None) -> Iterator[tup
                 for record in _step(about, index, when, random):
                     run.append(record)
             for name, subject, message in _events(about, index):
-                run.append(event(name, subject=subject, message=message, data={"step": index}, time=when))
+                data = {"why": message} if name == "sampling_gap" else {"step": index}
+                run.append(event(name, subject=subject, message=message, data=data, time=when))
 
         yield run, write
 
@@ -201,7 +202,7 @@ def _events(about: Generated, index: int) -> Iterator[tuple[str, str, str]]:
     if index == about.incast.start:
         yield "notice", "node3", "three senders write to node3 at the same time"
     if index == int(about.count * 0.25) + 2:
-        yield "notice", "node2", "node2 does not answer"
+        yield "sampling_gap", "node2", "node2 does not answer"
     if index == int(about.count * 0.8):
         yield "restart", "node1", "restarted from step 40 because node1 did not answer"
     if index and index % max(20, about.count // 8) == 0:
