@@ -220,10 +220,10 @@ def share(value: float | None) -> str:
 
 def duration(length: float) -> str:
     """Return `12 s`, `3 min 20 s`, `2 h 5 min`."""
-    whole = round(length)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+    total = round(length)
+    if total < 60:
+        return f"{total} s"
+    return f"{total // 60} min {total % 60} s" if total < 3600 else f"{total // 3600} h {total % 3600 // 60} min"
 
 
 def sparkline(values: Sequence[float]) -> str:
