@@ -1,4 +1,4 @@
-"""Generate the reference: commands, checks, rules of diagnose, probes, records, the cluster file and its JSON Schema.
+"""Generate the reference: commands, rules, probes, records, metrics, recipes, the cluster file and its JSON Schema.
 
 `python -m tools.reference` writes the pages; a test compares them with what would be written.
 """
@@ -17,6 +17,7 @@ from railbed.cli.main import make_app
 from railbed.diagnose.judge import all_rules
 from railbed.probes.outputs import all_probes
 from tools.cluster_reference import cluster_file_page, cluster_schema
+from tools.metrics_reference import metrics_page
 from tools.recipe_reference import recipe_page
 from tools.record_reference import records_page
 
@@ -42,6 +43,7 @@ def pages() -> Mapping[str, str]:
         "diagnose.md": GENERATED + diagnose_page(),
         "probes.md": GENERATED + probes_page(),
         "records.md": GENERATED + records_page(),
+        "metrics.md": GENERATED + metrics_page(),
         "cluster-file.md": GENERATED + cluster_file_page(),
         "cluster.schema.json": cluster_schema(),
         "recipes.md": GENERATED + recipe_page(),
