@@ -5,13 +5,13 @@ set -eu
 folder=$1
 
 skip() {
-    echo "$1, and the tests that need prometheus and promtool are skipped: sudo apt-get install prometheus" >&2
+    echo "$1, so the tests that need prometheus and promtool are skipped: install both" >&2
     exit 0
 }
 
 if [ -x "$folder/prometheus" ] && [ -x "$folder/promtool" ]; then exit 0; fi
 if command -v prometheus >/dev/null 2>&1 && command -v promtool >/dev/null 2>&1; then exit 0; fi
-command -v apt-get >/dev/null 2>&1 && command -v dpkg-deb >/dev/null 2>&1 || skip "this is not a Debian"
+command -v apt-get >/dev/null 2>&1 && command -v dpkg-deb >/dev/null 2>&1 || skip "apt-get and dpkg-deb are missing"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
