@@ -25,8 +25,8 @@ Moment = Literal["before", "half", "after"]
 
 
 def sample(index: int) -> Sample:
-    """Return a row that can be recognised."""
-    return Sample("node1", 1000.0 + index, LAYOUT, (index * 10**12, index))
+    """Return a row that can be recognised; an hour ends between them."""
+    return Sample("node1", 3594.0 + index, LAYOUT, (index * 10**12, index))
 
 
 def kill_at(step: int, moment: Moment) -> None:

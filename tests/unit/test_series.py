@@ -304,6 +304,20 @@ def test_wrapping_changes_no_rate(steps: list[int], first: int) -> None:
     assert len(certain) >= len(steps) - sum(steps) // (1 << 32) - 1
 
 
+@given(
+    steps=st.lists(st.integers(0, 1000), min_size=4, max_size=30),
+    first=st.integers(0, (1 << 32) - 1),
+    reset=st.tuples(st.integers(2, 29), st.integers(0, 1000)),
+    narrow=st.booleans(),
+)
+def test_a_reset_is_never_a_spike(steps: list[int], first: int, reset: tuple[int, int], narrow: bool) -> None:
+    place, restarted = min(reset[0], len(steps) - 1), reset[1]
+    before, after = np.cumsum([first, *steps[:place]]), np.cumsum([restarted, *steps[place:]])
+    values = [int(value) % (1 << 32) for value in np.concatenate((before, after))]
+    result = np.array(rates_of(values, narrow=narrow))
+    assert not (result > 2 * max(1000, *steps)).any()
+
+
 @given(values=st.lists(INTEGERS, max_size=30), narrow=st.booleans())
 def test_rates_are_never_negative_or_infinite(values: list[int], narrow: bool) -> None:
     result = np.array(rates_of(values, narrow=narrow))
