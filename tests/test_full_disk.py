@@ -18,7 +18,9 @@ from railbed.lab.vm import cache
 from railbed.launch.protocol import encode
 from railbed.model.events import Notice
 from railbed.model.output import Output
+from railbed.model.series import Sample, Series
 from railbed.store import list_runs, open_run
+from railbed.store.series import SeriesReader, SeriesWriter
 from railbed.train import recipes
 from railbed.train.data.prepare import prepare
 from railbed.train.models.gpt import GptSettings
@@ -59,6 +61,27 @@ def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -
             run.append(Notice(message="x" * 100_000))
     (summary,) = list_runs()
     assert summary.status == "died"
+
+
+def test_samples_stop_and_go_on_when_there_is_space_again(disk: Path) -> None:
+    layout = tuple(Series("a", "net_rx_bytes", f"eth{number}") for number in range(300))
+    stored = []
+    with SeriesWriter(disk) as writer:
+        for second in range(200):
+            if second == 80:
+                fill(disk)
+            if second == 130:
+                (disk / "filling").unlink()
+            try:
+                writer.append(Sample("a", 6000.0 + second, layout, [second] * 300))
+            except UsageError as error:
+                assert re.fullmatch(r"cannot store the samples in .*: the disk is full", error.message)
+            else:
+                stored.append(second)
+            if second in (129, 199):
+                assert SeriesReader(disk).samples(layout[7]).values.tolist() == stored
+    assert SeriesReader(disk).samples(layout[7]).values.tolist() == stored
+    assert 100 < len(stored) < 200
 
 
 def test_a_recording_says_so(disk: Path) -> None:
