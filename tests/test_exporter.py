@@ -112,13 +112,23 @@ def test_monitoring_files_are_written_for_the_cluster_file(tmp_path: Path) -> No
     assert written.out.splitlines() == [f"monitoring/{name}" for name in (*names, "railbed-exporter.service")]
     unit = (tmp_path / "monitoring" / "railbed-exporter.service").read_text()
     assert f"--cluster {tmp_path}/cluster.yaml --port 9817" in unit
-    (record,) = railbed(tmp_path, "watch", "--write-monitoring", "monitoring", "--json").records
+    options = ("--json", "--interval", "0.5", "--port", "7000")
+    (record,) = railbed(tmp_path, "watch", "--write-monitoring", "monitoring", *options).records
+    unit = (tmp_path / "monitoring" / "railbed-exporter.service").read_text()
+    assert "--port 7000 --interval 0.5\n" in unit
     assert record["data"]["files"] == sorted((*names, "railbed-exporter.service"))
     (tmp_path / "monitoring" / "prometheus.yml").write_text("mine")
     refused = railbed(tmp_path, "watch", "--write-monitoring", "monitoring")
     assert refused.code == 2
     assert "prometheus.yml" in refused.err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("options", [("--exporter", "--for", "5"), ("--exporter", "--page"), ("--exporter", "run")])
+def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...]) -> None:
+    refused = railbed(tmp_path, "watch", *options)
+    assert refused.code == 2
+    assert "cannot be combined" in refused.err
 
 
 def test_monitoring_files_need_a_cluster_file(tmp_path: Path) -> None:

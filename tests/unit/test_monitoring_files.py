@@ -183,6 +183,7 @@ def test_another_address_needs_a_token_from_a_file() -> None:
     (job,) = yaml(files[PROMETHEUS])["scrape_configs"]
     assert job["authorization"] == {"type": "Bearer", "credentials_file": "/etc/prometheus/railbed.token"}
     assert job["static_configs"][0]["targets"] == ["[::]:7"]
+    assert Service(program=Path("r"), cluster_file=Path("c"), user="u", address="::", host="h").target == "h:9817"
     assert "LoadCredential=token:/etc/railbed/exporter.token" in files[UNIT]
     assert "authorization" not in monitoring_files(monitored_cluster(), SERVICE)[PROMETHEUS]
 

@@ -15,21 +15,30 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Listening:
+    """Where the exporter listens, and how often it samples nodes if not every second."""
+
+    address: str = LOOPBACK
+    port: int = DEFAULT_PORT
+    interval: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service(Listening):
     """Where and how the exporter runs."""
 
     program: Path
     """The `railbed` command."""
     cluster_file: Path
     user: str
-    address: str = LOOPBACK
-    port: int = DEFAULT_PORT
+    host: str = ""
+    """Where Prometheus finds it, if not at `address`."""
 
     @property
     def target(self) -> str:
         """Where Prometheus scrapes it."""
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{host}:{self.port}"
+        host = self.host or self.address
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def with_token(self) -> bool:
@@ -42,6 +51,8 @@ def unit(cluster: Cluster, service: Service) -> str:
     words = ["watch", "--exporter", "--cluster", str(service.cluster_file), "--port", str(service.port)]
     if service.address != LOOPBACK:
         words += ["--address", service.address]
+    if service.interval is not None:
+        words += ["--interval", f"{service.interval:g}"]
     credential = [f"LoadCredential=token:{TOKEN}", "Environment=RAILBED_TOKEN_FILE=%d/token"]
     lines = [
         "[Unit]",

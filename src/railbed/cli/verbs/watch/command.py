@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from railbed.cli.options import DEFAULT_CLUSTER, ClusterOption, JsonOption, TimeoutOption
@@ -44,9 +45,11 @@ def watch_command(
 
     Example: railbed watch --page
     """
-    _refuse_mixtures(run=run, page=page, exporter=exporter, monitoring=monitoring, address=address, port=port)
+    wanted = {"RUN": run is not None, "--page": page, "--exporter": exporter}
+    wanted |= {"--write-monitoring": monitoring is not None, "--for": seconds is not None}
+    _refuse_mixtures(wanted, address=address, port=port)
     if monitoring is not None:
-        return _write_monitoring(monitoring, cluster, address=address, port=port, as_json=as_json)
+        return _write_monitoring(monitoring, cluster, address, port, interval, as_json=as_json)
     if exporter:
         return _export(cluster, address, port, interval, timeout=timeout, as_json=as_json)
     from railbed.cli.verbs.watch.view import ViewRequest, view_run  # numpy is slow to load
@@ -61,20 +64,13 @@ def watch_command(
     return watch_cluster(given_cluster(cluster, None) or built_in_local(), request, timeout=timeout)
 
 
-def _refuse_mixtures(
-    *, run: str | None, page: bool, exporter: bool, monitoring: Path | None, address: str, port: int | None
-) -> None:
+def _refuse_mixtures(wanted: Mapping[str, bool], *, address: str, port: int | None) -> None:
     """Refuse options that would be ignored."""
-    wanted = {
-        "RUN": run is not None,
-        "--page": page,
-        "--exporter": exporter,
-        "--write-monitoring": monitoring is not None,
-    }
-    chosen = [name for name, is_set in wanted.items() if is_set and (name != "RUN" or exporter or monitoring)]
+    apart = wanted["--exporter"] or wanted["--write-monitoring"]
+    chosen = [name for name, is_set in wanted.items() if is_set and (name not in ("RUN", "--for") or apart)]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} cannot be combined", hint="use one of them")
-    if not (page or exporter or monitoring) and (address != LOCAL or port is not None):
+    if not (apart or wanted["--page"]) and (address != LOCAL or port is not None):
         name = "--address" if address != LOCAL else "--port"
         raise UsageError(f"{name} needs --page or --exporter", hint="add one of them")
 
@@ -115,13 +111,14 @@ def _export(
     return serve_metrics(given_cluster(cluster, None) or built_in_local(), request, timeout=timeout, as_json=as_json)
 
 
-def _write_monitoring(folder: Path, cluster: Path | None, *, address: str, port: int | None, as_json: bool) -> int:
+def _write_monitoring(
+    folder: Path, cluster: Path | None, address: str, port: int | None, interval: float | None, *, as_json: bool
+) -> int:
     from railbed.cli.verbs.watch.monitoring import write_monitoring_files
-    from railbed.web.monitoring.service import DEFAULT_PORT
+    from railbed.web.monitoring.service import DEFAULT_PORT, Listening
 
     file = cluster or DEFAULT_CLUSTER
     site = given_cluster(file, None)
     assert site is not None, "a named file gives a cluster"
-    return write_monitoring_files(
-        folder, site, file, address=address, port=DEFAULT_PORT if port is None else port, as_json=as_json
-    )
+    where = Listening(address=address, port=DEFAULT_PORT if port is None else port, interval=interval)
+    return write_monitoring_files(folder, site, file, where, as_json=as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import sys
 from pathlib import Path
 
@@ -13,15 +14,21 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.model.cluster import Cluster
 from railbed.model.events import FilesRendered
 from railbed.web.monitoring.files import monitoring_files, write_monitoring
-from railbed.web.monitoring.service import Service
+from railbed.web.monitoring.service import Listening, Service
 
 
 def write_monitoring_files(
-    folder: Path, cluster: Cluster, cluster_file: Path, *, address: str, port: int, as_json: bool
+    folder: Path, cluster: Cluster, cluster_file: Path, where: Listening, *, as_json: bool
 ) -> int:
     """Write the files and print their paths."""
     service = Service(
-        program=_program(), cluster_file=cluster_file.absolute(), user=_user(), address=address, port=port
+        program=_program(),
+        cluster_file=cluster_file.absolute(),
+        user=_user(),
+        address=where.address,
+        port=where.port,
+        interval=where.interval,
+        host=socket.gethostname() if where.address in ("0.0.0.0", "::") else "",  # noqa: S104  (compared, not bound)
     )
     files = monitoring_files(cluster, service)
     write_monitoring(folder, files)

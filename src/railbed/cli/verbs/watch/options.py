@@ -23,7 +23,9 @@ AddressOption = Annotated[
 ]
 PortOption = Annotated[
     int | None,
-    typer.Option("--port", metavar="N", min=0, max=65535, help="Port of the page or exporter. [default: a free one]"),
+    typer.Option(
+        "--port", metavar="N", min=0, max=65535, help="Port. [default: a free one for the page, 9817 for metrics]"
+    ),
 ]
 ExporterOption = Annotated[bool, typer.Option("--exporter", help="Serve metrics for Prometheus; nothing is stored.")]
 MonitoringOption = Annotated[
