@@ -2,7 +2,7 @@
 
     python -m tools.bench_watch [--nodes 16] [--seconds 60] [--pairs 30] [--window 8]
 
-Needs root. First a netns lab with many nodes is sampled every second. Each node has the counters of nine RDMA ports, in
+Needs root. First a netns lab with many nodes is sampled every second. Each node has the counters of eleven RDMA ports, in
 files: about 300 series. Then two ranks train on this machine, while sampling is on and off in turns. The steps of
 neighbouring windows are compared: from minute to minute a busy machine varies by more than sampling costs.
 """
@@ -38,7 +38,7 @@ from railbed.transport.connect import live_connector
 
 RAILBED = str(Path(sys.executable).parent / "railbed")
 NAME = f"bench-watch-{os.getpid()}"
-PORTS = 9
+PORTS = 11
 GOAL = 0.01
 SETTLE_SECONDS = 10.0
 READER = """#!{python} -IS
@@ -105,6 +105,7 @@ async def measure_cost(cluster: Cluster, folder: Path, seconds: float) -> None:
     """Sample for a while, and print the processor time of the readers and of this process."""
     rows: dict[str, list[Sample]] = {name: [] for name in cluster.nodes}
     sampled = asyncio.Event()
+    (folder / "run").mkdir()
     with SeriesWriter(folder / "run") as writer:
 
         def take(row: Sample) -> None:

@@ -162,6 +162,14 @@ async def test_a_clock_of_a_node_that_is_set_does_not_move_its_samples() -> None
     assert max(row.time for row in taken) - taken[0].time < 60.0
 
 
+async def test_a_node_without_any_known_counter_is_a_gap() -> None:
+    reader = FakeReader("h 1 7", "l " + json.dumps([["host", "", ["something_new"]]]))
+    rows = asyncio.create_task(started(reader))
+    ((gap,), taken) = await sampled(FakeFleet(reader), events.SamplingGap)
+    await rows
+    assert (gap.why, taken) == ("it has no counters that railbed knows", [])
+
+
 async def test_samples_that_cannot_be_stored_are_a_gap() -> None:
     reader = FakeReader("h 1 7", LAYOUT)
     rows = asyncio.create_task(started(reader))

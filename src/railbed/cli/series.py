@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from railbed.errors import UsageError, os_reason
+from railbed.errors import UsageError
 from railbed.fleet.sample import SHORTEST_SECONDS
 from railbed.model.series import Sample
 
@@ -53,5 +53,5 @@ class RunSeries:
         try:
             if writer:
                 writer.close()
-        except OSError as error:
-            sys.stderr.write(f"railbed: the last samples could not be stored: {os_reason(error)}\n")
+        except UsageError as error:
+            sys.stderr.write(f"railbed: the last samples could not be stored: {error.message}\n")

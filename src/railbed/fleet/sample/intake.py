@@ -25,7 +25,10 @@ class Intake:
         self._layout: object = None
 
     def add(self, sample: Sample, describe: Callable[[], Event]) -> bool:
-        """Hand a sample on; `describe` returns the event for series that are new. False if it could not be stored."""
+        """Hand a sample on; `describe` returns the event for series that are new. False if it is not stored."""
+        if not sample.layout:
+            self.interrupt("it has no counters that railbed knows")
+            return False
         try:
             self._take(sample)
         except RailbedError as error:
