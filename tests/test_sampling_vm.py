@@ -38,7 +38,7 @@ async def test_marks_are_counted_and_a_clock_that_is_set_is_noticed(healed: Runn
             assert (started.clock_error is None) == (device in cluster.switches)
         assert {"rdma_tx_packets", "rdma_out_of_sequence", "net_tx_bytes", "qdisc_drops"} <= sampled.meters("node1")
 
-        ping = "ping -q -Q 2 -s 1400 -i 0.002 -c 300 node1-rail0"
+        ping = "ping -q -Q 2 -s 8000 -i 0.005 -c 150 -W 3 node1-rail0"
         assert (await asyncio.to_thread(healed.shell, "node2", ping)).code == 0
         series = Series("node1", "ip_ce_packets")
         await sampled.until(lambda: sampled.values(series)[-1] > sampled.values(series)[0])

@@ -2,8 +2,8 @@
 
     python -m tools.bench_watch [--nodes 16] [--seconds 60] [--pairs 30] [--window 8]
 
-Needs root. First a netns lab with many nodes is sampled every second. Each node has the counters of eleven RDMA ports, in
-files: about 300 series. Then two ranks train on this machine, while sampling is on and off in turns. The steps of
+Needs root. First a netns lab with many nodes is sampled every second. Each node has the counters of eleven RDMA ports,
+in files: about 300 series. Then two ranks train on this machine, while sampling is on and off in turns. The steps of
 neighbouring windows are compared: from minute to minute a busy machine varies by more than sampling costs.
 """
 
@@ -40,6 +40,7 @@ RAILBED = str(Path(sys.executable).parent / "railbed")
 NAME = f"bench-watch-{os.getpid()}"
 PORTS = 11
 GOAL = 0.01
+STEP = ("steps=1000000", "evaluation.every=0", "checkpoint.steps=1000000", "model.layers=2", "batch.sequences=4")
 SETTLE_SECONDS = 10.0
 READER = """#!{python} -IS
 import sys
@@ -70,7 +71,8 @@ def main() -> None:
 @contextmanager
 def lab(folder: Path, nodes: int) -> Iterator[Cluster]:
     """Bring up a lab, and take it down."""
-    options = ["--name", NAME, "--nodes", str(nodes), "--json"]
+    quick = [part for key in STEP for part in ("--set", key)]
+    options = [*quick, "--name", NAME, "--nodes", str(nodes), "--json"]
     result = subprocess.run([RAILBED, "lab", "up", *options], cwd=folder, check=True, stdout=subprocess.PIPE)
     try:
         yield clusterfile.load(Path(json.loads(result.stdout.splitlines()[-1])["data"]["cluster"]))
@@ -159,7 +161,8 @@ def reader_share(first: Sample, last: Sample) -> float:
 def measure_steps(folder: Path, pairs: int, window: float) -> None:
     """Train with two ranks, sample in every other window, and print how much longer steps take."""
     steps: list[tuple[float, float]] = []
-    options = ["--cluster", "local", "--set", "steps=1000000", "--set", "evaluation.every=0", "--sample", "0", "--json"]
+    quick = [part for key in STEP for part in ("--set", key)]
+    options = [*quick, "--cluster", "local", "--sample", "0", "--json"]
     command = [RAILBED, "train", "tiny", *options]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as training:
         Thread(target=read_steps, args=(training, steps), daemon=True).start()
@@ -170,12 +173,10 @@ def measure_steps(folder: Path, pairs: int, window: float) -> None:
         finally:
             training.terminate()
     medians = [median_between(steps, start, end) for start, end in windows]
-    pairs_of_windows = list(zip(medians[::2], medians[1::2], strict=True))
     # The order changes from pair to pair, so that a drift does not count for one side.
-    ratios = [
-        (first / second) if number % 2 == 0 else (second / first)
-        for number, (first, second) in enumerate(pairs_of_windows)
-    ]
+    pairs_of_windows = zip(medians[::2], medians[1::2], strict=True)
+    in_order = [pair if number % 2 == 0 else pair[::-1] for number, pair in enumerate(pairs_of_windows)]
+    ratios = [on / off for on, off in in_order if on and off]
     report(ratios, medians, window)
 
 
@@ -207,8 +208,9 @@ async def alternate(cluster: Cluster, count: int, window: float) -> list[tuple[f
 
 
 def median_between(steps: Sequence[tuple[float, float]], start: float, end: float) -> float:
-    """Return the median duration of the steps that lie within a window."""
-    return statistics.median(seconds for moment, seconds in steps if moment <= end and moment - seconds >= start)
+    """Return the median duration of the steps that lie within a window; 0 without any."""
+    within = [seconds for moment, seconds in steps if moment <= end and moment - seconds >= start]
+    return statistics.median(within) if within else 0.0
 
 
 def report(ratios: Sequence[float], medians: Sequence[float], window: float) -> None:
