@@ -65,7 +65,7 @@ def test_a_run_says_where_it_ends(disk: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_samples_stop_and_go_on_when_there_is_space_again(disk: Path) -> None:
     layout = tuple(Series("a", "net_rx_bytes", f"eth{number}") for number in range(300))
-    stored = []
+    stored, refused = [], set()
     with SeriesWriter(disk) as writer:
         for second in range(200):
             if second == 80:
@@ -75,13 +75,14 @@ def test_samples_stop_and_go_on_when_there_is_space_again(disk: Path) -> None:
             try:
                 writer.append(Sample("a", 6000.0 + second, layout, [second] * 300))
             except UsageError as error:
-                assert re.fullmatch(r"cannot store the samples in .*: the disk is full", error.message)
+                refused.add(error.message)
             else:
                 stored.append(second)
             if second in (129, 199):
                 assert SeriesReader(disk).samples(layout[7]).values.tolist() == stored
     assert SeriesReader(disk).samples(layout[7]).values.tolist() == stored
     assert 100 < len(stored) < 200
+    assert refused == {f"cannot store the samples in {disk / 'series'}: the disk is full"}
 
 
 def test_a_recording_says_so(disk: Path) -> None:
