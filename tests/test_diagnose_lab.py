@@ -51,6 +51,7 @@ def test_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
         wait(run, APART)
         inflicted = [
             inflict(lab, run, ("link_lossy", "rail0"), "lose", "rail0", "8"),
+            inflict(lab, run, ("link_slow", "node3/rail0"), "slow", "node3", "2M"),
             inflict(lab, run, ("link_rail_slow", "rail0"), "slow", "rail0", "2M"),
             inflict(lab, run, ("node_cut", "node2"), "cut", "node2"),
             inflict(lab, run, ("node_frozen", "node4"), "freeze", "node4"),

@@ -35,7 +35,8 @@ def program() -> bytes:
     """Return the program that a node runs."""
     folder = Path(node.__file__).parent
     modules = {
-        name: (folder / f"{name}.py").read_text("utf-8") for name in ("files", "ethtool", "qdisc", "nvml", "reader")
+        name: (folder / f"{name}.py").read_text("utf-8")
+        for name in ("files", "ethtool", "qdisc", "sockets", "nvml", "reader")
     }
     return START.format(package=PACKAGE, modules=json.dumps(modules)).encode()
 

@@ -46,6 +46,8 @@ _NETWORK = (
     Meter("qdisc_backlog_bytes", "byte", "bytes that wait in the interface's queueing discipline", kind="gauge"),
     Meter("qdisc_drops", "packet", "packets that the queueing discipline dropped", bits=32),
     Meter("qdisc_overlimits", "packet", "times the queueing discipline delayed a packet to keep its rate", bits=32),
+    Meter("tcp_rtt_us", "us", "longest round-trip time of the TCP connections that send over an interface", "gauge"),
+    Meter("tcp_slowest_peer", "address", "the IPv4 address, as a number, of the peer with that time", "gauge"),
 )
 _RDMA = (
     Meter("rdma_rx_bytes", "byte", "bytes that the RDMA port received"),

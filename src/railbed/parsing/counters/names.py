@@ -263,6 +263,10 @@ QDISC: Mapping[str, Target] = {
     "drops": Target("qdisc_drops", bits=NARROW),
     "overlimits": Target("qdisc_overlimits", bits=NARROW),
 }
+TCP: Mapping[str, Target] = {
+    "rtt_us": Target("tcp_rtt_us"),
+    "slowest_peer": Target("tcp_slowest_peer"),
+}
 HOST: Mapping[str, Target] = {
     name: Target(name)
     for name in (
@@ -278,6 +282,7 @@ SOURCES: Mapping[str, Mapping[str, Target]] = {
     "net": NET,
     "ethtool": ETHTOOL,
     "qdisc": QDISC,
+    "tcp": TCP,
     "host": HOST,
     "gpu": GPU,
 }

@@ -30,16 +30,11 @@ import numpy as np
 from railbed.diagnose.evidence import Evidence, NotMeasured, RailView
 from railbed.diagnose.rule import Judgement, Rule, fail, warn
 from railbed.diagnose.shared.compare import at, middles
+from railbed.diagnose.shared.network import slow_network
 from railbed.diagnose.shared.rails import busiest_rail, sent_by, used_rails
-from railbed.diagnose.shared.steps import Work, work_of
-from railbed.diagnose.signal import Numbers, Signal, Span, Truths, middle
+from railbed.diagnose.signal import Signal, Span, middle
 from railbed.model.amount import duration, size
 
-RATIO = 2.0
-"""How many times as long as usual the network takes."""
-COMPUTE_RATIO = 2.0
-STEP_SHARE = 0.2
-"""The additional wait, as a share of a usual step."""
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3
 
@@ -50,44 +45,23 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     if len(rails) > 1:
         yield from _compare_rails(rails)
     try:
-        work = work_of(evidence)
+        yield from _compare_times(evidence)
     except NotMeasured:
-        if len(rails) > 1:
-            return
-        raise
-    yield from _compare_times(evidence, work)
+        if len(rails) < 2:
+            raise
 
 
-def _compare_times(evidence: Evidence, work: Work) -> Iterator[Judgement]:
-    network = _network(work)
-    usual = middle(network)
-    for span in work.waited.where(_took_longer(work, network), least=LEAST_SECONDS):
-        inside = (work.waited.edges[1:] > span.start) & (work.waited.edges[:-1] < span.end)
-        rail = busiest_rail(evidence, span) or busiest_rail(evidence)
+def _compare_times(evidence: Evidence) -> Iterator[Judgement]:
+    for slow in slow_network(evidence):
+        rail = busiest_rail(evidence, slow.span) or busiest_rail(evidence)
         yield fail(
-            f"the network took {duration(middle(network[inside]))} per step on all nodes, usually {duration(usual)}"
-            f"{_rate(evidence, rail, span)}",
-            span,
+            f"the network took {duration(slow.seconds)} per step on all nodes, usually {duration(slow.usual)}"
+            f"{_rate(evidence, rail, slow.span)}",
+            slow.span,
             *_one_of_each(evidence, rail),
             subject=rail,
             expected="as fast as in the rest of the run",
         )
-
-
-def _network(work: Work) -> Numbers:
-    """Return how long the network took in each piece of time: the shortest wait, NaN unless most ranks took steps."""
-    known = np.isfinite(work.waited.values)
-    most = known.sum(axis=0) >= max(1, len(work.waited.ranks) / 2)
-    shortest = np.where(known, work.waited.values, np.inf).min(axis=0)
-    return np.where(most, shortest, np.nan)
-
-
-def _took_longer(work: Work, network: Numbers) -> Truths:
-    """Return the pieces of time in which the network took longer than usual, and ranks computed as usual."""
-    computed, usual = work.computed.overall, middle(network)
-    longer: Truths = (network > RATIO * usual) & (network - usual > STEP_SHARE * work.usual_step)
-    alike: Truths = longer & (computed < COMPUTE_RATIO * middle(computed))
-    return alike
 
 
 def _rate(evidence: Evidence, rail: str, span: Span) -> str:

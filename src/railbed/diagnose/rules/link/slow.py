@@ -3,7 +3,8 @@
 What
 ----
 The queueing discipline of one node's rail interface holds packets back to keep a rate, much more than those of the
-other nodes at the same time.
+other nodes at the same time. Or the network took longer than usual for all ranks of a training, and round trips to this
+node took more than twice as long as to others: packets wait in front of it.
 
 Why
 ---
@@ -16,20 +17,23 @@ link_speed`. `railbed bench tcp` measures every pair, and shows whether only thi
 
 Source
 ------
-iproute2, tc-tbf and tc -s qdisc (overlimits: how often a packet had to wait for the rate; backlog: bytes that wait).
+iproute2, tc-tbf and tc -s qdisc (overlimits: how often a packet had to wait for the rate; backlog: bytes that wait);
+Linux, sock_diag (the smoothed round-trip time of a connection).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from railbed.diagnose.evidence import NotJudged, RailView
+from railbed.diagnose.evidence import NotJudged, NotMeasured, RailView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.compare import others_at, smoothed
+from railbed.diagnose.shared.network import slow_network, slow_peer
 from railbed.diagnose.signal import Signal, Span
-from railbed.model.amount import number, size
+from railbed.model.amount import duration, number, size
 
 LEAST_RATE = 1.0
 """Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""
@@ -38,14 +42,16 @@ LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 4.0
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
-    """Compare how often packets waited on each node of a rail."""
+    """Compare how often packets waited on each node of a rail, then how long they waited in front of each."""
     if len(rail.ports) < 2:
         raise NotJudged("there is only one node")
     waits = rail.read("qdisc_overlimits")
+    explained: list[Span] = []
     for node, signal in waits.items():
         others = np.nan_to_num(smoothed(others_at(node, waits)))
         waited = (signal.values > RATIO * others) & (smoothed(signal.values) >= np.maximum(LEAST_RATE, RATIO * others))
         for span in signal.where(waited, least=LEAST_SECONDS, bridge=BRIDGE_SECONDS):
+            explained.append(span)
             usual = float(np.mean(others[(signal.times > span.start) & (signal.times <= span.end)]))
             yield fail(
                 f"packets waited for the link {number(signal.mean(span), 3)} times per second, on the other nodes "
@@ -55,6 +61,25 @@ def judge(rail: RailView) -> Iterator[Judgement]:
                 *_backlog(rail, node),
                 certainty="certain",
                 subject=f"{node}/{signal.series.port}",
+                expected="as fast as the links of the other nodes",
+            )
+    yield from _judge_peers(rail, explained)
+
+
+def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgement]:
+    """Find the node that packets wait in front of while all ranks wait for the network."""
+    with suppress(NotMeasured):  # no training
+        for slow in slow_network(rail.evidence):
+            peer = slow_peer(rail, slow.span)
+            if peer is None or any(slow.span.overlaps(span) for span in explained):
+                continue
+            sender = peer.sender.series.device
+            yield fail(
+                f"round trips from {sender} took {duration(peer.seconds)}, to others {duration(peer.others)}; ranks "
+                f"waited {duration(slow.seconds)} per step for the network, usually {duration(slow.usual)}",
+                slow.span,
+                peer.sender,
+                subject=f"{peer.node}/{peer.netdev}",
                 expected="as fast as the links of the other nodes",
             )
 

@@ -18,7 +18,7 @@ import signal
 import socket
 import time
 
-from railbed.fleet.sample.node import ethtool, files, qdisc
+from railbed.fleet.sample.node import ethtool, files, qdisc, sockets
 
 VERSION = 1
 START_SECONDS, LEASE_SECONDS = 60, 10
@@ -36,6 +36,8 @@ class Sources:
         self._order = order
         self._disciplines = qdisc.Disciplines()
         self._dump: dict[int, tuple[int, int, int]] = {}
+        self._connections = sockets.Connections()
+        self._slowest: dict[int, tuple[int, int]] = {}
         self._gpus = _gpus()
         self._layout = ""
         self._names: list[str] = []
@@ -51,12 +53,14 @@ class Sources:
         names = self._interfaces()
         self._dump.update(self._disciplines.read())
         indices = {name: _index(name) for name in names}
+        addresses = {name: sockets.address_of(name) for name in names}
         wanted = set(self._order["ethtool"])
         groups = [
             files.Host(),
             *(files.interface_files(SYS, name) for name in names),
             *(ethtool.Driver(name, wanted) for name in names),
             *(qdisc.PortDiscipline(name, indices[name], self._dump) for name in names if indices[name] in self._dump),
+            *(sockets.PortConnections(name, addresses[name], self._slowest) for name in names if addresses[name]),
             *files.rdma_files(SYS, self._order["rdma"]),
             *self._gpus,
         ]
@@ -84,6 +88,8 @@ class Sources:
         """Return the value of every series, in the order of the layout."""
         self._dump.clear()
         self._dump.update(self._disciplines.read())
+        self._slowest.clear()
+        self._slowest.update(self._connections.read())
         values = []
         for group in self.groups:
             try:
