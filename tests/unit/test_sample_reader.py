@@ -6,17 +6,19 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railbed.fleet.sample.node import ethtool, files, nvml, qdisc
+from railbed.fleet.sample.node import ethtool, files, nvml, qdisc, sockets
 from railbed.fleet.sample.program import FETCH, command, order, program
 from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
 
@@ -84,6 +86,34 @@ def test_the_root_discipline_of_an_interface() -> None:
     assert qdisc.entry(queue_message(qdisc.ROOT, b"tbf")) == [(5, (9000, 7, 11))]
     assert qdisc.entry(queue_message(0x10001, b"netem")) == []
     assert qdisc.entry(queue_message(qdisc.ROOT, b"noqueue")) == []
+
+
+def test_round_trips_of_a_connection_and_its_peer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        client.sendall(b"something")
+        local = sockets.address_of("lo")
+        connections = sockets.Connections()
+        trip, peer = sockets.PortConnections("lo", local, connections.read()).read()
+        connections.close()
+    assert local == int(ip_address("127.0.0.1"))
+    assert trip
+    assert peer
+    assert ip_address(peer).is_loopback
+    assert sockets.PortConnections("lo", 1, {}).read() == [None, None]
+    assert sockets.address_of("no-such-device") == 0
+
+
+def test_a_connection_that_sends_nothing_has_no_round_trip() -> None:
+    def message(last_sent: int) -> bytes:
+        info = bytes(sockets.LAST_SENT) + struct.pack("=I", last_sent)
+        info += bytes(sockets.RTT - len(info)) + struct.pack("=I", 700)
+        head = bytes(8) + bytes([10, 1, 0, 1]) + bytes(12) + bytes([10, 1, 0, 2])
+        return head + bytes(sockets.HEADER - len(head)) + struct.pack("=HH", 4 + len(info), sockets.INFO) + info
+
+    ends = int(ip_address("10.1.0.1")), int(ip_address("10.1.0.2"))
+    assert sockets.connection(message(3)) == (*ends, 700)
+    assert sockets.connection(message(60_000)) == (*ends, 0)
+    assert sockets.connection(message(3)[: sockets.HEADER]) == (*ends, 0)
 
 
 def test_a_driver_without_counters() -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from ipaddress import ip_address
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from railbed.diagnose.evidence import Evidence, RailView
+from railbed.diagnose.evidence import Evidence, PortView, RailView
+from railbed.diagnose.shared.compare import middles
 from railbed.diagnose.shared.steps import Work, work_of
 from railbed.diagnose.signal import Numbers, Signal, Span, Truths, middle
 
-RATIO = 2.0
-"""How many times as long as usual the network takes."""
+RATIO, RATIO_WITH_TRIPS = 2.0, 1.4
+"""How many times as long as usual the network takes; less is enough if round trips take longer, too."""
+TRIP_RATIO = 2.5
+"""How many times as long as usual a round trip takes."""
 COMPUTE_RATIO = 2.0
 STEP_SHARE = 0.2
 """The additional wait, as a share of a usual step."""
 LEAST_SECONDS = 5.0
-PEER_RATIO = 2.5
-"""How many times as long as others a round trip takes that blames the peer."""
+VOTES = 0.75
+"""Share of the samples in which a node names the same peer as the slowest."""
 
 
 class SlowNetwork(NamedTuple):
@@ -32,22 +34,23 @@ class SlowNetwork(NamedTuple):
 
 
 class SlowPeer(NamedTuple):
-    """A node to which round trips take longer than to others."""
+    """A node that packets wait in front of."""
 
     node: str
     netdev: str
     sender: Signal
-    """The round-trip times of the node that sends to it."""
+    """The round-trip times of a node that sends to it."""
     seconds: float
-    others: float
+    usual: float
 
 
 def slow_network(evidence: Evidence) -> list[SlowNetwork]:
-    """Return when the network took longer than usual, while ranks computed about as fast as usual."""
+    """Return when the network took longer than usual in this run."""
     work = work_of(evidence)
     network = _network(work)
+    trips = _trips(evidence, work.waited.edges)
     slow = []
-    for span in work.waited.where(_took_longer(work, network), least=LEAST_SECONDS):
+    for span in work.waited.where(_took_longer(work, network, trips), least=LEAST_SECONDS):
         inside = (work.waited.edges[1:] > span.start) & (work.waited.edges[:-1] < span.end)
         slow.append(SlowNetwork(span, middle(network[inside]), middle(network)))
     return slow
@@ -56,31 +59,53 @@ def slow_network(evidence: Evidence) -> list[SlowNetwork]:
 def _network(work: Work) -> Numbers:
     """Return how long the network took in each piece of time: the shortest wait, NaN unless most ranks took steps."""
     known = np.isfinite(work.waited.values)
-    most = known.sum(axis=0) >= max(1, len(work.waited.ranks) / 2)
+    most = known.sum(axis=0) >= max(1, len({rank.node for rank in work.waited.ranks}) / 2)
     shortest = np.where(known, work.waited.values, np.inf).min(axis=0)
     return np.where(most, shortest, np.nan)
 
 
-def _took_longer(work: Work, network: Numbers) -> Truths:
+def _took_longer(work: Work, network: Numbers, trips: Numbers) -> Truths:
+    """Return the pieces of time in which it did: ranks computed as usual, or round trips took longer as well."""
     computed, usual = work.computed.overall, middle(network)
-    longer: Truths = (network > RATIO * usual) & (network - usual > STEP_SHARE * work.usual_step)
-    alike: Truths = longer & (computed < COMPUTE_RATIO * middle(computed))
-    return alike
+    longer = (network > RATIO * usual) & (computed < COMPUTE_RATIO * middle(computed))
+    longer |= (network > RATIO_WITH_TRIPS * usual) & (trips > TRIP_RATIO)
+    result: Truths = longer & (network - usual > STEP_SHARE * work.usual_step)
+    return result
+
+
+def _trips(evidence: Evidence, edges: Numbers) -> Numbers:
+    """Return how many times as long as usual round trips took in each piece of time, for the median node."""
+    rows = [_ratios(signal, edges) for signal in evidence.all_of("tcp_rtt_us") if signal.usual > 0]
+    return middles(np.array(rows)) if rows else np.full(len(edges) - 1, np.nan)
+
+
+def _ratios(signal: Signal, edges: Numbers) -> Numbers:
+    pieces = (Span(float(start), float(end)) for start, end in pairwise(edges))
+    return np.array([middle(signal.within(piece)) / signal.usual for piece in pieces])
 
 
 def slow_peer(rail: RailView, span: Span) -> SlowPeer | None:
-    """Return the only node to which round trips took much longer than to the others; None if there is none."""
-    times = {node: signal for node, signal in rail.try_read("tcp_rtt_us").items() if len(signal.within(span))}
-    if len(times) < 3:
-        return None  # nothing to compare with
-    usual = {node: middle(signal.within(span)) for node, signal in times.items()}
-    sender = max(usual, key=lambda node: usual[node])
-    others = middle([seconds for node, seconds in usual.items() if node != sender])
-    peers = rail.try_read("tcp_slowest_peer").get(sender)
-    if usual[sender] < PEER_RATIO * others or peers is None or not len(peers.within(span)):
+    """Return the only node that all nodes with longer round trips name as their slowest peer; None if there is none."""
+    trips, peers = rail.try_read("tcp_rtt_us"), rail.try_read("tcp_slowest_peer")
+    longer = {
+        node: signal
+        for node, signal in trips.items()
+        if node in peers and middle(signal.within(span)) > TRIP_RATIO * signal.usual
+    }
+    candidates = []
+    for port in rail.ports:
+        voters = [node for node in longer if node != port.name]
+        if voters and all(_names(peers[node], port, span) for node in voters):
+            candidates.append((port, longer[max(voters, key=lambda node: middle(longer[node].within(span)))]))
+    if len(candidates) != 1:
         return None
-    address, _ = Counter(peers.within(span).astype(np.int64).tolist()).most_common(1)[0]
-    port = next((port for port in rail.ports if port.port.address == ip_address(address)), None)
-    if port is None:
-        return None
-    return SlowPeer(port.name, port.port.netdev, times[sender], usual[sender] / 1e6, others / 1e6)
+    (port, sender), *_ = candidates
+    return SlowPeer(port.name, port.port.netdev, sender, middle(sender.within(span)) / 1e6, sender.usual / 1e6)
+
+
+def _names(peers: Signal, port: PortView, span: Span) -> bool:
+    """Whether a node's slowest peer was mostly this one."""
+    if port.port.address.version != 4:
+        return False
+    named = peers.within(span) == float(int(port.port.address))
+    return bool(len(named)) and float(np.mean(named)) >= VOTES

@@ -97,6 +97,6 @@ def work_of(evidence: Evidence) -> Work:
 
 
 def place_of(rank: Rank, ranks: tuple[Rank, ...]) -> str:
-    """Return the subject of a finding about a rank: its node, if that has no other."""
-    alone = sum(other.node == rank.node for other in ranks) == 1
+    """Return the subject of a finding about a rank: its node, if that has no other at the same time."""
+    alone = len({other.rank for other in ranks}) <= len({other.node for other in ranks})
     return rank.node if alone else f"{rank.node}/rank{rank.rank}"

@@ -3,8 +3,8 @@
 What
 ----
 The queueing discipline of one node's rail interface holds packets back to keep a rate, much more than those of the
-other nodes at the same time. Or the network took longer than usual for all ranks of a training, and round trips to this
-node took more than twice as long as to others: packets wait in front of it.
+other nodes at the same time. Or the network took longer than usual for all ranks of a training, and every
+node whose round trips took longer names this one as its slowest peer: packets wait in front of it.
 
 Why
 ---
@@ -73,10 +73,10 @@ def _judge_peers(rail: RailView, explained: Sequence[Span]) -> Iterator[Judgemen
             peer = slow_peer(rail, slow.span)
             if peer is None or any(slow.span.overlaps(span) for span in explained):
                 continue
-            sender = peer.sender.series.device
             yield fail(
-                f"round trips from {sender} took {duration(peer.seconds)}, to others {duration(peer.others)}; ranks "
-                f"waited {duration(slow.seconds)} per step for the network, usually {duration(slow.usual)}",
+                f"round trips from {peer.sender.series.device} took {duration(peer.seconds)}, usually "
+                f"{duration(peer.usual)}; ranks waited {duration(slow.seconds)} per step for the network, usually "
+                f"{duration(slow.usual)}",
                 slow.span,
                 peer.sender,
                 subject=f"{peer.node}/{peer.netdev}",

@@ -2,8 +2,9 @@
 
 What
 ----
-For ten seconds or more a rank needed at least one and a half times as long for its own part of a step, without waiting
-for the network, as the median of the others, and the difference was more than a tenth of a step.
+A rank needed at least twice as long for its own part of a step, without waiting for the network, as the median of the
+others for 15 seconds, or 1.3 times as long for a minute; it was also clearly slower than the slowest other, and the
+difference was more than a tenth of a step.
 
 Why
 ---
@@ -28,14 +29,16 @@ import numpy as np
 from railbed.diagnose.evidence import Evidence, NotJudged
 from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.compare import middles
-from railbed.diagnose.shared.steps import place_of, work_of
-from railbed.diagnose.signal import middle
+from railbed.diagnose.shared.steps import Work, place_of, work_of
+from railbed.diagnose.signal import Numbers, Span, middle
 from railbed.model.amount import duration
 from railbed.model.series import Series
 
-RATIO = 1.5
+LIMITS = ((2.0, 15.0), (1.3, 60.0))
+"""How many times as long as the median of the others, and for how many seconds: a busy machine favours some."""
+TO_SLOWEST = 0.6
+"""The share of that difference by which it is slower than the slowest other."""
 STEP_SHARE = 0.1
-LEAST_SECONDS = 10.0
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -45,10 +48,10 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
     if len(ranks) < 2:
         raise NotJudged("there is only one rank")
     for row, rank in enumerate(ranks):
-        others = middles(np.delete(computed, row, axis=0))
-        slow = (computed[row] > RATIO * others) & (computed[row] - others > STEP_SHARE * work.usual_step)
-        for span in work.computed.where(slow, least=LEAST_SECONDS):
-            inside = slow & (work.computed.edges[1:] > span.start) & (work.computed.edges[:-1] < span.end)
+        rest = np.delete(computed, row, axis=0)
+        others, slowest = middles(rest), np.nan_to_num(rest).max(axis=0)
+        for span in _slow_times(work, computed[row], others, slowest):
+            inside = (work.computed.edges[1:] > span.start) & (work.computed.edges[:-1] < span.end)
             idle = evidence.signal(Series(rank.node, "idle_seconds", "", rank.rank))
             yield warn(
                 f"rank {rank.rank} computed {duration(middle(computed[row][inside]))} per step, the others "
@@ -58,6 +61,16 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
                 subject=place_of(rank, ranks),
                 expected="ranks compute equally fast",
             )
+
+
+def _slow_times(work: Work, own: Numbers, others: Numbers, slowest: Numbers) -> list[Span]:
+    """Return when a rank was slow, by the strictest limit that it exceeds."""
+    matters = own - others > STEP_SHARE * work.usual_step
+    for ratio, seconds in LIMITS:
+        slow = matters & (own > ratio * others) & (own - slowest > TO_SLOWEST * (ratio - 1) * others)
+        if spans := work.computed.where(slow, least=seconds):
+            return spans
+    return []
 
 
 RULE = Rule(

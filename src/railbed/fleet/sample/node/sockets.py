@@ -51,6 +51,10 @@ class Connections:
             return {}
         return slowest
 
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
     def _messages(self) -> list[bytes]:
         messages: list[bytes] = []
         while True:
