@@ -13,9 +13,11 @@ from railbed.web.page.charts import Chart
 from railbed.web.page.parameters import Filter
 from railbed.web.page.source import Source
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10.0
 """Something is sent this often, so that a client that vanished is noticed."""
+SELDOM = 5
+"""Series that were zero so far, where that is normal, are read in one of this many turns: they are the most."""
 
 
 async def news(
@@ -49,15 +51,23 @@ class _Position:
     def __init__(self, since: float) -> None:
         self._since = since
         self._times: dict[int, float] = {}
+        self._zero: set[int] = set()
+        self._turn = 0
         self._marks = -1
         self._series = -1
 
     async def advance(self, source: Source, charts: list[Chart], chosen: Filter) -> dict[str, Any]:
         """Return what is new; empty if nothing is."""
+        self._turn += 1
         numbers = await source.numbers(charts, chosen)
-        samples = await source.since({number: self._times.get(number, self._since) for number in numbers})
-        for number, times, _ in samples:
+        due = [number for number in numbers if number not in self._zero or (number + self._turn) % SELDOM == 0]
+        samples = await source.since({number: self._times.get(number, self._since) for number in due})
+        for number, times, values in samples:
             self._times[number] = times[-1]
+            if numbers[number] and not any(values):
+                self._zero.add(number)
+            else:
+                self._zero.discard(number)
         changes: dict[str, Any] = {"points": samples} if samples else {}
         marks = await source.marks()
         if self._marks not in (-1, len(marks)):

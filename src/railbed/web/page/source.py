@@ -73,9 +73,11 @@ class Source:
         """Return the samples of series, by number, that are later than a time."""
         return await self._read(lambda: self._since(series))
 
-    async def numbers(self, charts: Iterable[Chart], chosen: Filter) -> list[int]:
-        """Return the numbers of the series in charts."""
-        return await self._read(lambda: [number for chart in charts for number in self._members(chart, chosen)])
+    async def numbers(self, charts: Iterable[Chart], chosen: Filter) -> dict[int, bool]:
+        """Return the numbers of the series in charts, and whether a zero is not worth a word."""
+        return await self._read(
+            lambda: {number: chart.quiet for chart in charts for number in self._members(chart, chosen)}
+        )
 
     async def marks(self) -> list[list[Any]]:
         """Return all marks, in order."""

@@ -50,8 +50,6 @@ export class Chart {
     if (flat !== this.flat) this.box.classList.toggle("flat", this.flat = flat);
     if (flat || this.width < 50) return;
     this.plot ??= this.create();
-    if (this.restyled) this.plot.redraw(false, true);
-    this.restyled = false;
     if (this.plot.width !== this.width || this.plot.height !== this.height) this.plot.setSize({ width: this.width, height: this.height });
     const [bottom, top] = span(range, this.about.unit);
     this.plot.batch(() => {
@@ -108,7 +106,7 @@ export class Chart {
       width: this.width, height: this.height, padding: [11, 8, 0, 0], legend: { show: false },
       scales: { x: { time: true, auto: false }, y: { auto: false } },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
-      axes: [{ ...axis, size: 26, space: 90, values: (_, times, __, ___, step) => ticks(times, step) }, { ...axis, size: AXIS, space: 30, values: (_, ticks) => ticks.map((tick) => format(tick, about.unit)) }],
+      axes: [{ ...axis, size: 26, space: (plot) => (plot.width < 500 ? 55 : 90), values: (_, times, __, ___, step) => ticks(times, step) }, { ...axis, size: AXIS, space: 30, values: (_, ticks) => ticks.map((tick) => format(tick, about.unit)) }],
       cursor: {
         y: false, points: { show: false }, drag: { x: true, y: false, setScale: false },
         // The other charts follow the cursor; a drag belongs to the chart in which it began.
@@ -141,11 +139,8 @@ export class Chart {
     this.plot.setCursor({ left: time === null ? -10 : this.plot.valToPos(time, "x"), top: time === null ? -10 : 5 }, false, false);
   }
 
-  // With other colours or marks: now, or once it is in sight.
-  redraw() {
-    this.restyled = true;
-    this.draw(false);
-  }
+  // With other colours or marks, also what is not in sight.
+  redraw() { if (!this.stale) this.plot?.redraw(false, true); }
 }
 
 // The values of the axis: from zero for what cannot be negative, unless it hardly varies, as a loss.

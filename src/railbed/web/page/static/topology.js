@@ -6,7 +6,7 @@ import { format } from "./format.js";
 
 const NS = "http://www.w3.org/2000/svg";
 const BUSY = [[0.8, "#c62828"], [0.5, "#e07b00"], [0.2, "#c9a400"], [0.02, "#3b8f5a"]];
-const WIDE = 1000, ROW = 110, BOX = 84, HIGH = 30, MOST_ROWS = 12;
+const NARROWEST = 300, ROW = 90, BOX = 84, HIGH = 30, MOST_ROWS = 12;
 
 const make = (name, attributes, parent) => {
   const node = document.createElementNS(NS, name);
@@ -21,24 +21,26 @@ export class Topology {
     this.section = document.querySelector("#topology");
     this.section.hidden = !about || about.links.length === 0;
     this.lines = [];
-    if (!this.section.hidden) this.draw();
   }
 
   get open() { return !this.section.hidden && this.section.open; }
 
-  // Half of the nodes above the switches, half below.
-  draw() {
+  // Rows of nodes that fit, half of them above the switches and half below.
+  draw(wide) {
     const { nodes, switches } = this.about;
-    const half = nodes.length > 8 ? Math.ceil(nodes.length / 2) : nodes.length;
-    const rows = [nodes.slice(0, half), switches, nodes.slice(half)].filter((row) => row.length);
+    const most = Math.max(2, Math.floor(wide / (BOX + 8)));
+    const count = Math.ceil(nodes.length / most), each = Math.ceil(nodes.length / (nodes.length > 8 ? Math.max(2, count) : count));
+    const rows = [];
+    for (let first = 0; first < nodes.length; first += each) rows.push(nodes.slice(first, first + each));
+    rows.splice(Math.ceil(rows.length / 2), 0, switches);
     const places = new Map();
     rows.forEach((row, level) => row.forEach((name, index) => {
-      places.set(name, [((index + 0.5) * WIDE) / row.length, (level + 0.5) * ROW]);
+      places.set(name, [((index + 0.5) * wide) / row.length, (level + 0.5) * ROW]);
     }));
-    const picture = make("svg", { viewBox: `0 0 ${WIDE} ${rows.length * ROW}`, role: "img" });
+    const picture = make("svg", { viewBox: `0 0 ${wide} ${rows.length * ROW}`, role: "img" });
     const drawn = new Map();
     this.lines = this.about.links.map(([node, port, peer, peerPort]) => {
-      const [x1, y1] = places.get(node), [x2, y2] = places.get(peer) ?? [WIDE / 2, ROW];
+      const [x1, y1] = places.get(node), [x2, y2] = places.get(peer) ?? [wide / 2, ROW];
       const all = this.about.links.filter(([other, , target]) => other === node && target === peer).length;
       const turn = drawn.get(`${node} ${peer}`) ?? 0;
       drawn.set(`${node} ${peer}`, turn + 1);
@@ -47,7 +49,7 @@ export class Topology {
       make("title", {}, line).textContent = `${node}/${port} – ${peer} ${peerPort}`;
       return line;
     });
-    const width = Math.min(BOX, (WIDE / Math.max(...rows.map((row) => row.length))) * 0.92);
+    const width = Math.min(BOX, (wide / Math.max(...rows.map((row) => row.length))) * 0.92);
     for (const [name, [x, y]] of places) {
       make("rect", { x: x - width / 2, y: y - HIGH / 2, width, height: HIGH, rx: switches.includes(name) ? 2 : 12 }, picture);
       const text = make("text", { x, y }, picture);
@@ -55,11 +57,14 @@ export class Topology {
       if (name.length * 7.5 > width) text.setAttribute("textLength", width - 6);
     }
     this.picture = picture;
+    this.wide = wide;
     document.querySelector("#map").replaceChildren(picture);
   }
 
   async update(start, end) {
     if (!this.open) return;
+    const wide = Math.max(NARROWEST, document.querySelector("#map").clientWidth);
+    if (wide !== this.wide) this.draw(wide);
     const rates = await links(start, end);
     const most = Math.max(1, ...rates.flatMap((pair) => pair.map((rate) => rate?.[0] ?? 0)));
     const rows = this.about.links.map(([node, port, peer, peerPort, rail, speed], index) => {
