@@ -1,7 +1,7 @@
 // Lines and marks on the canvas of a chart. Whatever the data, a line has at most two points for every two pixels,
-// and for every four while the view moves.
+// and for every six while the view moves.
 
-export const FINE = 2, COARSE = 4;
+export const FINE = 2, COARSE = 6;
 
 export const paintLines = (plot, lines, colourOf, column) => {
   const { ctx, bbox } = plot;
