@@ -10,10 +10,11 @@ import pytest
 from railbed.model import events
 from railbed.model.record import Measurement
 from railbed.model.series import MISSING, Sample, Series
-from railbed.report import describe, read
+from railbed.report import Report, describe, read
 from railbed.report.blocks import Block, Figure, Table
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
+from railbed.report.reading.run import with_timeline
 from railbed.store import open_run
 from railbed.store.series import SeriesWriter
 from tests.support.browser import chromium
@@ -69,8 +70,12 @@ def write_samples(writer: SeriesWriter) -> None:
             writer.append(Sample(node, START + second, layout, values))
 
 
+def report_of(folder: Path) -> Report:
+    return describe(with_timeline(read(folder), folder))
+
+
 def section_of(folder: Path) -> list[Block]:
-    (part,) = [part for part in describe(read(folder)).parts if part.name == "timeline"]
+    (part,) = [part for part in report_of(folder).parts if part.name == "timeline"]
     return list(part.blocks)
 
 
@@ -100,7 +105,7 @@ def test_marks_are_named(folder: Path) -> None:
 
 
 def test_a_page_stays_small_and_markdown_is_readable(folder: Path) -> None:
-    document = describe(read(folder))
+    document = report_of(folder)
     charts = sum(
         len(str(block.traces)) for part in document.parts for block in part.blocks if isinstance(block, Figure)
     )
@@ -111,14 +116,14 @@ def test_a_page_stays_small_and_markdown_is_readable(folder: Path) -> None:
 
 def test_a_run_that_was_not_sampled_has_no_such_section(folder: Path) -> None:
     (folder / "series").rename(folder / "elsewhere")
-    assert "timeline" not in describe(read(folder)).sections
+    assert "timeline" not in report_of(folder).sections
 
 
 @pytest.mark.browser
 @pytest.mark.whole
 def test_the_charts_in_a_browser(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text(as_html(describe(read(folder))), encoding="utf-8")
+    page.write_text(as_html(report_of(folder)), encoding="utf-8")
     ranges = "JSON.stringify([...document.querySelectorAll('#timeline .plot')].map(plot => plot.layout.xaxis.range))"
     with chromium() as browser:
         browser.look(width=1100)

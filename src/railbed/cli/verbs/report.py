@@ -20,7 +20,7 @@ from railbed.report import Report, describe, read
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
-from railbed.report.reading.run import RunData
+from railbed.report.reading.run import RunData, with_timeline
 from railbed.store import find_run
 
 STEM = "report"
@@ -67,7 +67,7 @@ def report_command(
     folder = find_run(run)
     path = output or folder / f"{STEM}.{form}"
     with working(f"reading {folder.name}") as activity:
-        data = _with_verdicts(read(folder), folder)
+        data = _with_verdicts(with_timeline(read(folder), folder), folder)
         activity.begin("writing the report")
         document = describe(data)
         text = _written(document, folder, form)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,7 +42,7 @@ class RunData:
     last_time: float | None = None
     """When the last record was made."""
     timeline: Timeline | None = None
-    """The run on one time axis; None if nothing was sampled."""
+    """The run on one time axis; None if nothing was sampled, or if only its records are needed."""
 
     def of(self, *kinds: type[E]) -> list[E]:
         """Return the events of these kinds, in their order."""
@@ -124,16 +124,16 @@ def read(folder: Path) -> RunData:
         measurements=reader.measurements,
         unreadable=reader.unreadable,
         last_time=reader.last_time,
-        timeline=_timeline(folder),
     )
 
 
-def _timeline(folder: Path) -> Timeline | None:
+def with_timeline(run: RunData, folder: Path) -> RunData:
+    """Return a run's data with its series, if it has any."""
     if not (folder / SERIES).is_dir():
-        return None
+        return run
     from railbed.store.timeline import Timeline  # numpy is slow to load, and many runs have no samples
 
-    return Timeline(folder)
+    return replace(run, timeline=Timeline(folder))
 
 
 def measurements_in(folder: Path) -> Iterator[Measurement]:
