@@ -198,8 +198,10 @@ class _SshProgram:
 async def _start(connection: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHClientProcess[bytes]:
     try:
         return await connection.create_process(command, encoding=None)
-    except (asyncssh.Error, OSError) as error:
-        kind = Unreachable if connection.is_closed() else ProgramRefused
+    except (asyncssh.Error, OSError, AttributeError) as error:
+        # asyncssh forgets the session of a connection that breaks just after the program was started, and then uses it.
+        broken = connection.is_closed() or isinstance(error, AttributeError)
+        kind = Unreachable if broken else ProgramRefused
         raise kind(f"no program could be started: {error}") from error
 
 
