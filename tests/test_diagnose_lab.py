@@ -59,14 +59,13 @@ def test_each_fault_is_explained_at_its_second(lab: RunningLab) -> None:
         run.process.send_signal(signal.SIGINT)
         assert run.end() == 130
     findings = call(lab.folder, "diagnose", "--json").findings
-    verdicts = {(finding["check"], finding["subject"]): finding for finding in findings}
     log(findings, inflicted)
-    failed = {key for key, finding in verdicts.items() if finding["verdict"] == "fail"}
+    failed = [finding for finding in findings if finding["verdict"] == "fail"]
+    begun = {(finding["check"], finding["subject"]): finding["since"] for finding in failed}
     # On a machine that is much too busy, ranks miss their heartbeats as well, which is then a verdict of its own.
-    assert {key for key in failed if key[0] != "training_restart"} == {fault.verdict for fault in inflicted}
+    assert {key for key in begun if key[0] != "training_restart"} == {fault.verdict for fault in inflicted}
     for fault in inflicted:
-        since = verdicts[fault.verdict]["since"]
-        assert fault.begun[0] - EARLY <= since <= fault.begun[1] + LATE, fault.verdict
+        assert fault.begun[0] - EARLY <= begun[fault.verdict] <= fault.begun[1] + LATE, fault.verdict
 
 
 def test_a_clean_run_is_nothing_unusual(lab: RunningLab) -> None:
