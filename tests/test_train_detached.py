@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from railbed.store.series import SeriesReader
 from tests.support.cli import RAILBED, Result, environment, railbed
 from tests.support.terminal import Terminal
 
@@ -202,7 +203,7 @@ def test_a_run_that_was_killed_is_reported_and_how_to_go_on(folder: Path) -> Non
 @pytest.fixture(scope="module")
 def done(folder: Path) -> str:
     """A run of sixty steps that ended, watched by a view; its states are those of step 50 and 60."""
-    run, _ = detach(folder, "--set", "steps=60")
+    run, _ = detach(folder, "--set", "steps=60", "--sample", "0.5")
     view = call(folder, "train", "--attach", run)
     assert (view.code, view.out.startswith("trained 60 of 60 steps: loss ")) == (0, True), view
     return run
@@ -231,6 +232,9 @@ def test_a_run_is_resumed_from_any_folder_on_its_own_cluster(folder: Path, done:
     assert [record["labels"]["step"] for record in named(result, "loss")] == list(range(51, 61))
     assert f"{done} continues on its own cluster, here (here)" in result.err
     assert named(result, "training")[0]["data"]["ranks"] == 1  # as it was begun
+    assert named(result, "training")[0]["data"]["sample"] == 0.5
+    assert named(result, "sampling")[0]["data"]["interval"] == 0.5
+    assert "cpu_busy_us" in {series.meter for series in SeriesReader(folder / "runs" / done).series()}
     refused = call(tmp_path, "train", "--resume", str(folder / "runs" / done), "-c", "cluster.yaml")
     assert refused.code == 2
     assert f"cluster.yaml has none of the nodes of {done}, which ran on here" in refused.err
@@ -259,6 +263,7 @@ def test_a_run_without_a_good_checkpoint_is_not_started_anew_unasked(folder: Pat
         (("--resume", "RUN", "--set", "steps=3"), "--resume and --set cannot be combined"),
         (("tiny", "--resume", "RUN"), "--resume and RECIPE cannot be combined"),
         (("tiny", "--from-start"), "--from-start needs --resume RUN"),
+        (("tiny", "--sample", "0.05"), "samples are taken at most every 0.1 s, not every 0.05 s"),
         (("--resume", "nowhere"), "there is no run 'nowhere'"),
     ],
     ids=str,
