@@ -116,7 +116,7 @@ async def test_two_host_headers_and_no_http() -> None:
         assert (await get(served.port)).status == 200
 
 
-async def test_the_token_is_exchanged_once_for_a_cookie() -> None:
+async def test_the_token_is_exchanged_for_a_cookie() -> None:
     async with server(token=TOKEN) as served:
         assert served.url.endswith(f"/?token={TOKEN}")
         assert (await get(served.port)).status == 401
@@ -132,7 +132,8 @@ async def test_the_token_is_exchanged_once_for_a_cookie() -> None:
         session = cookie.partition(";")[0]
         assert (await get(served.port, cookie=session)).text == "hello"
         assert (await get(served.port, f"/?token={TOKEN}", cookie=session)).status == 303
-        assert "used already" in (await get(served.port, f"/?token={TOKEN}")).text
+        # a second browser may use the link as well
+        assert (await get(served.port, f"/?token={TOKEN}")).status == 303
         assert (await get(served.port, cookie=f"{session}x")).status == 401
         assert (await get(served.port, cookie="railbed=ü; ;=,")).status == 401
         assert (await get(served.port, authorization=f"Bearer {TOKEN}")).text == "hello"

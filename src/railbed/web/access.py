@@ -60,7 +60,6 @@ class Access:
         self._address = address
         self._token = token
         self._session = secrets.token_urlsafe(32)
-        self._link_used = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refusal, or pass the request on; every answer gets the security headers."""
@@ -104,11 +103,8 @@ class Access:
             raise Refusal(401, "This page needs the link with the token that railbed printed when it started.")
         if not _same(link, self._token):
             raise Refusal(403, "The token is wrong: use the link that railbed printed when it started.")
-        if self._link_used:
-            raise Refusal(403, "This link has been used already: start railbed again for a new one.")
         if scope["method"] != "GET":
             raise Refusal(401, "The link with the token works for a GET request only.")
-        self._link_used = True
         # A redirect, so that the token does not stay in the address bar, in the history or in a screenshot.
         response = RedirectResponse("/", 303)
         response.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
