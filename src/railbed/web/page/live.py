@@ -70,9 +70,10 @@ class _Position:
                 self._zero.discard(number)
         changes: dict[str, Any] = {"points": samples} if samples else {}
         marks = await source.marks()
-        if self._marks not in (-1, len(marks)):
+        # Also at the beginning: some may have appeared since the client read the run.
+        if self._marks != len(marks):
             changes["marks"] = marks
-        if self._series not in (-1, source.count):
+        if self._series != source.count:
             changes["series"] = source.count
         self._marks, self._series = len(marks), source.count
         return {"end": source.span()[1], **changes} if changes else {}

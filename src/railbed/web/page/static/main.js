@@ -235,7 +235,7 @@ class Page {
   }
 
   onNews({ end, points = [], marks, series }) {
-    if (series !== undefined) this.refreshRun();
+    if (series !== undefined && series !== this.series.length) this.refreshRun();
     if (marks) { this.marks = marks; this.layOut(); this.showMarks(); }
     this.about.end = Math.max(this.about.end, end);
     for (const [number, times, values] of points) {
