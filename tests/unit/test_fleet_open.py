@@ -21,6 +21,8 @@ class Device:
         self.opened = self.closed = 0
         self.error: DeviceError | None = None
         self.login_error: DeviceError | None = None
+        self.dead: set[int] = set()
+        """Connections that do not answer, by their number."""
 
     @asynccontextmanager
     async def connect(self, _: Target) -> AsyncIterator[Any]:
@@ -28,7 +30,7 @@ class Device:
             raise self.login_error
         self.opened += 1
         try:
-            yield Connection(self)
+            yield Connection(self, self.opened)
         finally:
             self.closed += 1
 
@@ -36,8 +38,9 @@ class Device:
 class Connection:
     """One of its connections."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, number: int) -> None:
         self._device = device
+        self._number = number
 
     @asynccontextmanager
     async def open(self, _: str) -> AsyncIterator[Program]:
@@ -47,6 +50,8 @@ class Connection:
         yield program
 
     async def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+        if self._number in self._device.dead:
+            raise Unreachable("no answer")
         for command in commands:
             yield Output(
                 device="a", key=command.key, command=command.script, stdout=b"", exit=0, sent=0.0, received=0.0
@@ -90,9 +95,17 @@ async def test_only_the_connection_that_broke_is_closed(device: Device) -> None:
         assert (device.opened, device.closed) == (2, 1)
 
 
-async def test_a_connection_is_given_up_only_if_a_second_login_works(device: Device) -> None:
+async def test_a_connection_that_answers_is_not_given_up(device: Device) -> None:
     async with fleet_of(device) as fleet:
         await start(fleet)
+        await fleet.hang_up_if_broken("a")
+        assert (device.opened, device.closed) == (1, 0)
+
+
+async def test_a_dead_connection_is_given_up_only_if_a_second_login_works(device: Device) -> None:
+    async with fleet_of(device) as fleet:
+        await start(fleet)
+        device.dead.add(1)
         device.login_error = Unreachable("no answer")
         await fleet.hang_up_if_broken("a")
         assert device.closed == 0

@@ -123,11 +123,13 @@ class Fleet:
             raise
 
     async def hang_up_if_broken(self, device: str) -> None:
-        """Close a connection over which nothing could be started, if a second login proves that the device is there.
+        """Close a connection that does not answer, if a second login proves that the device is there.
 
         A device that is slow, or does not answer at all, keeps its connection: it may well continue.
         """
         before = self._open.get(device, (None, None))[0]
+        if before is None or await _answers(before):
+            return
         start = time.monotonic()
         works = not await self.log_in_again(device)
         if works and time.monotonic() - start < LOGIN_SECONDS:
@@ -214,3 +216,16 @@ class Fleet:
             # A connection that cannot be closed properly is gone anyway.
             with contextlib.suppress(DeviceError, OSError, TimeoutError):
                 await stack.aclose()
+
+
+async def _answers(transport: Transport) -> bool:
+    """Whether a command over an open connection ends in time."""
+    try:
+        async with (
+            asyncio.timeout(LOGIN_SECONDS),
+            aclosing(transport.run([Command(key="alive", script="true")])) as outputs,
+        ):
+            await anext(outputs)
+    except (DeviceError, TimeoutError):
+        return False
+    return True
