@@ -22,7 +22,7 @@ class Meter:
     part: Part = ""
     """What `Series.part` numbers."""
     bits: int = 64
-    """Width at which a counter wraps; 32 where one family of cards has that."""
+    """Width at which a counter wraps."""
     scale: float = 1.0
     """The value of one stored unit."""
     error: bool = False
@@ -59,19 +59,15 @@ _RDMA = (
     Meter("rdma_cnp_handled", "packet", "congestion notifications that slowed the sender down"),
     Meter("rdma_cnp_ignored", "packet", "congestion notifications that the sender ignored", error=True),
     Meter(
-        "rdma_out_of_sequence",
-        "packet",
-        "packets that arrived out of sequence, counted by the receiver",
-        bits=32,
-        error=True,
+        "rdma_out_of_sequence", "packet", "packets that arrived out of sequence, counted by the receiver", error=True
     ),
-    Meter("rdma_sequence_naks", "packet", "sequence errors reported to the sender", bits=32, error=True),
-    Meter("rdma_timeouts", "1", "acknowledgements that did not arrive in time", bits=32, error=True),
-    Meter("rdma_retransmits", "packet", "packets that the card sent again", bits=32, error=True),
-    Meter("rdma_retries_exceeded", "1", "connections given up after all retries", bits=32, error=True),
-    Meter("rdma_receiver_not_ready", "packet", "packets refused because the receiver had no buffer posted", bits=32),
-    Meter("rdma_out_of_buffer", "packet", "packets dropped because the receiver had no buffer posted", bits=32),
-    Meter("rdma_duplicate_requests", "packet", "requests that arrived twice", bits=32),
+    Meter("rdma_sequence_naks", "packet", "sequence errors reported to the sender", error=True),
+    Meter("rdma_timeouts", "1", "acknowledgements that did not arrive in time", error=True),
+    Meter("rdma_retransmits", "packet", "packets that the card sent again", error=True),
+    Meter("rdma_retries_exceeded", "1", "connections given up after all retries", error=True),
+    Meter("rdma_receiver_not_ready", "packet", "packets refused because the receiver had no buffer posted"),
+    Meter("rdma_out_of_buffer", "packet", "packets dropped because the receiver had no buffer posted"),
+    Meter("rdma_duplicate_requests", "packet", "requests that arrived twice"),
     Meter("rdma_damaged_packets", "packet", "RoCE packets with a wrong checksum (ICRC)", error=True),
     Meter("rdma_link_downed", "change", "times the RDMA port went down", bits=32, error=True),
 )
