@@ -71,8 +71,7 @@ def main() -> None:
 @contextmanager
 def lab(folder: Path, nodes: int) -> Iterator[Cluster]:
     """Bring up a lab, and take it down."""
-    quick = [part for key in STEP for part in ("--set", key)]
-    options = [*quick, "--name", NAME, "--nodes", str(nodes), "--json"]
+    options = ["--name", NAME, "--nodes", str(nodes), "--json"]
     result = subprocess.run([RAILBED, "lab", "up", *options], cwd=folder, check=True, stdout=subprocess.PIPE)
     try:
         yield clusterfile.load(Path(json.loads(result.stdout.splitlines()[-1])["data"]["cluster"]))
