@@ -1,0 +1,4 @@
+"""capture: RoCEv2 packets from the nodes on one clock, decoded and judged.
+
+packets    what is known of the packets of a recording: a column per field
+"""

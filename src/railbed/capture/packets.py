@@ -1,0 +1,127 @@
+"""The packets of one recording, as columns: what reading produces, and all that analysis needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Kind(IntEnum):
+    """What a packet is."""
+
+    ROCE2 = 1
+    ROCE1 = 2
+    CNP = 3
+    """A congestion notification: opcode 0x81."""
+    PFC = 4
+    """A priority flow control frame; its classes and times are in `pauses`."""
+    PAUSE = 5
+    """An 802.3x pause frame, for all priorities."""
+
+
+class Bit(IntFlag):
+    """Flags of the base transport header."""
+
+    ACK_REQUEST = 1
+    SOLICITED = 2
+    FECN = 4
+    BECN = 8
+    MIGRATION = 16
+
+
+class Icrc(IntEnum):
+    """What the invariant CRC says."""
+
+    NOT_CAPTURED = 0
+    RIGHT = 1
+    WRONG = 2
+
+
+COLUMNS = np.dtype(
+    [
+        ("number", "u4"),  # the packet's number in its file, from 1, as Wireshark counts
+        ("time", "i8"),  # nanoseconds since the epoch, of the clock of whoever recorded it
+        ("length", "u4"),  # bytes on the wire, as the file says
+        ("kind", "u1"),  # a Kind
+        ("opcode", "u1"),
+        ("source", "u4"),  # an index of `addresses`
+        ("destination", "u4"),
+        ("source_port", "u2"),  # of UDP; 0 for RoCEv1
+        ("tos", "u1"),  # DSCP (upper six bits) and ECN (lower two), or the IPv6 traffic class
+        ("vlan", "u2"),  # PCP, DEI and VID of the outer tag; NO_VLAN without a tag
+        ("qp", "u4"),  # the destination queue pair
+        ("source_qp", "u4"),  # of a datagram (DETH), otherwise 0
+        ("psn", "u4"),
+        ("bits", "u1"),  # Bit flags
+        ("key", "u2"),  # the partition key
+        ("payload", "u4"),  # bytes of the message in this packet, without headers, padding and ICRC
+        ("syndrome", "u1"),  # of an AETH; NO_SYNDROME without one
+        ("msn", "u4"),  # of an AETH
+        ("message", "u4"),  # the length that a RETH announces, otherwise 0
+        ("icrc", "u1"),  # an Icrc
+    ]
+)
+NO_VLAN = 0xFFFF
+NO_SYNDROME = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """The pause frames of a recording, one row each, in order."""
+
+    number: NDArray[np.uint32]
+    time: NDArray[np.int64]
+    sender: NDArray[np.uint64]
+    """The MAC address that sent it."""
+    classes: NDArray[np.uint8]
+    """A bit per priority; all eight for an 802.3x pause."""
+    quanta: NDArray[np.uint16]
+    """One column per priority: the time in units of 512 bits; 0 means go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """The RDMA and pause packets of a recording, in the order of the file."""
+
+    columns: dict[str, NDArray[Any]]
+    """An array of equal length for each name in COLUMNS, of that type."""
+    addresses: tuple[str, ...]
+    """IP addresses (RoCEv2) and GIDs (RoCEv1), as text."""
+    pauses: Pauses
+
+    def __len__(self) -> int:
+        return len(self.columns["number"])
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def select(self, mask: NDArray[np.bool_]) -> Packets:
+        """Return the packets that the mask selects; pause frames stay."""
+        return Packets({name: column[mask] for name, column in self.columns.items()}, self.addresses, self.pauses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One file of packets, from one port of a device or from somebody else's file."""
+
+    name: str
+    """How people recognise it: `node1/rail0`, or the file's name."""
+    packets: Packets
+    device: str = ""
+    port: str = ""
+    addresses: tuple[str, ...] = ()
+    """The port's own addresses, which tell apart what it sent and what it received; empty if unknown."""
+    snap_length: int = 0
+    """At most so many bytes of each packet were recorded; 0 if unknown."""
+    total: int = 0
+    """Packets in the file, of all kinds."""
+    other: dict[str, int] = field(default_factory=dict)
+    """How many packets are not in `packets`, by reason: not RoCE, cut off before the transport header, …"""
+    truncated: bool = False
+    """The last record is incomplete."""
+    dropped: int | None = None
+    """Packets that the recorder lost; None if nobody counted."""
