@@ -108,6 +108,20 @@ def test_steps_of_training_tell_what_is_left(activity: Activity, clock: Clock) -
     assert activity.line() == "step  2/100  0:01, about 3:15 left"
 
 
+def test_the_time_of_steps_goes_on_after_an_evaluation(activity: Activity, clock: Clock) -> None:
+    activity.take(event(name="training", data={"recipe": {"steps": 100}}))
+    for step, begins in ((1, 0.0), (2, 40.0)):
+        clock.now = begins
+        labels: dict[str, str | int] = {"rank": 0, "step": step}
+        activity.take(Measurement(name="step_seconds", value=2.0, unit="s", labels=labels))
+        clock.now = begins + 10.0
+        activity.take(progress("evaluating"))
+        assert activity.line().startswith("evaluating  0:00")
+    clock.now = 60.0
+    activity.take(Measurement(name="step_seconds", value=2.0, unit="s", labels={"rank": 0, "step": 3}))
+    assert activity.line().startswith("step  3/100  1:00")
+
+
 def test_what_devices_say_does_not_steer_the_terminal(activity: Activity) -> None:
     activity.take(progress("\x1b[2Jreading\nmore"))
     assert "\x1b" not in activity.line()

@@ -34,6 +34,7 @@ class Activity:
     """It was interrupted, and its processes are being ended."""
     _began: float = 0.0
     _steps: int = 0
+    _steps_began: float | None = None
     _paces: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_AVERAGED))
     _left: float | None = None
     _left_at: float = 0.0
@@ -109,6 +110,9 @@ class Activity:
     def _take_step(self, step: int, seconds: float) -> None:
         self._paces.append(seconds)
         self.begin("step", detail=self.detail if self.what == "step" else "", done=step, total=self._steps or None)
+        if self._steps_began is None:
+            self._steps_began = self._began
+        self._began = self._steps_began  # an evaluation or a checkpoint between two steps is part of the training
         if self._steps:
             pace = sum(self._paces) / len(self._paces)
             self.expect(max(0, self._steps - step) * pace, pace)
