@@ -1,4 +1,5 @@
 """capture: RoCEv2 packets from the nodes on one clock, decoded and judged.
 
 packets    what is known of the packets of a recording: a column per field
+opcodes    every opcode by name, with the headers that follow
 """

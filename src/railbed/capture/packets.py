@@ -31,12 +31,15 @@ class Bit(IntFlag):
     FECN = 4
     BECN = 8
     MIGRATION = 16
+    CUT = 32
+    """Not in the header: what follows it was not recorded; `source_qp`, `syndrome`, `msn`, `message` are unknown."""
 
 
 class Icrc(IntEnum):
     """What the invariant CRC says."""
 
     NOT_CAPTURED = 0
+    """Or not defined: the packet is a fragment, or has IP options or extension headers."""
     RIGHT = 1
     WRONG = 2
 
@@ -48,7 +51,7 @@ COLUMNS = np.dtype(
         ("length", "u4"),  # bytes on the wire, as the file says
         ("kind", "u1"),  # a Kind
         ("opcode", "u1"),
-        ("source", "u4"),  # an index of `addresses`
+        ("source", "u4"),  # an index of `addresses`; NO_ADDRESS for pause frames
         ("destination", "u4"),
         ("source_port", "u2"),  # of UDP; 0 for RoCEv1
         ("tos", "u1"),  # DSCP (upper six bits) and ECN (lower two), or the IPv6 traffic class
@@ -60,13 +63,14 @@ COLUMNS = np.dtype(
         ("key", "u2"),  # the partition key
         ("payload", "u4"),  # bytes of the message in this packet, without headers, padding and ICRC
         ("syndrome", "u1"),  # of an AETH; NO_SYNDROME without one
-        ("msn", "u4"),  # of an AETH
+        ("msn", "u4"),  # of an AETH, otherwise 0
         ("message", "u4"),  # the length that a RETH announces, otherwise 0
         ("icrc", "u1"),  # an Icrc
     ]
 )
 NO_VLAN = 0xFFFF
 NO_SYNDROME = 0xFF
+NO_ADDRESS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Packets:
     columns: dict[str, NDArray[Any]]
     """An array of equal length for each name in COLUMNS, of that type."""
     addresses: tuple[str, ...]
-    """IP addresses (RoCEv2) and GIDs (RoCEv1), as text."""
+    """IP addresses (RoCEv2) and GIDs (RoCEv1), as text, in numerical order, IPv4 first."""
     pauses: Pauses
 
     def __len__(self) -> int:
@@ -121,7 +125,11 @@ class Recording:
     """Packets in the file, of all kinds."""
     other: dict[str, int] = field(default_factory=dict)
     """How many packets are not in `packets`, by reason: not RoCE, cut off before the transport header, …"""
+    mirrored: int = 0
+    """How many of `packets` a switch mirrored (ERSPAN); addresses and marks are those of the mirrored packet."""
     truncated: bool = False
     """The last record is incomplete."""
+    damage: str = ""
+    """Why reading stopped before the end of the file, as a sentence; what came before is in `packets`."""
     dropped: int | None = None
     """Packets that the recorder lost; None if nobody counted."""
