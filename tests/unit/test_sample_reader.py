@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from railbed.fleet.sample.node import ethtool, files, nvml, qdisc, sockets
+from railbed.fleet.sample.node import ethtool, files, nvml, qdisc, reader, sockets
 from railbed.fleet.sample.program import FETCH, command, order, program
 from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
 
@@ -66,6 +66,24 @@ def test_a_file_that_goes_away_is_missing(sys_class: Path) -> None:
     assert group.read() == [None, 2]
 
 
+def test_a_device_that_is_replaced_by_one_of_the_same_name_is_read_again(sys_class: Path) -> None:
+    """As when a driver is loaded again between two scans: files of the old device stay open and hold nothing."""
+    sources = reader.Sources(reader.Order(order(1.0, [])), str(sys_class))
+    assert '["rdma", "rail1", ["hw_counters/sent_pkts"]]' in sources.changed_layout()
+    assert sources.read()[-1] == 12
+    assert not sources.are_outdated()
+    rxe = sys_class / "infiniband" / "rxe0"
+    rxe.rename(sys_class / "removed")
+    write(sys_class / "removed" / "ports" / "1" / "hw_counters" / "sent_pkts", "")
+    write(rxe / "ports" / "1" / "hw_counters" / "sent_pkts", "1\n")
+    write(rxe / "parent", "rail1\n")
+    assert sources.read()[-1] is None
+    assert sources.are_outdated()
+    sources.scan()
+    assert (sources.read()[-1], sources.changed_layout()) == (1, "")
+    sources.close()
+
+
 def test_processors_and_memory_of_this_machine() -> None:
     host = files.Host()
     values = dict(zip(host.names, host.read(), strict=True))
@@ -83,9 +101,9 @@ def queue_message(parent: int, kind: bytes) -> bytes:
 
 
 def test_the_root_discipline_of_an_interface() -> None:
-    assert qdisc.entry(queue_message(qdisc.ROOT, b"tbf")) == [(5, (9000, 7, 11))]
-    assert qdisc.entry(queue_message(0x10001, b"netem")) == []
-    assert qdisc.entry(queue_message(qdisc.ROOT, b"noqueue")) == []
+    assert qdisc.counters_of(queue_message(qdisc.ROOT, b"tbf")) == (5, (9000, 7, 11))
+    assert qdisc.counters_of(queue_message(0x10001, b"netem")) is None
+    assert qdisc.counters_of(queue_message(qdisc.ROOT, b"noqueue")) is None
 
 
 def test_round_trips_of_a_connection_and_its_peer() -> None:
@@ -93,13 +111,14 @@ def test_round_trips_of_a_connection_and_its_peer() -> None:
         client.sendall(b"something")
         local = sockets.address_of("lo")
         connections = sockets.Connections()
-        trip, peer = sockets.PortConnections("lo", local, connections.read()).read()
+        connections.refresh()
+        trip, peer = sockets.PortConnections("lo", local, connections).read()
         connections.close()
     assert local == int(ip_address("127.0.0.1"))
     assert trip
     assert peer
     assert ip_address(peer).is_loopback
-    assert sockets.PortConnections("lo", 1, {}).read() == [None, None]
+    assert sockets.PortConnections("lo", 1, connections).read() == [None, None]
     assert sockets.address_of("no-such-device") == 0
 
 
@@ -108,12 +127,12 @@ def test_a_connection_that_sends_nothing_has_no_round_trip() -> None:
         info = bytes(sockets.LAST_SENT) + struct.pack("=I", last_sent)
         info += bytes(sockets.RTT - len(info)) + struct.pack("=I", 700)
         head = bytes(8) + bytes([10, 1, 0, 1]) + bytes(12) + bytes([10, 1, 0, 2])
-        return head + bytes(sockets.HEADER - len(head)) + struct.pack("=HH", 4 + len(info), sockets.INFO) + info
+        return head + bytes(sockets.ATTRIBUTES - len(head)) + struct.pack("=HH", 4 + len(info), sockets.INFO) + info
 
     ends = int(ip_address("10.1.0.1")), int(ip_address("10.1.0.2"))
     assert sockets.connection(message(3)) == (*ends, 700)
     assert sockets.connection(message(60_000)) == (*ends, 0)
-    assert sockets.connection(message(3)[: sockets.HEADER]) == (*ends, 0)
+    assert sockets.connection(message(3)[: sockets.ATTRIBUTES]) == (*ends, 0)
 
 
 def test_a_driver_without_counters() -> None:

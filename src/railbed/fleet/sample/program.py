@@ -36,7 +36,7 @@ def program() -> bytes:
     folder = Path(node.__file__).parent
     modules = {
         name: (folder / f"{name}.py").read_text("utf-8")
-        for name in ("files", "ethtool", "qdisc", "sockets", "nvml", "reader")
+        for name in ("group", "netlink", "files", "ethtool", "qdisc", "sockets", "nvml", "reader")
     }
     return START.format(package=PACKAGE, modules=json.dumps(modules)).encode()
 

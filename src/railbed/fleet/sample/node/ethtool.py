@@ -7,6 +7,8 @@ import fcntl
 import socket
 import struct
 
+from railbed.fleet.sample.node.group import Group
+
 SIOCETHTOOL = 0x8946
 STRINGS, STATISTICS, COUNT = 0x1B, 0x1D, 0x37
 OF_STATISTICS = 1
@@ -15,7 +17,7 @@ SPARE = 4096
 """The kernel writes as many numbers as the driver has at that moment, whatever the size of our memory."""
 
 
-class Driver:
+class Driver(Group):
     """The wanted counters of the driver of an interface."""
 
     source = "ethtool"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import time
 
+from railbed.fleet.sample.node.group import Group
+
 NUMBER_BYTES = 64
 TEXT_BYTES = 65536
 GIDS = 16
@@ -29,7 +31,7 @@ NET = {
 }
 
 
-class NumberFiles:
+class NumberFiles(Group):
     """Files with one number each; those that hold no number are left out."""
 
     def __init__(self, source: str, port: str, paths: dict[str, str]) -> None:
@@ -55,7 +57,7 @@ class NumberFiles:
             os.close(descriptor)
 
 
-class Host:
+class Host(Group):
     """Processors, memory, TCP, IP, and the processor time of this process."""
 
     source, port = "host", ""
@@ -159,6 +161,14 @@ def interfaces(sys: str, ports: list[str]) -> list[str]:
     }
     chosen = [name for name in existing if name in of_cards or name in of_rdma or name in ports]
     return chosen or [name for name in existing if name == "lo"]
+
+
+def identity(path: str) -> int:
+    """Return a number that no other device has, not even a later one of the same name; 0 if there is none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
 
 
 def opened(path: str) -> int | None:

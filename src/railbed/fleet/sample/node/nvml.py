@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import time
 
+from railbed.fleet.sample.node.group import Group
+
 LIBRARY = "libnvidia-ml.so.1"
 SECONDS = 1.0
 """The driver averages over this long; reading more often costs time and shows nothing new."""
 MEMORY_VERSION = 2 << 24
-CLOCK_SM = 1
+CORE_SENSOR, CLOCK_SM = 0, 1
 
 
 class Utilisation(ctypes.Structure):
@@ -30,7 +32,7 @@ class Memory(ctypes.Structure):
     )
 
 
-class Gpu:
+class Gpu(Group):
     """What a GPU reports about itself; what it does not support is left out."""
 
     source = "gpu"
@@ -53,33 +55,28 @@ class Gpu:
             self._due = time.monotonic() + SECONDS * 0.9
         return self._values
 
-    def close(self) -> None:
-        """Nothing to close."""
-
     def _all(self) -> dict[str, int | None]:
         utilisation = Utilisation()
         memory = Memory(version=ctypes.sizeof(Memory) | MEMORY_VERSION)
-        call, handle = self._call, self._handle
         return {
-            "busy": call("nvmlDeviceGetUtilizationRates", handle, utilisation, lambda: utilisation.gpu),
-            "memory_used_bytes": call("nvmlDeviceGetMemoryInfo_v2", handle, memory, lambda: memory.used),
-            "power": self._number("nvmlDeviceGetPowerUsage", handle),
-            "temperature": self._number("nvmlDeviceGetTemperature", handle, ctypes.c_int(0)),
-            "clock": self._number("nvmlDeviceGetClockInfo", handle, ctypes.c_int(CLOCK_SM)),
+            "busy": utilisation.gpu if self._fill(utilisation, "nvmlDeviceGetUtilizationRates") else None,
+            "memory_used_bytes": memory.used if self._fill(memory, "nvmlDeviceGetMemoryInfo_v2") else None,
+            "power": self._number("nvmlDeviceGetPowerUsage"),
+            "temperature": self._number("nvmlDeviceGetTemperature", CORE_SENSOR),
+            "clock": self._number("nvmlDeviceGetClockInfo", CLOCK_SM),
         }
 
-    def _number(self, function: str, *arguments: object) -> int | None:
+    def _number(self, function: str, *selection: int) -> int | None:
         value = ctypes.c_uint()
-        return self._call(function, *arguments, value, lambda: value.value)
+        return value.value if self._fill(value, function, *selection) else None
 
-    def _call(self, function: str, *arguments) -> int | None:  # type: ignore[no-untyped-def]  # noqa: ANN002
-        """Call a function whose last argument receives its result; return what `arguments[-1]` reads from it."""
-        *inputs, result, read = arguments
+    def _fill(self, result: ctypes.Structure | ctypes.c_uint, function: str, *selection: int) -> bool:
+        """Call a function that stores its result; return whether the GPU and its driver support it."""
         try:
-            status = getattr(self._library, function)(*inputs, ctypes.byref(result))
+            call = getattr(self._library, function)
         except AttributeError:  # an older driver
-            return None
-        return int(read()) if status == 0 else None
+            return False
+        return bool(call(self._handle, *map(ctypes.c_int, selection), ctypes.byref(result)) == 0)
 
 
 def gpus(library: str = LIBRARY) -> list[Gpu]:

@@ -17,8 +17,10 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Sequence
 
 from railbed.fleet.sample.node import ethtool, files, qdisc, sockets
+from railbed.fleet.sample.node.group import Group
 
 VERSION = 1
 START_SECONDS, LEASE_SECONDS = 60, 10
@@ -29,80 +31,92 @@ SYS = "/sys/class"
 NVIDIA = "/proc/driver/nvidia"
 
 
+class Order:
+    """What to sample, from the first line of input."""
+
+    def __init__(self, line: bytes) -> None:
+        wanted = json.loads(line)
+        self.interval_us: int = wanted["interval_us"]
+        self.ports: list[str] = wanted["ports"]
+        self.rdma: list[str] = wanted["rdma"]
+        self.ethtool = set(wanted["ethtool"])
+
+
 class Sources:
     """Everything that this node counts."""
 
-    def __init__(self, order: dict) -> None:  # type: ignore[type-arg]
+    def __init__(self, order: Order, sys: str = SYS) -> None:
         self._order = order
+        self._sys = sys
         self._disciplines = qdisc.Disciplines()
-        self._dump: dict[int, tuple[int, int, int]] = {}
         self._connections = sockets.Connections()
-        self._slowest: dict[int, tuple[int, int]] = {}
         self._gpus = _gpus()
         self._layout = ""
-        self._names: list[str] = []
-        self.groups: list = []  # type: ignore[type-arg]
-        self.count = 0
+        self._groups: list[Group] = []
         self.scan()
 
     def scan(self) -> None:
         """Find the devices and their counters again."""
-        for group in self.groups:
-            if group.source != "gpu":
-                group.close()
-        names = self._interfaces()
-        self._dump.update(self._disciplines.read())
-        indices = {name: _index(name) for name in names}
-        addresses = {name: sockets.address_of(name) for name in names}
-        wanted = set(self._order["ethtool"])
-        groups = [
-            files.Host(),
-            *(files.interface_files(SYS, name) for name in names),
-            *(ethtool.Driver(name, wanted) for name in names),
-            *(qdisc.PortDiscipline(name, indices[name], self._dump) for name in names if indices[name] in self._dump),
-            *(sockets.PortConnections(name, addresses[name], self._slowest) for name in names if addresses[name]),
-            *files.rdma_files(SYS, self._order["rdma"]),
-            *self._gpus,
-        ]
+        for group in self._groups:
+            group.close()
+        self._devices = self._find_devices()
+        groups = [*self._host_and_ports(), *files.rdma_files(self._sys, self._order.rdma), *self._gpus]
         for group in groups:
             if not group.names:
                 group.close()
-        self.groups = [group for group in groups if group.names]
-        self.count = sum(len(group.names) for group in self.groups)
-        self._names = self._devices()
+        self._groups = [group for group in groups if group.names]
 
     def changed_layout(self) -> str:
         """Return the layout if it is another than at the last call, otherwise an empty string."""
-        layout = json.dumps([[group.source, group.port, list(group.names)] for group in self.groups])
+        layout = json.dumps([[group.source, group.port, list(group.names)] for group in self._groups])
         changed = layout != self._layout
         self._layout = layout
         return layout if changed else ""
 
     def are_outdated(self) -> bool:
         """Whether a device came or went, or a driver has other counters than before."""
-        return self._devices() != self._names or any(
-            group.changed() for group in self.groups if group.source == "ethtool"
-        )
+        return self._find_devices() != self._devices or any(group.changed() for group in self._groups)
 
     def read(self) -> list[int | None]:
         """Return the value of every series, in the order of the layout."""
-        self._dump.clear()
-        self._dump.update(self._disciplines.read())
-        self._slowest.clear()
-        self._slowest.update(self._connections.read())
-        values = []
-        for group in self.groups:
+        self._disciplines.refresh()
+        self._connections.refresh()
+        values: list[int | None] = []
+        for group in self._groups:
             try:
                 values += group.read()
             except OSError:
                 values += [None] * len(group.names)
         return values
 
-    def _interfaces(self) -> list[str]:
-        return files.interfaces(SYS, self._order["ports"])
+    def close(self) -> None:
+        """Close files and sockets."""
+        for group in self._groups:
+            group.close()
+        self._disciplines.close()
+        self._connections.close()
 
-    def _devices(self) -> list[str]:
-        return files.listing(f"{SYS}/infiniband") + self._interfaces()
+    def _host_and_ports(self) -> list[Group]:
+        names = files.interfaces(self._sys, self._order.ports)
+        self._disciplines.refresh()
+        indices = {name: _index(name) for name in names}
+        addresses = {name: sockets.address_of(name) for name in names}
+        queues = [name for name in names if indices[name] in self._disciplines.counters]
+        return [
+            files.Host(),
+            *(files.interface_files(self._sys, name) for name in names),
+            *(ethtool.Driver(name, self._order.ethtool) for name in names),
+            *(qdisc.PortDiscipline(name, indices[name], self._disciplines) for name in queues),
+            *(sockets.PortConnections(name, addresses[name], self._connections) for name in names if addresses[name]),
+        ]
+
+    def _find_devices(self) -> list[tuple[str, int, int]]:
+        """Return path, identity and address of each device: files of one that was replaced cannot be read any more."""
+        rdma = [f"{self._sys}/infiniband/{name}" for name in files.listing(f"{self._sys}/infiniband")]
+        ports = files.interfaces(self._sys, self._order.ports)
+        return [(path, files.identity(path), 0) for path in rdma] + [
+            (name, files.identity(f"{self._sys}/net/{name}"), sockets.address_of(name)) for name in ports
+        ]
 
 
 class Reader:
@@ -110,9 +124,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._input = b""
-        line = self._line()
-        self._order = json.loads(line)
-        self._interval = self._order["interval_us"]
+        self._order = Order(self._line())
         self._due = NEVER
         self._rescan = time.monotonic() + RESCAN_SECONDS
 
@@ -122,13 +134,14 @@ class Reader:
         self._sources = Sources(self._order)
         write(f"l {self._sources.changed_layout()}")
         while True:
-            wait = 0.0 if self._input else min(MOST_WAIT, max(0.0, (self._due - now_us()) / 1e6))
-            if select.select([0], [], [], wait)[0] and not self._receive():
-                return
             while b"\n" in self._input:  # before a sample, so that a heartbeat does not wait for it
                 self._obey(self._line())
             if now_us() >= self._due:
                 self._tick()
+            wait = min(MOST_WAIT, max(0.0, (self._due - now_us()) / 1e6))
+            if select.select([0], [], [], wait)[0] and not self._receive():
+                self._sources.close()
+                return
 
     def _obey(self, line: bytes) -> None:
         arrived, wall = both_clocks()
@@ -147,8 +160,9 @@ class Reader:
         if time.monotonic() >= self._rescan:
             self._rescan = time.monotonic() + RESCAN_SECONDS
             self._scan_again()
+        interval = self._order.interval_us
         # A fixed grid: a late sample does not delay the next, and those whose time has passed are left out.
-        self._due += max(1, -(-(now_us() - self._due) // self._interval)) * self._interval
+        self._due += max(1, -(-(now_us() - self._due) // interval)) * interval
 
     def _scan_again(self) -> None:
         if self._sources.are_outdated():
@@ -198,7 +212,7 @@ def _index(name: str) -> int:
         return -1
 
 
-def _gpus() -> list:  # type: ignore[type-arg]
+def _gpus() -> Sequence[Group]:
     if not os.access(NVIDIA, os.F_OK):
         return []
     from railbed.fleet.sample.node import nvml  # ctypes is slow to load

@@ -6,10 +6,10 @@ import fcntl
 import socket
 import struct
 
-BY_FAMILY, DONE, ERROR = 20, 3, 2
-DUMP = 0x301
-"""A request for all entries."""
-SOCK_DIAG = 4
+from railbed.fleet.sample.node import netlink
+from railbed.fleet.sample.node.group import Group
+
+SOCK_DIAG, BY_FAMILY = 4, 20
 ESTABLISHED = 1 << 1
 INFO, WITH_INFO = 2, 1 << 1
 ADDRESS_OF_INTERFACE = 0x8915
@@ -18,88 +18,59 @@ LAST_SENT, RTT = 44, 68
 RECENT_MS = 2000
 MOST = 1000
 """A node with more connections is a server of something else: reading them would cost too much."""
-SECONDS = 1.0
-RECEIVE_BYTES = 1 << 18
-HEADER = 72
+ADDRESSES, ATTRIBUTES = 8, 72
+"""Where an entry has the addresses of both ends, and its attributes."""
 
 
-class Connections:
+class Connections(netlink.Dump):
     """For each address of this node, the longest round-trip time of connections that send, and its peer."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, SOCK_DIAG)
-        self._socket.settimeout(SECONDS)
-        self._sequence = 0
-        self._count = 0
-
-    def read(self) -> dict[int, tuple[int, int]]:
-        """Return time and peer by local address; nothing if the kernel does not answer, or there are too many."""
-        if self._count > MOST:
-            return {}
-        self._sequence += 1
-        self._count = 0
-        slowest: dict[int, tuple[int, int]] = {}
         request = struct.pack("=BBBxI48x", socket.AF_INET, socket.IPPROTO_TCP, WITH_INFO, ESTABLISHED)
+        super().__init__(SOCK_DIAG, BY_FAMILY, BY_FAMILY, request)
+        self._too_many = False
+        self.slowest: dict[int, tuple[int, int]] = {}
+        """Time and peer by local address; none if the kernel does not answer, or there are too many connections."""
+
+    def refresh(self) -> None:
+        """Read all connections."""
+        self.slowest = {}
+        if self._too_many:
+            return
         try:
-            self._socket.send(struct.pack("=IHHII", 16 + len(request), BY_FAMILY, DUMP, self._sequence, 0) + request)
-            for message in self._messages():
-                self._count += 1
-                local, peer, rtt = connection(message)
+            entries = self.read()
+            self._too_many = len(entries) > MOST
+            for local, peer, rtt in map(connection, entries):
                 if rtt:
-                    slowest[local] = max(slowest.get(local, (0, 0)), (rtt, peer))
+                    self.slowest[local] = max(self.slowest.get(local, (0, 0)), (rtt, peer))
         except (OSError, struct.error):
-            return {}
-        return slowest
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def _messages(self) -> list[bytes]:
-        messages: list[bytes] = []
-        while True:
-            data = self._socket.recv(RECEIVE_BYTES)
-            at = 0
-            while at + 16 <= len(data):
-                length, kind, _, sequence, _ = struct.unpack_from("=IHHII", data, at)
-                if kind in (DONE, ERROR) and sequence == self._sequence:
-                    return messages
-                if kind == BY_FAMILY and sequence == self._sequence:
-                    messages.append(data[at + 16 : at + length])
-                at += max(16, length + 3 & ~3)
+            self.slowest = {}
 
 
-class PortConnections:
-    """The connections of one interface, from the dump of the current tick."""
+class PortConnections(Group):
+    """The connections of one interface, as of the last refresh."""
 
     source = "tcp"
     names = ("rtt_us", "slowest_peer")
 
-    def __init__(self, port: str, address: int, dump: dict[int, tuple[int, int]]) -> None:
+    def __init__(self, port: str, address: int, connections: Connections) -> None:
         self.port = port
         self._address = address
-        self._dump = dump
+        self._connections = connections
 
     def read(self) -> list[int | None]:
         """Return the longest time and its peer; None if no connection sends."""
-        return list(self._dump.get(self._address, (None, None)))
-
-    def close(self) -> None:
-        """Nothing to close."""
+        return list(self._connections.slowest.get(self._address, (None, None)))
 
 
 def connection(message: bytes) -> tuple[int, int, int]:
     """Return local address, peer and round-trip time of a connection; 0 as the time if it has sent nothing recently."""
-    local, peer = struct.unpack_from("!I12xI", message, 8)
-    at = HEADER
-    while at + 4 <= len(message):
-        length, kind = struct.unpack_from("=HH", message, at)
-        if kind == INFO and length >= 4 + RTT + 4:
-            (last_sent,) = struct.unpack_from("=I", message, at + 4 + LAST_SENT)
-            (rtt,) = struct.unpack_from("=I", message, at + 4 + RTT)
-            return local, peer, rtt if last_sent <= RECENT_MS else 0
-        at += max(4, length + 3 & ~3)
-    return local, peer, 0
+    local, peer = struct.unpack_from("!I12xI", message, ADDRESSES)
+    info = netlink.attributes(message[ATTRIBUTES:]).get(INFO, b"")
+    if len(info) < RTT + 4:
+        return local, peer, 0
+    (last_sent,), (rtt,) = struct.unpack_from("=I", info, LAST_SENT), struct.unpack_from("=I", info, RTT)
+    return local, peer, rtt if last_sent <= RECENT_MS else 0
 
 
 def address_of(port: str) -> int:
