@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -241,6 +242,15 @@ def test_the_reader_ends_when_heartbeats_stop() -> None:
         assert python.stdin
         python.stdin.write(quick + order(0.1, []) + b"p 1\ng 0\n")
         assert python.wait(60) == -signal.SIGALRM
+
+
+def test_a_python_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railbed.fleet.sample.program.OLDEST_PYTHON", (3, 99))
+    text = program.__wrapped__()
+    arguments = [sys.executable, "-I", "-S", "-c", FETCH.format(size=len(text))]
+    ended = subprocess.run(arguments, input=text, capture_output=True, check=False)
+    assert ended.returncode == 1
+    assert re.fullmatch(rb"Python 3\.\d+ is too old, sampling needs 3\.99\n", ended.stderr)
 
 
 def test_the_program_needs_only_the_standard_library() -> None:

@@ -12,8 +12,11 @@ from railbed.parsing.counters import ETHTOOL, RDMA
 from railbed.parsing.shell import quote_path
 
 PACKAGE = "railbed.fleet.sample.node"
+OLDEST_PYTHON = (3, 7)
 START = """\
 import json, os, sys, types
+if sys.version_info < {oldest!r}:
+    sys.exit("Python %d.%d is too old, sampling needs {needed}" % sys.version_info[:2])
 package = sys.modules[{package!r}] = types.ModuleType({package!r})
 for name, text in json.loads({modules!r}).items():
     if name != "nvml" or os.access("/proc/driver/nvidia", os.F_OK):
@@ -38,7 +41,12 @@ def program() -> bytes:
         name: (folder / f"{name}.py").read_text("utf-8")
         for name in ("group", "netlink", "files", "ethtool", "qdisc", "sockets", "nvml", "reader")
     }
-    return START.format(package=PACKAGE, modules=json.dumps(modules)).encode()
+    return START.format(
+        package=PACKAGE,
+        oldest=OLDEST_PYTHON,
+        needed=".".join(map(str, OLDEST_PYTHON)),
+        modules=json.dumps(modules),
+    ).encode()
 
 
 def command(python: str) -> str:
