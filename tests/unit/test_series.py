@@ -139,12 +139,28 @@ def test_any_values_come_back(
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
     write(folder, rows)
-    assert_reads(SeriesReader(folder), sorted(rows, key=lambda row: row[0]))
+    assert_reads(SeriesReader(folder), rows)
+
+
+def test_a_clock_that_is_set_back_gives_no_spike(tmp_path: Path) -> None:
+    """Times overlap then, but counters do not jump up and down between the samples before and after."""
+    rows = [(time - (90.5 if index >= 200 else 0.0), values) for index, (time, values) in enumerate(growing(300))]
+    with SeriesWriter(tmp_path) as writer:
+        for time, values in rows:
+            writer.append(Sample("node1", time, LAYOUT, values))
+        reader = SeriesReader(tmp_path)
+    assert_reads(reader, rows)
+    for start in (START, START + 150, START + 199):
+        result = rates(COUNTER, reader.samples(RX, start, START + 208))
+        assert np.isnan(result).sum() == 2
+        np.testing.assert_allclose(result[~np.isnan(result)], 1000.0)
+    minutes = reader.rollup(RX, "minute")
+    np.testing.assert_allclose((minutes.low, minutes.high), 1000.0)
 
 
 def test_a_full_disk_is_explained_and_writing_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = growing(150)
-    real = os.pwrite
+    real, real_close = os.pwrite, os.close
     full = [False]
 
     def pwrite(descriptor: int, data: bytes, offset: int) -> int:
@@ -154,7 +170,13 @@ def test_a_full_disk_is_explained_and_writing_can_go_on(tmp_path: Path, monkeypa
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(descriptor, data[: len(data) // 2], offset)
 
+    def close(descriptor: int) -> None:
+        real_close(descriptor)
+        if full[0]:  # as on a file server, which may report a full disk only now
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
     monkeypatch.setattr(os, "pwrite", pwrite)
+    monkeypatch.setattr(os, "close", close)
     stored = []
     with SeriesWriter(tmp_path) as writer:
         for index, (time, values) in enumerate(rows):
@@ -165,7 +187,10 @@ def test_a_full_disk_is_explained_and_writing_can_go_on(tmp_path: Path, monkeypa
             else:
                 writer.append(Sample("node1", time, LAYOUT, values))
                 stored.append((time, values))
+            full[0] = False
             assert_reads(SeriesReader(tmp_path), stored)
+        full[0] = True
+    full[0] = False
     assert_reads(SeriesReader(tmp_path), stored)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +49,5 @@ class RunSeries:
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
-        try:
-            if writer:
-                writer.close()
-        except UsageError as error:
-            sys.stderr.write(f"railbed: the last samples could not be stored: {error.message}\n")
+        if writer:
+            writer.close()

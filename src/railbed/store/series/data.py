@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,15 @@ SECONDS: dict[Span, float] = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 
 
 class Samples(NamedTuple):
-    """The values of a series, in the order of time; MISSING where the device reported none."""
+    """The values of a series, in the order in which they were taken; MISSING where the device reported none.
+
+    Times fall where the clock was set back. `by_time` sorts, but only what is no longer a counter: a counter at times
+    that overlap would seem to jump up and down.
+    """
 
     times: Floats
     values: Integers
@@ -39,13 +44,18 @@ def meter_of(name: str) -> Meter:
     return METERS.get(name) or Meter(name, "1", "unknown to this version", kind="gauge")
 
 
-def in_order(parts: Sequence[Samples]) -> Samples:
-    """Return samples of several tables as one sequence in the order of time."""
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Return samples of several tables as one sequence; only their times show which was taken first."""
     if len(parts) == 1:
         return parts[0]
     times = np.concatenate([part.times for part in parts]) if parts else np.empty(0)
     values = np.concatenate([part.values for part in parts]) if parts else np.empty(0, np.int64)
+    return Samples(*by_time(times, values))
+
+
+def by_time(times: Floats, values: NDArray[T]) -> tuple[Floats, NDArray[T]]:
+    """Return times and values in the order of time."""
     if len(times) > 1 and bool(np.any(np.diff(times) < 0)):
         order = np.argsort(times, kind="stable")
-        times, values = times[order], values[order]
-    return Samples(times, values)
+        return times[order], values[order]
+    return times, values

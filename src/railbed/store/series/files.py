@@ -138,7 +138,8 @@ class AppendedFile:
     def close(self) -> None:
         """Close the file; nothing can be added after that."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            with suppress(OSError):
+                os.close(self._descriptor)
 
 
 @contextmanager

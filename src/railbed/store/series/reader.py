@@ -11,7 +11,7 @@ import numpy as np
 from railbed.model.series import Series
 from railbed.store.run import SERIES
 from railbed.store.series.cache import ArrayCache
-from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, in_order, meter_of
+from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, joined, meter_of
 from railbed.store.series.files import list_files, read_layout
 from railbed.store.series.rollups import merge, of_samples
 from railbed.store.series.table import Table
@@ -67,9 +67,12 @@ class SeriesReader:
         return min((first for first, _ in bounds), default=inf), max((last for _, last in bounds), default=-inf)
 
     def samples(self, series: Series, start: float = -inf, end: float = inf) -> Samples:
-        """Return the samples of a series from `start` to `end`; none if it does not exist."""
+        """Return the samples of a series from `start` to `end`; none if it does not exist.
+
+        After the clock was set back, samples outside that were taken in between are returned as well.
+        """
         places = self._places.get(series, ())
-        return in_order([table.samples(column, start, end) for table, column in places])
+        return joined([table.samples(column, start, end) for table, column in places])
 
     def rollup(self, series: Series, span: Span) -> Rollup:
         """Return lowest, highest and mean value of each minute, hour or day that has samples."""

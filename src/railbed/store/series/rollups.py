@@ -8,7 +8,7 @@ import numpy as np
 
 from railbed.model.series import MISSING, Meter, Series
 from railbed.store.series.chunk import Rollups
-from railbed.store.series.data import Floats, Integers, Rollup, Samples, meter_of
+from railbed.store.series.data import Floats, Integers, Rollup, Samples, by_time, meter_of
 from railbed.store.series.rates import is_gap, values_of
 
 
@@ -66,9 +66,9 @@ def combine(rollups: Rollups, weights: Floats) -> Floats:
 
 def of_samples(meter: Meter, samples: Samples, after: float, seconds: float) -> tuple[Rollup, Floats]:
     """Return the roll-up of the samples after a time, and the number of values in each span."""
-    values = values_of(meter, samples)
-    later = samples.times > after
-    times, values = samples.times[later], values[later]
+    times, values = by_time(samples.times, values_of(meter, samples))
+    later = times > after
+    times, values = times[later], values[later]
     return merge(Rollup(times, values, values, values), np.isfinite(values).astype(np.float64), seconds)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,7 +90,7 @@ class Table:
         return min(first, self._chunks.first), max(last, self._chunks.last)
 
     def samples(self, column: int, start: float, end: float) -> Samples:
-        """Return the values of a column between two times, in the order of time."""
+        """Return the values of a column between two times, in the order in which they were written."""
         window = self._window(start, end)
         parts = [self._chunks.column(block, column) for block in window.blocks]
         parts += [self._minutes[number].columns[column] for number in window.minutes]
@@ -106,7 +106,13 @@ class Table:
             return window
         blocks, minutes = list(self._chunks.blocks(start, end)), sorted(self._minutes)
         parts = [self._chunks.times(block) for block in blocks] + [self._minutes[number].times for number in minutes]
-        times, chosen = _select(np.concatenate([*parts, np.empty(0)]), start, end)
+
+        def written() -> NDArray[np.int64]:
+            counts = [(chunk.number, chunk.rows) for _, chunks in blocks for chunk in chunks]
+            counts += [(number, len(self._minutes[number].times)) for number in minutes]
+            return np.repeat(*np.array(counts, np.int64).T)
+
+        times, chosen = _select(np.concatenate([*parts, np.empty(0)]), start, end, written)
         times.flags.writeable = False
         if len(self._windows) >= MOST_WINDOWS:
             self._windows.clear()
@@ -142,11 +148,18 @@ class Table:
         return self._chunks.last
 
 
-def _select(times: Floats, start: float, end: float) -> tuple[Floats, slice | NDArray[np.int64]]:
-    """Return the times between two, in order, and where they are."""
+def _select(
+    times: Floats, start: float, end: float, written: Callable[[], NDArray[np.int64]]
+) -> tuple[Floats, slice | NDArray[np.int64]]:
+    """Return the times between two, in the order in which they were written, and where they are.
+
+    `written` returns the number of each time's minute. It is needed if minutes could not be compressed, or a clock was
+    set back: then also times outside are returned if they were written in between, so that no rate skips them.
+    """
     if not len(times) or bool((np.diff(times) >= 0).all()):
         chosen = slice(int(np.searchsorted(times, start)), int(np.searchsorted(times, end, "right")))
         return times[chosen], chosen
-    inside = np.flatnonzero((times >= start) & (times <= end))
-    order = inside[np.argsort(times[inside], kind="stable")]
+    order = np.argsort(written(), kind="stable")
+    inside = np.flatnonzero((times[order] >= start) & (times[order] <= end))
+    order = order[inside[0] : inside[-1] + 1] if len(inside) else order[:0]
     return times[order], order

@@ -56,22 +56,19 @@ class SeriesWriter:
 
     def append(self, sample: Sample) -> None:
         """Store a sample as a row; raise UsageError if the disk is full, then the sample is not stored."""
+        with explain_failure(self._folder):
+            self._append(sample)
+
+    def _append(self, sample: Sample) -> None:
         table = self._current.get(sample.device)
         if table is None or table.series is not sample.layout:
-            with explain_failure(self._folder):
-                table = self._current[sample.device] = self._table_of(sample.device, sample.layout)
+            table = self._current[sample.device] = self._table_of(sample.device, sample.layout)
         span = sample.time // self._chunk_seconds
         if span != table.span:
             self._end_minute(table)
             table.span = span
-            self._compact_next()
-        elif self._complete:
-            self._compact_next()
-        try:
-            table.append(sample)
-        except OSError:
-            with explain_failure(self._folder):
-                raise
+        self._compact_next()
+        table.append(sample)
 
     def close(self) -> None:
         """Compress all rows and close the files; what cannot be compressed stays as rows."""
@@ -146,8 +143,9 @@ class _Table:
         """Close the file of the current minute and return its rows."""
         if self._descriptor < 0:
             return b""
-        os.close(self._descriptor)
-        self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        with suppress(OSError):  # a file server may only now report a full disk; these rows become a chunk all the same
+            os.close(descriptor)
         if not self._rows:
             with suppress(OSError):
                 rows_path(self._folder, self._table, self.number).unlink()

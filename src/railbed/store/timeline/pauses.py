@@ -10,7 +10,7 @@ import numpy as np
 
 from railbed.model.series import Series
 from railbed.store.series import Samples, SeriesReader, rates
-from railbed.store.series.data import meter_of
+from railbed.store.series.data import by_time, meter_of
 from railbed.store.series.rates import interval
 from railbed.store.timeline.data import Mark
 
@@ -91,10 +91,10 @@ class PauseScanner:
 
 
 def _pauses_in(series: Series, samples: Samples) -> list[_Pause]:
-    times, values = samples
+    values = samples.values
     if len(values) < 2 or values[0] == values[-1]:
         return []
-    rate = rates(meter_of(series.meter), samples)
+    times, rate = by_time(samples.times, rates(meter_of(series.meter), samples))
     paused = np.flatnonzero(np.nan_to_num(rate) >= THRESHOLDS[series.meter])
     apart = max(APART, 2.5 * interval(times))
     episodes = np.split(paused, np.flatnonzero(np.diff(times[paused]) > apart) + 1) if len(paused) else []

@@ -14,7 +14,7 @@ from railbed.model.record import Event, Finding
 from railbed.model.series import Series
 from railbed.store.run import NOTES, RECORDS, RunSummary, read_run_in
 from railbed.store.series import SeriesReader, Span
-from railbed.store.series.data import SECONDS, Floats, meter_of
+from railbed.store.series.data import SECONDS, Floats, by_time, meter_of
 from railbed.store.series.rates import values_of
 from railbed.store.timeline.data import Drawn, Mark, Track
 from railbed.store.timeline.draw import bucketed, with_breaks, with_gaps
@@ -87,7 +87,7 @@ class Timeline:
             times, values = self._measured(series)
         else:
             samples = self._reader.samples(series, first - LOOK_BACK, last)
-            times, values = samples.times, values_of(meter, samples)
+            times, values = by_time(samples.times, values_of(meter, samples))
             if meter.kind == "gauge":
                 times, values = with_gaps(times, values)
         inside = (times >= first) & (times <= last)
