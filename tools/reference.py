@@ -12,7 +12,6 @@ from typing import Any
 from typer.main import get_command
 
 from railbed.check.judge import all_checks
-from railbed.check.rule import HEADINGS
 from railbed.cli.main import make_app
 from railbed.diagnose.judge import all_rules
 from railbed.probes.outputs import all_probes
@@ -84,7 +83,7 @@ def checks_page() -> str:
     ]
     for name, check in checks.items():
         parts.append(f"## {name}\n")
-        parts += [f"**{heading}.** {' '.join(check.section(heading).split())}\n" for heading in HEADINGS]
+        parts += [f"**{heading}.** {text}\n" for heading, text in check.sections.items()]
         if check.needs:
             parts.append(f"**Reads.** {', '.join(f'[{probe.name}](probes.md)' for probe in check.needs)}\n")
     return "\n".join(parts)
@@ -102,7 +101,7 @@ def diagnose_page() -> str:
     ]
     for name, rule in rules.items():
         parts.append(f"## {name}\n")
-        parts += [f"**{heading}.** {' '.join(rule.section(heading).split())}\n" for heading in HEADINGS]
+        parts += [f"**{heading}.** {text}\n" for heading, text in rule.sections.items()]
         if rule.needs:
             parts.append(f"**Reads.** {', '.join(f'`{meter}`' for meter in rule.needs)}\n")
     return "\n".join(parts)

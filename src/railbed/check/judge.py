@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from railbed import catalog
 from railbed.check import rules
+from railbed.check.form import Subject, subjects_of
 from railbed.check.rule import Check, Judgement
-from railbed.check.site import CableView, NodeView, PortView, RailView, Site, SwitchPortView, SwitchView, Unread
+from railbed.check.site import RailView, Site, Unread
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Known, Unknown
 from railbed.model.record import Finding, Verdict
 
 F = TypeVar("F")
-Subject = NodeView | PortView | RailView | SwitchView | SwitchPortView | CableView | Site
 
 
 @cache
@@ -59,22 +59,8 @@ def judge_site(checks: Iterable[Check[Any]], site: Site) -> Iterator[Finding]:
             yield from _judge_subject(check, subject)
 
 
-def _subjects(check: Check[Any], site: Site) -> Iterator[Subject]:
-    match check.scope:
-        case "node":
-            yield from site.nodes
-        case "port":
-            yield from (port for node in site.nodes for port in node.ports)
-        case "rail":
-            yield from site.rails
-        case "switch":
-            yield from site.switches
-        case "switch port":
-            yield from (port for switch in site.switches for port in switch.ports)
-        case "cable":
-            yield from site.cables
-        case "cluster":
-            yield site
+def _subjects(check: Check[Any], site: Site) -> Iterable[Subject]:
+    return site.cables if check.scope == "cable" else subjects_of(check.scope, site)
 
 
 def _judge_subject(check: Check[Any], subject: Subject) -> Iterator[Finding]:

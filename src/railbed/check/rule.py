@@ -8,21 +8,17 @@ ports, each cable between a node and a switch, or the cluster once. Rules get fa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from inspect import cleandoc
 from typing import Generic, Literal, TypeVar
 
+from railbed.check.form import DocumentedRule, Scope
 from railbed.check.site import CableView, NodeView, PortView, RailView, Site, SwitchPortView, SwitchView
 from railbed.model.fix import Fix
 from railbed.model.probe import Probe
 from railbed.model.record import Verdict
 
 S = TypeVar("S", NodeView, PortView, RailView, SwitchView, SwitchPortView, CableView, Site)
-Scope = Literal["node", "port", "rail", "switch", "switch port", "cable", "cluster"]
-HEADINGS = ("What", "Why", "Fix", "Source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,42 +39,14 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check(Generic[S]):
+class Check(DocumentedRule, Generic[S]):
     """One rule."""
 
-    name: str
-    title: str
-    scope: Scope
+    scope: Scope | Literal["cable"]
     needs: tuple[Probe[object], ...]
     judge: Callable[[S], Iterator[Judgement]]
-    doc: str
-    """The module's docstring: pass `__doc__`."""
     essential: bool = False
     """Training depends on it: `train` judges it first, and `check` does not pass while it is unknown."""
-
-    def section(self, heading: str) -> str:
-        """Return the text under one of the four headings."""
-        return section_of(self.doc, heading)
-
-    @property
-    def why(self) -> str:
-        """Why the rule matters to training, on one line."""
-        return " ".join(self.section("Why").split())
-
-    @property
-    def fix(self) -> str:
-        """The general remedy, on one line."""
-        return " ".join(self.section("Fix").split())
-
-
-@cache
-def section_of(doc: str, heading: str) -> str:
-    """Return the text under a heading of a rule's docstring."""
-    pattern = rf"^{heading}\n-+\n(.*?)(?=^(?:{'|'.join(HEADINGS)})\n-+\n|\Z)"
-    match = re.search(pattern, cleandoc(doc), re.MULTILINE | re.DOTALL)
-    if not match:
-        raise ValueError(f"a rule has no section {heading!r}: {doc.splitlines()[0]}")
-    return match.group(1).strip()
 
 
 def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -> Judgement:

@@ -5,40 +5,18 @@ A series that was not sampled is missing, never zero: `read` ends the judgement,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from railbed.diagnose.signal import Numbers, Signal, Span
+from railbed.diagnose.signal import Signal, Span
 from railbed.model.cabling import cables, port_key
 from railbed.model.cluster import Cluster, Node, Policy, Port, Switch, SwitchPort
 from railbed.model.record import Finding
-from railbed.model.series import Meter, Series
-
-
-class MarkOf(Protocol):
-    """Something that happened at a time."""
-
-    @property
-    def time(self) -> float: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def subject(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
-class TrackOf(Protocol):
-    """A series with its rates or values."""
-
-    @property
-    def meter(self) -> Meter: ...
-    @property
-    def times(self) -> Numbers: ...
-    @property
-    def values(self) -> Numbers: ...
+from railbed.model.series import Series
+from railbed.store.timeline import Mark, Track
 
 
 class RunTimeline(Protocol):
@@ -49,8 +27,8 @@ class RunTimeline(Protocol):
     @property
     def end(self) -> float: ...
     def series(self) -> Sequence[Series]: ...
-    def track(self, series: Series) -> TrackOf: ...
-    def marks(self) -> Sequence[MarkOf]: ...
+    def track(self, series: Series) -> Track: ...
+    def marks(self) -> Sequence[Mark]: ...
     def findings(self) -> Sequence[Finding]: ...
 
 
@@ -67,15 +45,21 @@ class NotJudged(Exception):
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Something with series."""
+class _Place(ABC):
+    """A device or a port, with its series."""
 
     evidence: Evidence
+    name: str
+    """Of the device."""
 
     @property
+    @abstractmethod
     def subject(self) -> str:
         """Its name in a finding."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def try_read(self, meter: str, part: str = "") -> Signal | None:
+        """Return a series; None if it was not measured."""
 
     @property
     def policy(self) -> Policy:
@@ -87,10 +71,6 @@ class _Place:
         """The number of the lossless priority, which is also that of its queue."""
         return str(self.policy.priority)
 
-    def try_read(self, meter: str, part: str = "") -> Signal | None:
-        """Return a series; None if it was not measured."""
-        raise NotImplementedError
-
     def read(self, meter: str, part: str = "") -> Signal:
         """Return a series, or end this judgement: it was not measured."""
         signal = self.try_read(meter, part)
@@ -100,33 +80,35 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class NodeView(_Place):
-    """One node."""
-
-    name: str
-    node: Node
+class _DeviceView(_Place):
+    """A node or a switch."""
 
     @property
     def subject(self) -> str:
-        """Name of the node."""
+        """Name of the device."""
         return self.name
+
+    def try_read(self, meter: str, part: str = "") -> Signal | None:
+        """Return a series of the device itself; None if it was not measured."""
+        return self.evidence.signal(Series(self.name, meter, "", part))
+
+
+@dataclass(frozen=True)
+class NodeView(_DeviceView):
+    """One node."""
+
+    node: Node
 
     @property
     def ports(self) -> list[PortView]:
         """Its ports on rails."""
         return [PortView(self.evidence, self.name, port) for port in self.node.ports]
 
-    def try_read(self, meter: str, part: str = "") -> Signal | None:
-        """Return a series of the node as a whole."""
-        return self.evidence.signal(Series(self.name, meter, "", part))
-
 
 @dataclass(frozen=True)
 class PortView(_Place):
     """One port of a node."""
 
-    name: str
-    """Of the node."""
     port: Port
 
     @property
@@ -142,7 +124,7 @@ class PortView(_Place):
     @property
     def switch_port(self) -> SwitchPortView | None:
         """The switch port at the other end of its cable; None if the cluster file has none."""
-        return next((cable.switch_port for cable in self.evidence.cables if cable.port.subject == self.subject), None)
+        return self.evidence.switch_ports.get(self.subject)
 
     def try_read(self, meter: str, part: str = "") -> Signal | None:
         """Return a series of the port."""
@@ -150,25 +132,15 @@ class PortView(_Place):
 
 
 @dataclass(frozen=True)
-class SwitchView(_Place):
+class SwitchView(_DeviceView):
     """One switch."""
 
-    name: str
     switch: Switch
-
-    @property
-    def subject(self) -> str:
-        """Name of the switch."""
-        return self.name
 
     @property
     def ports(self) -> list[SwitchPortView]:
         """Its ports that nodes are cabled to."""
         return [SwitchPortView(self.evidence, self.name, port) for port in self.switch.ports]
-
-    def try_read(self, meter: str, part: str = "") -> Signal | None:
-        """Return a series of the switch as a whole."""
-        return self.evidence.signal(Series(self.name, meter, "", part))
 
     def on_ports(self, meter: str, part: str = "") -> dict[str, Signal]:
         """Return the series of every port by the port's name, also of ports without a node."""
@@ -183,8 +155,6 @@ class SwitchView(_Place):
 class SwitchPortView(_Place):
     """One port of a switch."""
 
-    name: str
-    """Of the switch."""
     port: SwitchPort
 
     @property
@@ -204,19 +174,6 @@ class SwitchPortView(_Place):
             if (series.device, series.part) == (self.name, part) and port_key(series.port) == wanted:
                 return self.evidence.signal(series)
         return None
-
-
-@dataclass(frozen=True)
-class CableView:
-    """The cable between a port of a node and a port of a switch."""
-
-    port: PortView
-    switch_port: SwitchPortView
-
-    @property
-    def subject(self) -> str:
-        """`node/interface`."""
-        return self.port.subject
 
 
 @dataclass(frozen=True)
@@ -270,12 +227,12 @@ class Evidence:
         return tuple(SwitchView(self, name, switch) for name, switch in self.cluster.switches.items())
 
     @cached_property
-    def cables(self) -> tuple[CableView, ...]:
-        """Cables between nodes and switches."""
-        return tuple(
-            CableView(PortView(self, cable.node, cable.port), SwitchPortView(self, cable.switch, cable.switch_port))
+    def switch_ports(self) -> Mapping[str, SwitchPortView]:
+        """The switch port at the other end of each cable, by the node's port."""
+        return {
+            f"{cable.node}/{cable.port.netdev}": SwitchPortView(self, cable.switch, cable.switch_port)
             for cable in cables(self.cluster)
-        )
+        }
 
     @cached_property
     def rails(self) -> tuple[RailView, ...]:
@@ -314,7 +271,7 @@ class Evidence:
         """Return every series of a meter that has values."""
         return [signal for series in self.of_meter(meter) if (signal := self.signal(series))]
 
-    def marks(self, *kinds: str) -> Iterator[MarkOf]:
+    def marks(self, *kinds: str) -> Iterator[Mark]:
         """Yield the marks of these kinds."""
         return (mark for mark in self.timeline.marks() if mark.kind in kinds)
 

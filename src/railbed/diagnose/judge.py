@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from railbed import catalog
+from railbed.check.form import subjects_of
 from railbed.diagnose import rules
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule
@@ -47,33 +48,14 @@ def diagnose(evidence: Evidence, chosen: Iterable[Rule] | None = None) -> list[F
     return [*sorted(wrong, key=lambda finding: (finding.since or 0.0, finding.verdict.rank)), *rest]
 
 
-def _subjects(rule: Rule, evidence: Evidence) -> Sequence[object]:  # noqa: PLR0911  (one for each scope)
-    match rule.scope:
-        case "node":
-            return evidence.nodes
-        case "port":
-            return [port for node in evidence.nodes for port in node.ports]
-        case "cable":
-            return evidence.cables
-        case "switch":
-            return evidence.switches
-        case "switch port":
-            return [port for switch in evidence.switches for port in switch.ports]
-        case "rail":
-            return evidence.rails
-        case "cluster":
-            return [evidence]
-
-
 def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
     """Return what is wrong; if nothing is, whether the rule could be judged at all."""
-    subjects = _subjects(rule, evidence)
+    subjects = list(subjects_of(rule.scope, evidence))
     wrong: list[Finding] = []
     reasons: list[str] = []
     for subject in subjects:
-        name: str = subject.subject  # type: ignore[attr-defined]
         try:
-            wrong += [_finding(rule, name, judgement, evidence) for judgement in rule.judge(subject)]
+            wrong += [_finding(rule, subject.subject, judgement, evidence) for judgement in rule.judge(subject)]
         except (NotMeasured, NotJudged) as error:
             reasons.append(str(error))
     if wrong:

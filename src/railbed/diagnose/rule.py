@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from railbed.check.rule import section_of
+from railbed.check.form import DocumentedRule, Scope
 from railbed.diagnose.chart import shown
 from railbed.diagnose.signal import Signal, Span
 from railbed.model.record import Certainty, Verdict
-
-Scope = Literal["node", "port", "cable", "switch", "switch port", "rail", "cluster"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,36 +35,17 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(DocumentedRule):
     """One rule."""
 
-    name: str
-    title: str
-    """What is wrong, in a few words."""
     scope: Scope
     needs: tuple[str, ...]
     """The meters without which it cannot judge."""
     judge: Callable[[Any], Iterator[Judgement]]
-    doc: str
-    """The module's docstring: pass `__doc__`."""
     yields_to: tuple[str, ...] = ()
     """Rules whose verdict about the same place and time explains this one."""
     yields_anywhere: tuple[str, ...] = ()
     """Rules whose verdict about the same time explains this one, wherever it is: all nodes wait for one."""
-
-    def section(self, heading: str) -> str:
-        """Return the text under one of the four headings."""
-        return section_of(self.doc, heading)
-
-    @property
-    def why(self) -> str:
-        """Why it matters to training, on one line."""
-        return " ".join(self.section("Why").split())
-
-    @property
-    def fix(self) -> str:
-        """What to do, on one line."""
-        return " ".join(self.section("Fix").split())
 
 
 class _Texts(TypedDict, total=False):

@@ -9,13 +9,13 @@ from typing import Any
 from pydantic_core import to_json
 from rich.text import Text
 
-from railbed.check.rule import HEADINGS, Check
+from railbed.check.rule import Check
 from railbed.cli.console import SafeConsole
 
 
 def explain_rule(rule: Check[Any], *, as_json: bool) -> None:
     """Print what a rule checks, why, the fix, the source, and what it reads."""
-    sections = {heading: " ".join(rule.section(heading).split()) for heading in HEADINGS}
+    sections = rule.sections
     if rule.needs:
         sections["Reads"] = ", ".join(probe.name for probe in rule.needs)
     if rule.essential:

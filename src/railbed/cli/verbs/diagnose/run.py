@@ -8,7 +8,6 @@ from pathlib import Path
 
 from railbed import clusterfile
 from railbed.catalog import choose
-from railbed.check.rule import HEADINGS
 from railbed.cli.exits import FOUND, OK
 from railbed.cli.hints import advised, use_cluster_file
 from railbed.cli.screens.json import JsonScreen
@@ -29,7 +28,7 @@ def explain_named(name: str, *, as_json: bool) -> int:
     from railbed.cli.verbs.check.explain import print_page
 
     rule = choose(all_rules(), name, kind="rule", listing="docs/reference/diagnose.md lists them")
-    sections = {heading: " ".join(rule.section(heading).split()) for heading in HEADINGS}
+    sections = rule.sections
     if rule.needs:
         sections["Reads"] = ", ".join(rule.needs)
     print_page(rule.name, rule.title, sections, as_json=as_json)

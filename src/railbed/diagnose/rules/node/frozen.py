@@ -24,11 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import MarkOf, NodeView, NotJudged, NotMeasured
+from railbed.diagnose.evidence import NodeView, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.silences import alone, sampled_times, silences
 from railbed.diagnose.signal import Signal, Span
 from railbed.model.amount import duration
+from railbed.store.timeline import Mark
 
 LEAST_SECONDS = 4.0
 NOTICED_SECONDS = 30.0
@@ -57,7 +58,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
             )
 
 
-def _noticed(node: NodeView, span: Span) -> MarkOf | None:
+def _noticed(node: NodeView, span: Span) -> Mark | None:
     """Return the mark of the training that lost this node in a time."""
     wide = Span(span.start - 1.0, span.end + NOTICED_SECONDS)
     marks = (mark for mark in node.evidence.marks("lost", "restart") if wide.start <= mark.time <= wide.end)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.diagnose.evidence import CableView
+from railbed.diagnose.evidence import NotJudged, PortView, SwitchPortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.signal import Signal, Span
@@ -34,9 +34,11 @@ LEAST_FRAMES = 10
 LEAST_SHARE = 0.01
 
 
-def judge(cable: CableView) -> Iterator[Judgement]:
+def judge(port: PortView) -> Iterator[Judgement]:
     """Compare the pauses that the switch sent with those that the card counted."""
-    port, switch = cable.port, cable.switch_port
+    switch = port.switch_port
+    if switch is None:
+        raise NotJudged(f"the cluster file has no switch port for {port.subject}")
     sent = switch.read("switch_pause_tx_frames")
     received = port.try_read("pause_rx_frames", port.lossless)
     if received is None:
@@ -46,7 +48,7 @@ def judge(cable: CableView) -> Iterator[Judgement]:
         if frames < LEAST_FRAMES or _obeyed(received, span.widened(sent.interval), frames):
             continue
         count = "counts no pauses on" if received is None else "received none on"
-        lost = sum(grew(signal, span) for signal in _losses(cable) if signal)
+        lost = sum(grew(signal, span) for signal in _losses(port, switch) if signal)
         cost = f"; {lost:,.0f} packets were lost or arrived out of sequence" if lost else ""
         yield fail(
             f"{switch.subject} sent {frames:,.0f} PFC frames, the card {count} priority {port.lossless}{cost}",
@@ -63,17 +65,17 @@ def _obeyed(received: Signal | None, span: Span, frames: float) -> bool:
     return received is not None and (not received.covers(span) or received.total(span) >= LEAST_SHARE * frames)
 
 
-def _losses(cable: CableView) -> Iterator[Signal | None]:
-    yield cable.switch_port.try_read("ingress_drop_packets")
-    yield cable.switch_port.try_read("queue_drop_packets", cable.port.lossless)
-    for port in (cable.port, *cable.port.peers):
-        yield port.try_read("rdma_out_of_sequence")
+def _losses(port: PortView, switch: SwitchPortView) -> Iterator[Signal | None]:
+    yield switch.try_read("ingress_drop_packets")
+    yield switch.try_read("queue_drop_packets", port.lossless)
+    for receiver in (port, *port.peers):
+        yield receiver.try_read("rdma_out_of_sequence")
 
 
 RULE = Rule(
     name="pause_host_off",
     title="a node ignores the switch's pauses",
-    scope="cable",
+    scope="port",
     needs=("switch_pause_tx_frames", "pause_rx_frames"),
     judge=judge,
     doc=__doc__,
