@@ -58,5 +58,5 @@ def shown(signal: Signal, span: Span | None = None) -> str:
     where = "/".join(part for part in (signal.series.device, signal.series.port) if part)
     part = f" of {signal.meter.part} {signal.series.part}" if signal.series.part else ""
     top = signal.peak(span)
-    text = f"{amount(top, signal.meter.unit)}{per}" if np.isfinite(top) else "unknown"
-    return f"{signal.meter.name}{part} on {where}: {spark(signal, span)} at most {text}"
+    text = f"at most {amount(top, signal.meter.unit)}{per}" if np.isfinite(top) else "no sample"
+    return f"{signal.meter.name}{part} on {where}: {spark(signal, span)} {text}"

@@ -36,8 +36,7 @@ class NotMeasured(Exception):
     """Raised by `read` if there is no such series; the caller turns it into a `skipped` finding."""
 
     def __init__(self, meter: str, place: str) -> None:
-        super().__init__(f"{meter} was not measured on {place}" if place else f"no {meter} was measured")
-        self.meter = meter
+        super().__init__(f"{meter} was not measured on {place}")
 
 
 class NotJudged(Exception):

@@ -60,22 +60,20 @@ def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
             reasons.append(str(error))
     if wrong:
         return _condense(wrong)
-    judged = len(subjects) - len(reasons)
-    if not judged:
-        return [_brief(rule, Verdict.SKIPPED, _reason(rule, reasons))]
-    without = f", {reasons[0]}" + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "") if reasons else ""
-    where = (
-        ""
-        if rule.scope == "cluster"
-        else f" on {plural(judged, rule.scope, f'{rule.scope}es' if rule.scope == 'switch' else '')}"
-    )
-    return [_brief(rule, Verdict.OK, f"nothing of the kind{where}{without}")]
+    if len(reasons) == len(subjects):
+        return [_brief(rule, Verdict.SKIPPED, _skipped(rule, reasons) or f"the cluster file has no {rule.scope}")]
+    where = "" if rule.scope == "cluster" else f" on {_count(len(subjects) - len(reasons), rule)}"
+    return [_brief(rule, Verdict.OK, "; ".join(filter(None, (f"found nothing{where}", _skipped(rule, reasons)))))]
 
 
-def _reason(rule: Rule, reasons: Sequence[str]) -> str:
-    if not reasons:
-        return f"the cluster file has no {rule.scope}"
-    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more like it)"
+def _skipped(rule: Rule, reasons: Sequence[str]) -> str:
+    """Return why the rule was not judged: the first reason, and for how many more subjects there is one."""
+    first, *others = reasons or [""]
+    return f"{first}; {_count(len(others), rule, 'other ')} not judged either" if others else first
+
+
+def _count(number: int, rule: Rule, which: str = "") -> str:
+    return plural(number, f"{which}{rule.scope}", f"{which}switches" if rule.scope == "switch" else "")
 
 
 def _brief(rule: Rule, verdict: Verdict, observed: str) -> Finding:
@@ -92,12 +90,18 @@ def _finding(rule: Rule, subject: str, judgement: Judgement, evidence: Evidence)
         expected=judgement.expected,
         observed=judgement.observed,
         why=rule.why,
-        remedy=judgement.remedy or rule.fix,
+        remedy=_remedy(judgement.remedy or rule.fix, judgement.subject or subject),
         evidence=judgement.evidence,
         since=span.start if span else None,
         until=span.end if span and not lasts else None,
         certainty=judgement.certainty,
     )
+
+
+def _remedy(text: str, subject: str) -> str:
+    """Return a remedy with the interface in its commands; IF stands for it if the subject is not a port."""
+    interface = subject.partition("/")[2]
+    return text.replace(" IF`", f" {interface}`") if interface else text
 
 
 def _condense(findings: Iterable[Finding]) -> list[Finding]:
@@ -106,7 +110,7 @@ def _condense(findings: Iterable[Finding]) -> list[Finding]:
     for same in group_by(findings, key=lambda finding: finding.subject):
         first, more = same[:MOST_EPISODES], same[MOST_EPISODES:]
         if more:
-            again = f"{first[-1].observed}; {plural(len(more), 'more time', 'more times')} until the end of the run"
+            again = f"{first[-1].observed}; it happened {plural(len(more), 'more time')}"
             first[-1] = replace(first[-1], observed=again, until=more[-1].until)
         condensed += first
     return condensed

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from railbed.diagnose.evidence import NotMeasured
+from railbed.diagnose.evidence import NotMeasured, PortView
 from railbed.diagnose.signal import Signal, Span, merged
 
 BRIDGE_SECONDS = 30.0
+"""Errors come in bursts: those half a minute apart have the same cause."""
 
 
-def measured(meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
-    """Return the series that were measured, or end this judgement if none was."""
+def measured(port: PortView, meters: Sequence[str], *signals: Signal | None) -> list[Signal]:
+    """Return those series of a port's cable that were measured, or end this judgement if none was."""
     present = [signal for signal in signals if signal is not None]
     if not present:
-        raise NotMeasured(" or ".join(meters), "")
+        raise NotMeasured(" or ".join(meters), port.subject)
     return present
 
 

@@ -11,7 +11,7 @@ from railbed.diagnose.signal import Numbers, Span
 from railbed.store.series.data import meter_of
 
 MISSED = 4
-"""Samples in a row."""
+"""Samples in a row that make a silence: a busy machine misses one or two."""
 
 
 def sampled_times(evidence: Evidence, device: str) -> Numbers:
@@ -37,7 +37,14 @@ def silences(times: Numbers, least: float, end: float) -> list[Span]:
 
 
 def alone(span: Span, others: Sequence[Numbers]) -> bool:
-    """Whether most of the other devices were sampled in a time: otherwise the whole site stood still."""
-    middle = Span(span.start + span.seconds * 0.25, span.end)
-    heard = [bool(np.any((times > middle.start) & (times < middle.end))) for times in others if len(times)]
-    return bool(heard) and sum(heard) > len(heard) / 2
+    """Whether most of the other devices were sampled in a time: otherwise the whole site stood still.
+
+    After a site stood still, devices are sampled again one by one, and the last of them is not to blame.
+    """
+    sampled = [_longest_silence(times, span) < span.seconds / 2 for times in others if len(times)]
+    return bool(sampled) and sum(sampled) > len(sampled) / 2
+
+
+def _longest_silence(times: Numbers, span: Span) -> float:
+    inside = times[(times > span.start) & (times < span.end)]
+    return float(np.max(np.diff([span.start, *inside, span.end])))

@@ -20,8 +20,8 @@ def show_verdicts(timeline: Timeline, findings: Sequence[Finding], *, everything
     """Print the verdicts about a run, in order of time."""
     console = SafeConsole(highlight=False)
     summary = timeline.summary
-    state = "so far" if timeline.live else "in all"
-    about = f"  {summary.verb} on {summary.cluster}, {duration(max(0.0, timeline.end - timeline.start))} {state}"
+    lasted = duration(max(0.0, timeline.end - timeline.start))
+    about = f"  {summary.verb} on {summary.cluster}, {lasted}{' so far' if timeline.live else ''}"
     print_hanging(console, Text.assemble((printable(summary.id), "bold"), printable(about)), indent=2)
     wrong = [finding for finding in findings if finding.verdict in WRONG]
     for finding in wrong:
@@ -51,7 +51,8 @@ def _show_verdict(console: SafeConsole, finding: Finding, timeline: Timeline) ->
 
 
 def _show_line(console: SafeConsole, finding: Finding) -> None:
-    text = Text.assemble((finding.check, "bold"), f"  {printable(finding.observed)}", style="dim")
+    place = "" if finding.subject == "cluster" else f"  {printable(finding.subject)}"
+    text = Text.assemble((finding.check, "bold"), f"{place}  {printable(finding.observed)}", style="dim")
     print_hanging(console, text, first=_verdict(finding.verdict), indent=INDENT)
 
 
@@ -79,7 +80,7 @@ def _when(finding: Finding, timeline: Timeline) -> str:
 def _conclusion(wrong: Sequence[Finding], rest: Sequence[Finding], *, everything: bool) -> Text:
     judged = sum(finding.verdict is Verdict.OK for finding in rest)
     skipped = len({finding.check for finding in rest if finding.verdict is Verdict.SKIPPED})
-    others = f"{plural(judged, 'rule')} found nothing, {skipped} were skipped"
+    others = f"{plural(judged, 'rule')} found nothing, {skipped} {'was' if skipped == 1 else 'were'} skipped"
     hint = "" if everything else " (--all shows why)"
     if not wrong:
         return Text.assemble(("Nothing unusual", "bold green"), f": {others}{hint}")

@@ -39,7 +39,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     """Read the errors at both ends of a port's cable."""
     switch = port.switch_port
     at_switch = switch.try_read("switch_crc_errors") if switch else None
-    signals = measured((*METERS, "switch_crc_errors"), *(port.try_read(meter) for meter in METERS), at_switch)
+    signals = measured(port, (*METERS, "switch_crc_errors"), *(port.try_read(meter) for meter in METERS), at_switch)
     for span, grown in growths(signals, least=LEAST_ERRORS):
         far = f" (the cable to {switch.subject})" if switch else ""
         direction = "on the way to the switch" if grown == [at_switch] else "on the way to the node"

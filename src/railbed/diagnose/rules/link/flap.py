@@ -33,7 +33,7 @@ from railbed.model.amount import duration
 def judge(port: PortView) -> Iterator[Judgement]:
     """Find outages by the carrier; the RDMA port counts only the way down."""
     changes, downed = port.try_read("net_carrier_changes"), port.try_read("rdma_link_downed")
-    signals = measured(("net_carrier_changes", "rdma_link_downed"), changes, downed)
+    signals = measured(port, ("net_carrier_changes", "rdma_link_downed"), changes, downed)
     if changes is not None:
         for span in outages(port, changes):
             observed = f"the link was down for {duration(max(span.seconds, 1.0))}"

@@ -37,7 +37,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         switch.try_read("ingress_drop_packets") if switch else None,
     ]
     at_node = port.try_read("priority_rx_drops", port.lossless)
-    signals = measured(("queue_drop_packets", "priority_rx_drops"), *at_switch, at_node)
+    signals = measured(port, ("queue_drop_packets", "priority_rx_drops"), *at_switch, at_node)
     for span, grown in growths(signals):
         place = switch.subject if switch and grown[0] is not at_node else port.subject
         yield fail(

@@ -33,7 +33,7 @@ LEAST_PACKETS = 100
 def judge(port: PortView) -> Iterator[Judgement]:
     """Read the counters of both roles."""
     refused, dropped = port.try_read("rdma_receiver_not_ready"), port.try_read("rdma_out_of_buffer")
-    for span, grown in growths(measured(("rdma_out_of_buffer",), refused, dropped), least=LEAST_PACKETS):
+    for span, grown in growths(measured(port, ("rdma_out_of_buffer",), refused, dropped), least=LEAST_PACKETS):
         own = dropped in grown
         whose = "this node had no receive buffers posted" if own else "a node that this one sends to had none posted"
         yield warn(

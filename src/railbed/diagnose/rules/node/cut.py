@@ -27,10 +27,12 @@ from railbed.diagnose.evidence import Evidence, NotMeasured, PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.outages import outages
 from railbed.diagnose.signal import Signal, Span, merged
-from railbed.model.amount import duration, plural
+from railbed.model.amount import duration
 
 TOGETHER_SECONDS = 3.0
+"""Links that one fault took down are sampled as down within this time."""
 NOTICED_SECONDS = 60.0
+"""How long training may take to give up the node, at most."""
 Down = dict[str, tuple[PortView, Signal, list[Span]]]
 
 
@@ -70,7 +72,7 @@ def _judge_node(
         if len(ports) < 2 and not reason:
             continue  # a single link that went down: link_flap
         yield fail(
-            f"{plural(len(ports), 'link')} went down at once for {duration(span.seconds)}"
+            f"{_links(len(ports))} down for {duration(span.seconds)}"
             + (f", and training lost the node: {reason}" if reason else ""),
             span,
             *(signal for _, signal, _ in ports[:2]),
@@ -78,6 +80,10 @@ def _judge_node(
             subject=node,
             expected="links are up",
         )
+
+
+def _links(count: int) -> str:
+    return "its only rail link was" if count == 1 else f"all {count} rail links were"
 
 
 def _together(outages_by_port: Sequence[list[Span]]) -> list[Span]:
@@ -99,7 +105,7 @@ def _alike(first: Span, second: Span) -> bool:
 
 def _noticed(evidence: Evidence, node: str, span: Span) -> str:
     marks = [
-        mark.text
+        mark.text.removeprefix(f"{mark.subject}: ")
         for mark in evidence.marks("lost", "restart")
         if mark.subject.partition("/")[0] == node and -1.0 <= mark.time - span.start <= span.seconds + NOTICED_SECONDS
     ]

@@ -32,6 +32,7 @@ from railbed.model.amount import duration
 from railbed.store.timeline import Mark
 
 LEAST_SECONDS = 4.0
+"""As long as training waits for a sign of life."""
 NOTICED_SECONDS = 30.0
 """How long training may take to notice, at most."""
 
@@ -50,7 +51,7 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         noticed = _noticed(node, span)
         if noticed is not None and alone(span, others):
             yield fail(
-                f"nothing came from the node for {duration(span.seconds)}, and training lost it: {noticed.text}",
+                f"nothing came from the node for {duration(span.seconds)}, and training lost it: {_reason(noticed)}",
                 span,
                 *_sample(node),
                 certainty="certain",
@@ -63,6 +64,10 @@ def _noticed(node: NodeView, span: Span) -> Mark | None:
     wide = Span(span.start - 1.0, span.end + NOTICED_SECONDS)
     marks = (mark for mark in node.evidence.marks("lost", "restart") if wide.start <= mark.time <= wide.end)
     return next((mark for mark in marks if mark.subject.partition("/")[0] == node.name), None)
+
+
+def _reason(mark: Mark) -> str:
+    return mark.text.removeprefix(f"{mark.subject}: ")
 
 
 def _sample(node: NodeView) -> list[Signal]:

@@ -33,6 +33,8 @@ from railbed.diagnose.signal import Span
 from railbed.model.amount import duration
 
 LEAST_SECONDS, LEAST_OF_ALL = 10.0, 20.0
+"""Of one device, and of all: a busy machine that samples stands still for longer."""
+GAP_PREFIX = "no samples: "
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
@@ -52,13 +54,13 @@ def judge(evidence: Evidence) -> Iterator[Judgement]:
             if not others or alone(span, others):
                 reason = _reason(evidence, name, span)
                 observed = f"not sampled for {duration(span.seconds)}{f': {reason}' if reason else ''}"
-                yield warn(observed, span, certainty="certain", subject=name, expected="samples all the time")
+                yield warn(observed, span, certainty="certain", subject=name, expected="sampled without gaps")
 
 
 def _reason(evidence: Evidence, device: str, span: Span) -> str:
     near = span.widened(2.0)
     marks = (mark for mark in evidence.marks("gap") if mark.subject == device and near.start <= mark.time <= near.end)
-    return next((mark.text for mark in marks), "")
+    return next((mark.text.removeprefix(GAP_PREFIX) for mark in marks), "")
 
 
 RULE = Rule(

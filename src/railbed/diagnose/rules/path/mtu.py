@@ -32,7 +32,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     own = port.try_read("phy_oversize_packets")
     switch = port.switch_port
     giants = switch.try_read("switch_giants") if switch else None
-    for span, grown in growths(measured(("phy_oversize_packets", "switch_giants"), own, giants)):
+    for span, grown in growths(measured(port, ("phy_oversize_packets", "switch_giants"), own, giants)):
         at_switch = bool(switch) and grown[0] is giants
         who = f"{switch.subject} refused" if switch and at_switch else "the card refused"
         frames = sum(signal.total(span) for signal in grown)

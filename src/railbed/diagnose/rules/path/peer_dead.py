@@ -34,7 +34,7 @@ STOPPED = 0.01
 def judge(port: PortView) -> Iterator[Judgement]:
     """Read retries and time-outs, and look for a peer that stopped receiving."""
     exceeded, timeouts = port.try_read("rdma_retries_exceeded"), port.try_read("rdma_timeouts")
-    signals = measured(("rdma_retries_exceeded", "rdma_timeouts"), exceeded, timeouts)
+    signals = measured(port, ("rdma_retries_exceeded", "rdma_timeouts"), exceeded, timeouts)
     for span, grown in growths(signals):
         gave_up = exceeded in grown
         if not gave_up and (exceeded is not None or not _stopped(port, span) or grown[0].total(span) < MANY_TIMEOUTS):

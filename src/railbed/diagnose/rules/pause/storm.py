@@ -39,7 +39,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
     watchdog = port.switch_port.try_read("watchdog_shutdowns", port.lossless) if port.switch_port else None
     share = port.try_read("pause_tx_us", port.lossless)
     warnings = [port.try_read("pause_storm_warnings"), port.try_read("pause_storm_errors"), watchdog]
-    signals = measured(("pause_storm_warnings", "watchdog_shutdowns", "pause_tx_us"), *warnings, share)
+    signals = measured(port, ("pause_storm_warnings", "watchdog_shutdowns", "pause_tx_us"), *warnings, share)
     reported = False
     for span, grown in growths([signal for signal in signals if signal is not share]):
         reported = True
