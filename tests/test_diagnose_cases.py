@@ -9,53 +9,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_json
+from typer.main import get_command
 
+from railbed.bench import experiments, suites
 from railbed.check.judge import all_checks
+from railbed.cli.main import make_app
 from railbed.diagnose.judge import all_rules, diagnose
-from railbed.model.record import WRONG, Finding, Verdict
+from railbed.model.record import WRONG, Verdict
 from railbed.model.series import METERS
 from railbed.store.records import read_record
-from tests.support.diagnosecase import CASES, START, evidence_of, load_case
+from tests.support.diagnosecase import CASES, cases_of, evidence_of, read_case
 
 TOGETHER = "together"
 FILES = sorted(CASES.glob("*/*.yaml"))
+TOOLS = {"dmesg", "ethtool", "journalctl", "nvidia-smi", "railbed", "show", "tc"}
+"""`show` is a command of the switch."""
+SETTINGS = {"shares: auto", "--set batch.micro=N", "--set checkpoint.steps=N"}
+"""Of a recipe, in a sentence."""
 NEEDS_NOTHING = {"node_clock", "training_restart"}
 """They judge marks, which every run has."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_case(path: Path) -> None:
-    case = load_case(path)
-    together = path.parent.name == TOGETHER
-    findings = diagnose(evidence_of(case), None if together else [all_rules()[path.parent.name]])
-    wrong = [finding for finding in findings if finding.verdict in WRONG]
-    result = wrong or ([] if together else findings)
-    expected: list[dict[str, Any]] = case["expect"]
-    shown = [_shown(finding, wanted) for finding, wanted in zip(result, expected, strict=False)]
-    assert shown == expected
-    assert len(result) == len(expected), result[len(expected) :]
-    for finding in wrong:
+    case = read_case(path)
+    findings = case.judge(None if path.parent.name == TOGETHER else [all_rules()[path.parent.name]])
+    assert case.shown(findings) == case.expected
+    for finding in findings:
         assert finding.observed
-        assert finding.remedy
-        assert finding.certainty
-        assert read_record(to_json(finding)) == finding
         assert "nan" not in f"{finding.observed} {finding.evidence}"
-
-
-def _shown(finding: Finding, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return of a finding what a case has expectations of; times are seconds since the start of the run."""
-    plain = to_jsonable_python(finding)
-    for key in ("since", "until"):
-        plain[key] = None if plain[key] is None else round(plain[key] - START, 1)
-    return {key: plain[key] for key in wanted}
+        assert read_record(to_json(finding)) == finding
+        if finding.verdict in WRONG:
+            assert finding.remedy
+            assert finding.certainty
 
 
 @pytest.mark.parametrize("name", sorted(all_rules()))
 def test_every_rule_has_cases_and_a_page(name: str) -> None:
-    cases = [load_case(path)["expect"] for path in FILES if path.parent.name == name]
-    verdicts = [{finding["verdict"] for finding in expected} for expected in cases]
-    assert any(found & {"fail", "warn"} for found in verdicts), "no positive case"
+    verdicts = [{finding["verdict"] for finding in case.expected} for case in cases_of(name)]
+    assert any(verdict in WRONG for case in verdicts for verdict in case), "no positive case"
     assert {"ok"} in verdicts, "no case that nearly is one"
     rule = all_rules()[name]
     assert all(rule.sections.values())
@@ -68,11 +61,22 @@ def test_no_rules_explain_each_other() -> None:
     assert set(TopologicalSorter(graph).static_order()) == all_rules().keys()
 
 
-def test_the_commands_of_remedies_name_checks_that_exist() -> None:
-    for rule in all_rules().values():
-        for words in re.findall(r"`railbed check ([^`]*)`", rule.fix):
-            named = [word for word in words.split() if not word.startswith("-") and word not in ("training", "path")]
-            assert set(named) <= all_checks().keys(), rule.name
+@pytest.mark.parametrize("name", sorted(all_rules()))
+def test_the_next_command_works_when_typed(name: str) -> None:
+    """Commands of railbed parse and name things that exist; others are of standard tools, or of the switch."""
+    commands = [text for text in re.findall(r"`([^`]*)`", all_rules()[name].fix) if " " in text or text in TOOLS]
+    assert commands
+    for command in commands:
+        tool, *words = command.split()
+        if tool != "railbed":
+            assert tool in TOOLS or command in SETTINGS, command
+            continue
+        app: Any = get_command(make_app([words[0]]))  # typer hides what a group is
+        verb = app.commands[words[0]]
+        parameters = verb.make_context(verb.name, words[1:]).params
+        assert set(parameters.get("rules") or ()) <= all_checks().keys(), command
+        assert parameters.get("suite", "tcp") in suites.names(), command
+        assert parameters.get("experiment") in (None, *experiments.names()), command
 
 
 def test_without_series_rules_are_skipped_with_the_reason() -> None:

@@ -2,21 +2,25 @@
 
 A series is named by its words: device (`*` for every node), port, meter, part. Its value is a number, the rate per
 second of a counter or the value of a gauge, or a mapping: `usual`, other rates by time (`60-80: 500`), `noise` (a
-share), `missing` (a time or a list of times), `reset` (seconds), `begin` (the counter's first value).
+share), `missing` (a time or a list of times), `reset` (seconds), `begin` (the counter's first value). `cluster` names
+the cluster file beside the cases: `one_rail`, or `two_rails` without RDMA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 from ruamel.yaml import YAML
 
 from railbed.diagnose.evidence import Evidence
+from railbed.diagnose.judge import diagnose
+from railbed.diagnose.rule import Rule
 from railbed.model.cluster import Cluster
-from railbed.model.record import Finding, Verdict
+from railbed.model.record import WRONG, Finding, Verdict
 from railbed.model.series import METERS, MISSING, Meter, Series
 from railbed.store.series import Samples
 from railbed.store.series.data import Floats
@@ -125,7 +129,41 @@ def load_case(path: Path) -> Any:
     return YAML(typ="safe").load(path)
 
 
+def cases_of(rule: str) -> list[Case]:
+    """Return the cases of a rule, or of `together`."""
+    return [read_case(path) for path in sorted((CASES / rule).glob("*.yaml"))]
+
+
+def read_case(path: Path) -> Case:
+    case = load_case(path)
+    return Case(evidence_of(case), case["expect"])
+
+
+class Case(NamedTuple):
+    """A run, and the verdicts about it that are expected."""
+
+    evidence: Evidence
+    expected: list[dict[str, Any]]
+
+    def judge(self, rules: Iterable[Rule] | None) -> list[Finding]:
+        """Return what went wrong; if nothing did, what the chosen rules conclude."""
+        findings = diagnose(self.evidence, rules)
+        wrong = [finding for finding in findings if finding.verdict in WRONG]
+        return wrong or ([] if rules is None else findings)
+
+    def shown(self, findings: Sequence[Finding]) -> list[dict[str, Any]]:
+        """Return of findings what is expected of them; times are seconds since the start of the run."""
+        expected = [*self.expected, *({} for _ in findings[len(self.expected) :])]
+        return [_shown(finding, wanted) for finding, wanted in zip(findings, expected, strict=False)]
+
+
+def _shown(finding: Finding, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    plain = to_jsonable_python(finding)
+    for key in ("since", "until"):
+        plain[key] = None if plain[key] is None else round(plain[key] - START, 1)
+    return {key: plain[key] for key in wanted or ("check", "subject", "verdict", "observed")}
+
+
 def evidence_of(case: Mapping[str, Any]) -> Evidence:
-    base = load_case(CASES / "cluster.yaml")
-    cluster = Cluster.model_validate({**base, **case.get("cluster", {})})
+    cluster = Cluster.model_validate(load_case(CASES / f"{case.get('cluster', 'one_rail')}.yaml"))
     return Evidence(cluster, GeneratedTimeline(case, cluster))

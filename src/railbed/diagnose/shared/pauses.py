@@ -12,17 +12,16 @@ SHARE = 0.01
 FRAMES = 100.0
 """Frames per second that are as much, on cards that do not count the time."""
 LEAST_SECONDS = 3.0
+"""Shorter bursts are what PFC is for."""
 
 
-def pauses(
-    port: PortView, direction: Literal["rx", "tx"], share: float = SHARE, least: float = LEAST_SECONDS
-) -> tuple[Signal, list[Span]]:
+def pauses(port: PortView, direction: Literal["rx", "tx"]) -> tuple[Signal, list[Span]]:
     """Return the series, and the episodes with much pausing: received (`rx`) or sent (`tx`) by the card."""
     lasting = port.try_read(f"pause_{direction}_us", port.lossless)
     if lasting is not None:
-        return lasting, lasting.above(share * 1e6, least=least)
+        return lasting, lasting.above(SHARE * 1e6, least=LEAST_SECONDS)
     frames = port.read(f"pause_{direction}_frames", port.lossless)
-    return frames, frames.above(FRAMES * share / SHARE, least=least)
+    return frames, frames.above(FRAMES, least=LEAST_SECONDS)
 
 
 def amount_of(signal: Signal, span: Span) -> str:

@@ -12,7 +12,7 @@ from railbed.diagnose.signal import Numbers, Signal, Span, Truths, merged, middl
 
 WARM_UP = 3
 """Steps after a start that say nothing: connections are set up, memory is allocated, kernels are chosen."""
-LEAST_SECONDS, STEPS = 2.0, 5
+PIECE_SECONDS, PIECE_STEPS = 2.0, 5
 """A piece of time is as long as both."""
 
 
@@ -64,7 +64,7 @@ def _settled(signal: Signal, restarts: list[float]) -> Signal:
 
 def in_pieces(evidence: Evidence, signals: dict[Rank, Signal], usual_step: float) -> Pieces:
     """Return the measures of all ranks in common pieces of time."""
-    width = max(LEAST_SECONDS, STEPS * usual_step)
+    width = max(PIECE_SECONDS, PIECE_STEPS * usual_step)
     last = max(float(signal.times[-1]) for signal in signals.values())
     edges = np.arange(evidence.span.start, max(evidence.span.end, last) + width, width)
     values = np.full((len(signals), len(edges) - 1), np.nan)

@@ -30,7 +30,8 @@ from railbed.diagnose.signal import Span, merged, summed
 
 PAUSES = 10.0
 """Frames per second."""
-LEAST_SECONDS = 5.0
+LEAST_SECONDS = 10.0
+"""Two samples of a switch, which is read every five seconds."""
 LEAST_SHARE = 0.01
 
 

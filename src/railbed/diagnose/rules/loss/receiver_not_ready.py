@@ -11,8 +11,8 @@ fine. The cause is software: an overloaded process, or a library with too few re
 
 Fix
 ---
-Look at the processor of the named node at that time. With NCCL, update it; with UCX or an own application, post more
-receive buffers, or share them (SRQ).
+Look at the processor of the node at that time: `railbed watch RUN`. With NCCL, update it; with UCX or an application of
+your own, post more receive buffers, or share them (SRQ). `railbed check rdma_errors` shows whether it goes on.
 
 Source
 ------
@@ -28,6 +28,7 @@ from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.growth import counted, growths, measured
 
 LEAST_PACKETS = 100
+"""A few are normal while ranks connect."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -12,8 +12,8 @@ link, both have half the bandwidth while others are idle. Counters of errors sho
 
 Fix
 ---
-Give the hash more to work with: more queue pairs per connection (`NCCL_IB_QPS_PER_CONNECTION`), the destination queue
-pair in the switch's hash, or adaptive routing.
+Give the hash more to work with: more queue pairs per connection (`NCCL_IB_QPS_PER_CONNECTION`; `railbed train
+--show-env` prints what the job sets), the destination queue pair in the switch's hash, or adaptive routing.
 
 Source
 ------

@@ -34,13 +34,14 @@ from railbed.model.amount import duration, plural
 LEAST_SECONDS = 1.0
 LEAST_SHARE = 0.05
 LEAST_STALLS = 2
-NEAR_SECONDS = 2.0
+BRIDGE_SECONDS = 2.0
+"""Marks closer together are of one checkpoint, which each node saves."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
     """Look for late steps around checkpoints."""
     steps = steps_of(evidence, "step_seconds")
-    marks = merged([Span(mark.time, mark.time) for mark in evidence.marks("checkpoint")], NEAR_SECONDS)
+    marks = merged([Span(mark.time, mark.time) for mark in evidence.marks("checkpoint")], BRIDGE_SECONDS)
     if not marks:
         raise NotJudged("no checkpoint was saved")
     restarts = [mark.time for mark in evidence.marks("restart", "lost")]
