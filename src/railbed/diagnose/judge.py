@@ -132,7 +132,10 @@ def _explain(verdicts: Sequence[_Verdict]) -> Iterator[Finding]:
 
 
 def _cause(verdict: _Verdict, wrong: Iterable[_Verdict]) -> _Verdict | None:
-    return next((other for other in wrong if _explains(other, verdict)), None)
+    """Return the verdict that explains another, if possible one about the same place."""
+    causes = [other for other in wrong if _explains(other, verdict)]
+    near = (other for other in causes if _same_place(other.finding.subject, verdict.finding.subject))
+    return next(near, causes[0] if causes else None)
 
 
 def _explains(cause: _Verdict, effect: _Verdict) -> bool:
