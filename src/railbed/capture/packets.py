@@ -115,10 +115,14 @@ class Recording:
     name: str
     """How people recognise it: `node1/rail0`, or the file's name."""
     packets: Packets
+    file: str = ""
+    """The file to open in Wireshark; empty if there is none any more."""
     device: str = ""
     port: str = ""
     addresses: tuple[str, ...] = ()
     """The port's own addresses, which tell apart what it sent and what it received; empty if unknown."""
+    span: tuple[int, int] | None = None
+    """From when until when it was recorded, by the same clock as the packets; None if only the packets tell."""
     snap_length: int = 0
     """At most so many bytes of each packet were recorded; 0 if unknown."""
     total: int = 0

@@ -1,0 +1,112 @@
+"""Congestion notifications, and the rate of the sender before and after.
+
+Notifications that follow each other closely are one episode. The rate before is that of the buckets before the first;
+it is compared with the lowest rate until some time after the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railbed.capture.analysis.rates import Axis, Floats
+from railbed.capture.analysis.views import Numbers, Rows
+
+PACKETS_PER_BUCKET = 16
+MOST_BUCKETS = 1 << 20
+LEAST_BUCKET = 20_000
+"""Nanoseconds: a card takes some microseconds to react."""
+BEFORE = 4
+"""Buckets that give the rate before an episode."""
+PATIENCE = 32
+"""Buckets after the last notification in which the sender may still slow down; a longer pause ends an episode."""
+MOST_EPISODES = 1000
+"""Episodes that are judged, spread over the recording."""
+SLOWED, RECOVERED = 0.9, 0.9
+"""Shares of the rate before: below, the sender slowed down; from there on, it has recovered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """Notifications in a row, and what the sender did; rates in bytes per second, times in nanoseconds."""
+
+    start: int
+    stop: int
+    notices: int
+    before: float
+    after: float
+    """The lowest rate of BEFORE buckets in a row, after the first notification."""
+    reacted_after: int | None
+    """Until the rate was below SLOWED of that before; None if it never was."""
+    recovered_after: int | None
+    """From the last notification until the rate was RECOVERED; None if it was not, in this recording."""
+    first_row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """How a sender reacts to the notifications about a flow."""
+
+    notices: int
+    episodes: tuple[Episode, ...]
+    """Those with a known rate before them."""
+    unjudged: int
+    """Notifications in episodes without a known rate before them."""
+    bucket: int
+
+    @property
+    def slowed(self) -> int:
+        """In how many episodes the sender slowed down."""
+        return sum(episode.reacted_after is not None for episode in self.episodes)
+
+
+def reaction_of(times: Numbers, lengths: Numbers, notices: Numbers, rows: Rows) -> Reaction:
+    """Return the reaction of a sender that sent at these times to notifications at those times."""
+    axis = _axis(times, notices)
+    rates = axis.totals(times, lengths) * (1e9 / axis.width)
+    quiet = np.diff(notices) > PATIENCE * axis.width
+    starts = np.concatenate(([0], np.flatnonzero(quiet) + 1))
+    stops = np.append(starts[1:], len(notices)) - 1
+    episodes = []
+    unjudged = 0
+    ends_at = np.append(notices[starts[1:]], axis.time(axis.count))
+    sample = np.linspace(0, len(starts) - 1, min(len(starts), MOST_EPISODES)).astype(np.intp)
+    for first, last, until in zip(starts[sample], stops[sample], ends_at[sample], strict=True):
+        episode = _episode(axis, rates, notices[first : last + 1], int(until), int(rows[first]))
+        if episode is None:
+            unjudged += int(last - first + 1)
+        else:
+            episodes.append(episode)
+    return Reaction(notices=len(notices), episodes=tuple(episodes), unjudged=unjudged, bucket=axis.width)
+
+
+def _axis(times: Numbers, notices: Numbers) -> Axis:
+    spacing = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    start, stop = min(times[0], notices[0]), max(times[-1], notices[-1])
+    width = max(LEAST_BUCKET, int(spacing * PACKETS_PER_BUCKET))
+    return Axis.over(int(start), int(stop), width=width, most=MOST_BUCKETS)
+
+
+def _episode(axis: Axis, rates: Floats, notices: Numbers, until: int, row: int) -> Episode | None:
+    first = int((notices[0] - axis.start) // axis.width)
+    last = int((notices[-1] - axis.start) // axis.width)
+    stop = min(int((until - axis.start) // axis.width), axis.count)
+    before = rates[max(0, first - BEFORE) : first]
+    after = np.convolve(rates[first + 1 : min(stop, last + 1 + PATIENCE + BEFORE)], np.ones(BEFORE) / BEFORE, "valid")
+    if len(before) < BEFORE or not before.all() or not len(after):
+        return None
+    usual = float(before.mean())
+    slow = np.flatnonzero(after < SLOWED * usual)
+    calm = np.convolve(rates[last + 1 : stop], np.ones(BEFORE) / BEFORE, "valid") if stop > last + BEFORE else after[:0]
+    fast = np.flatnonzero(calm >= RECOVERED * usual)
+    return Episode(
+        start=int(notices[0]),
+        stop=int(notices[-1]),
+        notices=len(notices),
+        before=usual,
+        after=float(after.min()),
+        reacted_after=int(axis.time(first + 1 + int(slow[0]) + 1) - notices[0]) if len(slow) else None,
+        recovered_after=int(axis.time(last + 1 + int(fast[0])) - notices[-1]) if len(fast) and len(slow) else None,
+        first_row=row,
+    )

@@ -1,0 +1,151 @@
+"""The result of an analysis: recordings, their clocks, flows with what each recording shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from railbed.capture.analysis.answers import Answers, RoundTrips
+from railbed.capture.analysis.clocks import Clock
+from railbed.capture.analysis.context import Context
+from railbed.capture.analysis.incast import Incast
+from railbed.capture.analysis.join import Journey
+from railbed.capture.analysis.marks import Marks
+from railbed.capture.analysis.messages import Messages
+from railbed.capture.analysis.pairing import Partner
+from railbed.capture.analysis.pauses import Paused
+from railbed.capture.analysis.reaction import Reaction
+from railbed.capture.analysis.sequence import Sequence
+from railbed.capture.analysis.views import End, FlowKey, Rows, View
+from railbed.capture.packets import Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowView:
+    """What one recording shows of a flow."""
+
+    view: View
+    clock: Clock
+    data: Marks
+    """Marks of requests, datagrams, and data that was read."""
+    acknowledgements: Marks
+    notices: Marks
+    sequence: Sequence
+    messages: Messages
+    answers: Answers | None
+    """To the requests; None if the flow in the other direction is not in the recording, or not identified."""
+    round_trips: RoundTrips | None
+    wrong_checksums: Rows
+
+    @property
+    def end(self) -> End:
+        """Where it was recorded."""
+        return self.view.end
+
+    @property
+    def recording(self) -> Recording:
+        """The recording."""
+        return self.view.recording
+
+    @cached_property
+    def bytes(self) -> int:
+        """On the wire."""
+        return int(self.view.column("length").sum(dtype=np.int64))
+
+    @cached_property
+    def payload(self) -> int:
+        """Bytes of messages, repeats included."""
+        return int(self.view.column("payload").sum(dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """A flow between two recordings."""
+
+    sent: FlowView
+    arrived: FlowView
+    journey: Journey
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """Packets from one address to a queue pair of another, in all recordings that have them."""
+
+    id: str
+    key: FlowKey
+    transport: str
+    partner: Partner | None
+    path_size: int
+    """Bytes of a message in a full packet."""
+    views: tuple[FlowView, ...]
+    """The sender's first, the receiver's last."""
+    legs: tuple[Leg, ...]
+    reaction: Reaction | None = None
+    """Of the sender, to notifications about this flow; None without notifications, or without the sender's rate."""
+
+    @property
+    def main(self) -> FlowView:
+        """The view closest to the sender."""
+        return self.views[0]
+
+    def at(self, end: End) -> FlowView | None:
+        """Return the view at an end of the flow."""
+        return next((view for view in self.views if view.end == end), None)
+
+    @property
+    def start(self) -> int:
+        """When the first packet was sent: nanoseconds of the reference clock."""
+        return int(self.main.clock.aligned(self.main.view.times(self.main.view.rows[:1]))[0])
+
+    @property
+    def stop(self) -> int:
+        """When the last packet was sent."""
+        return int(self.main.clock.aligned(self.main.view.times(self.main.view.rows[-1:]))[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """Everything that is known of some recordings."""
+
+    recordings: tuple[Recording, ...]
+    context: Context
+    clocks: tuple[Clock, ...]
+    """In the order of the recordings."""
+    flows: tuple[Flow, ...]
+    """Those with the most bytes first."""
+    pauses: tuple[Paused, ...] = ()
+    incasts: tuple[Incast, ...] = ()
+    left_out: int = 0
+    """Packets of flows that were too many to analyse."""
+    own: tuple[frozenset[str], ...] = field(default=())
+    """The addresses of each recorded port."""
+
+    @cached_property
+    def by_key(self) -> dict[FlowKey, Flow]:
+        """Flows by what identifies them."""
+        return {flow.key: flow for flow in self.flows}
+
+    def partner(self, flow: Flow) -> Flow | None:
+        """Return the flow in the other direction of the same connection."""
+        return self.by_key.get(flow.partner.key) if flow.partner else None
+
+    def clock_of(self, recording: Recording) -> Clock:
+        """Return the clock of a recording."""
+        return next(clock for other, clock in zip(self.recordings, self.clocks, strict=True) if other is recording)
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """From the first to the last packet: nanoseconds of the reference clock; None without packets."""
+        times = [
+            clock.aligned(np.array([column.min(), column.max()], np.int64))
+            for recording, clock in zip(self.recordings, self.clocks, strict=True)
+            if len(column := recording.packets["time"])
+        ]
+        return (int(min(pair[0] for pair in times)), int(max(pair[1] for pair in times))) if times else None
+
+    def carrying(self) -> Many[Flow]:
+        """Return the flows with requests, datagrams, or data that was read."""
+        return [flow for flow in self.flows if flow.main.data.packets or flow.main.payload]
