@@ -2,4 +2,5 @@
 
 packets    what is known of the packets of a recording: a column per field
 opcodes    every opcode by name, with the headers that follow
+analysis/  flows, marks, losses, notifications, pauses, clocks: what the packets show
 """

@@ -93,8 +93,7 @@ def join(sent: View, arrived: View, clocks: tuple[Clock, Clock], answers: Answer
     )
     matched = [_match(first, second, clocks, slack) for first, second in groups]
     requests, answered, notices, datagrams = matched
-    window = _window(sent, arrived, clocks, matched)
-    later = window[0] + window[2], window[1], 0.0
+    window, later = _windows(sent, arrived, clocks, matched)
     missing = [_unmatched(part.sent, part.left, window) for part in matched]
     lost, uncaptured, unresolved = _judge_requests(arrived, requests.sent, missing[0], answers)
     surely = arrived.recording.dropped == 0
@@ -104,14 +103,14 @@ def join(sent: View, arrived: View, clocks: tuple[Clock, Clock], answers: Answer
     left = np.concatenate([part.sent.rows[part.left] for part in matched])
     right = np.concatenate([part.arrived.rows[part.right] for part in matched])
     return Journey(
-        sent=sum(_inside(part.sent, window).sum() for part in matched),
-        arrived=sum(_inside(part.sent, window)[part.left].sum() for part in matched),
+        sent=len(left) + sum(len(gone) for gone in missing),
+        arrived=len(left),
         lost=lost,
         uncaptured=uncaptured,
         unresolved=unresolved,
         unsent=sum(len(_unmatched(part.arrived, part.right, later)) for part in matched),
-        notices_sent=int(_inside(notices.sent, window).sum()),
-        notices_arrived=int(_inside(notices.sent, window)[notices.left].sum()),
+        notices_sent=len(notices.left) + len(missing[2]),
+        notices_arrived=len(notices.left),
         delay=_delay(matched),
         marks=_mark_changes(sent, arrived, left, right),
     )
@@ -142,17 +141,20 @@ def _subset(labels: Labels, positions: Rows) -> Labels:
     return Labels(labels.rows[positions], labels.time[positions], labels.label[positions])
 
 
-def _window(
+def _windows(
     sent: View, arrived: View, clocks: tuple[Clock, Clock], matched: list[_Matched]
-) -> tuple[float, float, float]:
-    """Return from when until when a packet must be in both recordings, and the longest delay."""
-    late = [part.arrived.time[part.right] - part.sent.time[part.left] for part in matched]
-    longest = max(float(np.concatenate(late).max(initial=0)), 0.0)
-    spans = []
-    for view, clock in ((sent, clocks[0]), (arrived, clocks[1])):
-        start, stop = view.recording.span or _extent(view)
-        spans.append(clock.aligned(np.array([start, stop], np.int64)))
-    return max(spans[0][0], spans[1][0]), min(spans[0][1], spans[1][1]), longest
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return from when until when a packet must have been sent to be in both recordings, and to have arrived."""
+    late = np.concatenate([part.arrived.time[part.right] - part.sent.time[part.left] for part in matched])
+    shortest, longest = (max(int(late.min()), 0), max(int(late.max()), 0)) if len(late) else (0, 0)
+    here, there = (
+        clock.aligned(np.array(view.recording.span or _extent(view), np.int64)).tolist()
+        for view, clock in ((sent, clocks[0]), (arrived, clocks[1]))
+    )
+    return (
+        (max(here[0], there[0] - shortest), min(here[1], there[1] - longest)),
+        (max(there[0], here[0] + longest), min(there[1], here[1] + shortest)),
+    )
 
 
 def _extent(view: View) -> tuple[int, int]:
@@ -160,13 +162,8 @@ def _extent(view: View) -> tuple[int, int]:
     return int(times.min()), int(times.max())
 
 
-def _inside(labels: Labels, window: tuple[float, float, float]) -> Mask:
-    start, stop, delay = window
-    return np.asarray((labels.time >= start) & (labels.time + delay <= stop))
-
-
-def _unmatched(labels: Labels, matched: Rows, window: tuple[float, float, float]) -> Rows:
-    alone = _inside(labels, window)
+def _unmatched(labels: Labels, matched: Rows, window: tuple[int, int]) -> Rows:
+    alone = (labels.time >= window[0]) & (labels.time <= window[1])
     alone[matched] = False
     return np.flatnonzero(alone)
 

@@ -94,8 +94,10 @@ def in_time(sent: Labels, arrived: Labels, slack: float) -> tuple[Rows, Rows]:
 
     Both have times of the same clock, known to `slack`. Copies that arrive in equal numbers match in order.
     """
+    if not len(sent.label) or not len(arrived.label):
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
     labels = np.concatenate((sent.label, arrived.label))
-    times = np.concatenate((sent.time.astype(np.float64), arrived.time + slack))
+    times = np.concatenate((sent.time, arrived.time + round(slack)))
     is_arrival = np.arange(len(labels)) >= len(sent.label)
     order = np.lexsort((is_arrival, times, labels))
     ordered, arrives = labels[order], is_arrival[order]

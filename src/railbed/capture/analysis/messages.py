@@ -37,7 +37,7 @@ def messages_of(view: View, order: Order) -> Messages:
     rows, psn = _once(view, order)
     opcodes = view.column("opcode", rows)
     starts = np.flatnonzero(STARTS[opcodes])
-    lasts = np.append(starts[1:], len(rows)) - 1
+    lasts = np.append(starts, len(rows))[1:] - 1
     ends = ENDS[opcodes[lasts]] & (psn[lasts] - psn[starts] == lasts - starts)
     orphans = int(len(rows) > 0 and not STARTS[opcodes[0]])
     complete, last = starts[ends], lasts[ends]
