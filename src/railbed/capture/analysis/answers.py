@@ -131,9 +131,9 @@ def round_trips(view: View, new: Mask, resent: Numbers, answers: Answers) -> Rou
     matches = place < len(numbers)
     matches[matches] = numbers[place[matches]] == answered[matches]
     matches &= ~np.isin(answered, resent)
-    asked = rows[place[matches]]
-    waits = answers.time[named][first[matches]] - view.times(asked)
-    asked, waits = asked[waits >= 0], waits[waits >= 0]
+    requested = rows[place[matches]]
+    waits = answers.time[named][first[matches]] - view.times(requested)
+    requested, waits = requested[waits >= 0], waits[waits >= 0]
     if not len(waits):
         return None
     median, p99 = np.percentile(waits, [50, 99], method="inverted_cdf")
@@ -142,7 +142,7 @@ def round_trips(view: View, new: Mask, resent: Numbers, answers: Answers) -> Rou
         median=int(median),
         p99=int(p99),
         longest=int(waits.max()),
-        longest_row=int(asked[waits.argmax()]),
+        longest_row=int(requested[waits.argmax()]),
     )
 
 

@@ -47,8 +47,8 @@ def pauses_of(recording: Recording, speed: float | None) -> list[Paused]:
     for sender in np.unique(pauses.sender)[:MOST_SENDERS]:
         own = pauses.sender == sender
         for priority in (None, *range(8)):
-            asked = is_global if priority is None else ~is_global & (pauses.classes >> priority & 1 == 1)
-            rows = np.flatnonzero(own & asked)
+            named = is_global if priority is None else ~is_global & (pauses.classes >> priority & 1 == 1)
+            rows = np.flatnonzero(own & named)
             if len(rows):
                 totals.append(_paused(recording, priority, rows, speed))
     return totals
