@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
+from railbed.fleet.node_program import FETCH
 from railbed.fleet.sample.node import ethtool, files, nvml, qdisc, reader, sockets
-from railbed.fleet.sample.program import FETCH, command, order, program
+from railbed.fleet.sample.program import READER, order
 from railbed.parsing.counters import RDMA, Answer, Greeting, LayoutLine, Row, parse_line
 
 
@@ -211,10 +212,10 @@ def test_a_gpu_reports_what_it_has() -> None:
 
 def test_the_program_by_itself() -> None:
     """It greets, sends its layout, answers heartbeats, samples on a grid, and ends with its input."""
-    with subprocess.Popen(["/bin/sh", "-c", command(sys.executable)], stdin=-1, stdout=-1, bufsize=0) as python:
+    with subprocess.Popen(["/bin/sh", "-c", READER.command(sys.executable)], stdin=-1, stdout=-1, bufsize=0) as python:
         assert python.stdin
         assert python.stdout
-        python.stdin.write(program() + order(0.1, ["lo"]))
+        python.stdin.write(READER.text + order(0.1, ["lo"]))
         lines = open(python.stdout.fileno(), "rb", closefd=False)  # noqa: SIM115
         assert parse_line(lines.readline()[:-1]) == Greeting(python.pid)
         layout = parse_line(lines.readline()[:-1])
@@ -235,8 +236,8 @@ def test_the_program_by_itself() -> None:
 
 def test_the_reader_ends_when_heartbeats_stop() -> None:
     """The kernel ends it by the alarm that heartbeats renew, even while nobody reads its output."""
-    quick = program().replace(b"LEASE_SECONDS = 60, 10", b"LEASE_SECONDS = 60, 1")
-    assert quick != program()
+    quick = READER.text.replace(b"LEASE_SECONDS = 60, 10", b"LEASE_SECONDS = 60, 1")
+    assert quick != READER.text
     arguments = [sys.executable, "-I", "-S", "-c", FETCH.format(size=len(quick))]
     with subprocess.Popen(arguments, stdin=-1, stdout=-1, bufsize=0) as python:
         assert python.stdin
@@ -262,7 +263,7 @@ def test_the_program_needs_only_the_standard_library() -> None:
                 "exec(sys.stdin.read().replace('package.reader.main()', ''))\n"
                 "print(json.dumps(sorted(set(sys.modules) - before)))",
             ],
-            input=program(),
+            input=READER.text,
             capture_output=True,
             check=True,
         ).stdout

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from railbed.errors import DeviceError, ParseError
 from railbed.fleet.fleet import Fleet
-from railbed.fleet.sample.program import command, order, program
+from railbed.fleet.node_program import BANNER_LINES, ProgramOutput
+from railbed.fleet.sample.program import READER, order
 from railbed.fleet.sample.rows import NodeState, RowReader
-from railbed.model.printable import printable
 from railbed.parsing.counters import Fault, Greeting, LayoutLine, parse_line
 from railbed.transport.base import Program
 
@@ -23,8 +22,6 @@ BEAT_SECONDS = 1.0
 FIRST_BEATS, FIRST_BEAT_SECONDS = 4, 0.05
 """Heartbeats in quick succession at the start, to align the clocks."""
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 10.0
-LINE_BYTES = 256 * 1024
-BANNER_LINES = 1000
 
 
 @dataclass
@@ -48,9 +45,9 @@ class NodeSampler:
         """Run a reader until it is lost; return why. Nothing is raised inside `open`: that would end the connection."""
         node = self.state.node
         try:
-            async with asyncio.timeout(START_SECONDS) as limit, fleet.open(node, command(self.python)) as remote:
-                lines = _Lines(remote)
-                await remote.write(program() + order(self.state.interval, self.ports))
+            async with asyncio.timeout(START_SECONDS) as limit, fleet.open(node, READER.command(self.python)) as remote:
+                lines = ProgramOutput(remote)
+                await remote.write(READER.text + order(self.state.interval, self.ports))
                 why = await _await_start(lines, rows)
                 limit.reschedule(None)
                 return why or await _follow(lines, rows)
@@ -61,13 +58,13 @@ class NodeSampler:
             return error.message
 
 
-async def _await_start(lines: _Lines, rows: RowReader) -> str:
+async def _await_start(lines: ProgramOutput, rows: RowReader) -> str:
     """Wait for the layout, return why it does not come; lines before the greeting are a login banner."""
     greeted, last = False, b""
     for _ in range(BANNER_LINES):
-        line = await lines.next()
+        line = await lines.line()
         if line is None:
-            return lines.problem or f"its reader did not start: {await _last_words(lines.remote, last)}"
+            return lines.problem or f"its reader did not start: {await lines.last_words(last)}"
         try:
             parsed = parse_line(line)
         except ParseError as error:
@@ -81,13 +78,13 @@ async def _await_start(lines: _Lines, rows: RowReader) -> str:
     return "its login printed much more than a banner, and no reader started"
 
 
-async def _follow(lines: _Lines, rows: RowReader) -> str:
+async def _follow(lines: ProgramOutput, rows: RowReader) -> str:
     """Exchange lines until the reader is lost; return why."""
     beating = asyncio.create_task(_beat(lines.remote, rows))
     try:
         while True:
             async with asyncio.timeout(SILENCE_SECONDS):
-                line = await lines.next()
+                line = await lines.line()
             if line is None:
                 return lines.problem or "its reader ended"
             if why := rows.take(parse_line(line)):
@@ -112,34 +109,3 @@ async def _beat(remote: Program, rows: RowReader) -> None:
     while True:
         await remote.write(rows.heartbeat())
         await asyncio.sleep(BEAT_SECONDS)
-
-
-class _Lines:
-    """The output of a reader, line by line."""
-
-    def __init__(self, remote: Program) -> None:
-        self.remote = remote
-        self.problem = ""
-        self._buffer = bytearray()
-
-    async def next(self) -> bytes | None:
-        """Return the next line, or None at the end, which also comes if a line is too long."""
-        while (at := self._buffer.find(b"\n")) < 0:
-            if len(self._buffer) > LINE_BYTES:
-                self.problem = f"it sent a line of more than {LINE_BYTES // 1024} KiB"
-                return None
-            chunk = await self.remote.read(1)
-            if not chunk:
-                return None
-            self._buffer += chunk
-        line = bytes(self._buffer[:at])
-        del self._buffer[: at + 1]
-        return line
-
-
-async def _last_words(remote: Program, last: bytes) -> str:
-    """Return the last line that a reader wrote before it ended, which is why it did not start."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            last = (await remote.read(2)).strip().rpartition(b"\n")[2] or last
-    return printable(last[:200].decode("utf-8", "replace")) or "it ended at once"

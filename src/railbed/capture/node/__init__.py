@@ -1,0 +1,1 @@
+"""What runs on a node to record packets; Python's standard library only."""

@@ -1,0 +1,156 @@
+"""tcpdump as a child: writes a ring of files, reports on standard error, and dies with the recorder."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+
+PR_SET_PDEATHSIG = 1
+HEADER_BYTES = 24
+"""Of a pcap file; every file of the ring has the same."""
+MEGABYTE = 1_000_000
+"""tcpdump's unit for the size of files."""
+LEAST_FILES, MOST_FILES = 2, 10
+"""Of a ring: with one, nothing would be left whenever it is full."""
+CHUNK = 1 << 18
+COUNT = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
+NAMES = {
+    "captured": "captured",
+    "received by filter": "received",
+    "dropped by kernel": "dropped",
+    "dropped by interface": "interface_dropped",
+}
+LIBC = ctypes.CDLL(None)
+
+
+class Tcpdump:
+    """One tcpdump, on one interface."""
+
+    def __init__(self, port: dict, order: dict, folder: str) -> None:  # type: ignore[type-arg]
+        self.key: str = port["key"]
+        self._folder = folder
+        self._name = f"{port['number']}.pcap"
+        self._process = subprocess.Popen(
+            arguments(port, order, os.path.join(folder, self._name)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            preexec_fn=_end_with_parent,  # noqa: PLW1509  (no threads)
+            bufsize=0,
+        )
+        self._text = b""
+        self.listening = False
+        self.packets = 0
+        self.counts: dict[str, int] = {}
+        self.message = ""
+        """What it printed last, apart from counts."""
+        self._stopped = False
+        os.set_blocking(self.fileno(), False)
+
+    def fileno(self) -> int:
+        """Return its standard error, for select."""
+        assert self._process.stderr is not None
+        return self._process.stderr.fileno()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, and everything it printed was read."""
+        return self._process.poll() is not None and not self.receive()
+
+    @property
+    def reason(self) -> str:
+        """Why it ended by itself; empty if it was stopped, or has recorded as many packets as it should."""
+        code = self._process.poll()
+        if code is None or code == 0 or self._stopped:
+            return ""
+        return f"tcpdump was killed by signal {-code}" if code < 0 else self.message or f"tcpdump ended with {code}"
+
+    def receive(self) -> bool:
+        """Read what it has printed; return whether there was anything."""
+        try:
+            data = os.read(self.fileno(), 65536)
+        except BlockingIOError:
+            return False
+        self._text += data
+        *lines, self._text = re.split(rb"[\r\n]+", self._text)
+        for line in lines:
+            self._take(line.decode("utf-8", "replace").strip())
+        return bool(data)
+
+    def stop(self) -> None:
+        """Ask it to write what it has, print its counts and end."""
+        self._stopped = True
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    @property
+    def bytes(self) -> int:
+        """Return how much it has written to the files that are there."""
+        return sum(os.path.getsize(path) for path in self._files())
+
+    def send_files(self, write) -> None:  # type: ignore[no-untyped-def]
+        """Pass its files on as one, the oldest packets first."""
+        for number, path in enumerate(self._files()):
+            with open(path, "rb") as file:
+                file.seek(HEADER_BYTES if number else 0)
+                while True:
+                    data = file.read(CHUNK)
+                    if not data:
+                        break
+                    write(data)
+
+    @property
+    def size(self) -> int:
+        """Return the size of its files as one."""
+        sizes = [os.path.getsize(path) for path in self._files()]
+        return sum(sizes) - HEADER_BYTES * max(0, len(sizes) - 1)
+
+    def _files(self) -> list[str]:
+        """Return its files with packets, the oldest first."""
+        paths = [os.path.join(self._folder, name) for name in os.listdir(self._folder) if name.startswith(self._name)]
+        filled = [path for path in paths if os.path.getsize(path) >= HEADER_BYTES]
+        return sorted(filled, key=lambda path: (os.stat(path).st_mtime_ns, path))
+
+    def _take(self, line: str) -> None:
+        count = COUNT.match(line)
+        if count:
+            self.counts[NAMES[count.group(2)]] = int(count.group(1))
+        elif line.startswith("Got "):
+            self.packets = int(line[4:]) if line[4:].isdigit() else self.packets
+        elif "listening on " in line:
+            self.listening = True
+        elif line:
+            line = line[9:] if line.startswith("tcpdump: ") else line
+            self.message = f"{self.message} {line}" if line.startswith("(") else line
+
+    def _signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+
+def arguments(port: dict, order: dict, path: str) -> list[str]:  # type: ignore[type-arg]
+    """Return the command line: a ring of files, headers only, in our name, and its count of packets every second."""
+    files = min(MOST_FILES, max(LEAST_FILES, order["bytes"] // MEGABYTE))
+    words = [order["tcpdump"], "-i", port["source"], "-n", "-p", "-v", "-w", path, "-s", str(order["snap"])]
+    words += ["-C", str(max(1, order["bytes"] // files // MEGABYTE)), "-W", str(files)]
+    words += ["-B", str(order["buffer_kb"])]
+    if os.geteuid() == 0:
+        words += ["-Z", "root"]  # otherwise it becomes another user, who cannot write into our folder
+    if port["nanoseconds"]:
+        words += ["--time-stamp-precision=nano"]
+    if order["packets"]:
+        words += ["-c", str(order["packets"])]
+    return [*words, order["filter"]]
+
+
+def _end_with_parent() -> None:
+    os.setpgid(0, 0)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
