@@ -59,6 +59,44 @@ EXAMPLES: tuple[Event, ...] = (
         subject="node2", message="sampled again, after 61.0 s without samples", seconds=61.0, time=TIME
     ),
     events.ClockJumped(subject="node3", message="the clock of node3 was set by -2.500 s", seconds=-2.5, time=TIME),
+    events.CaptureMethod(
+        subject="node1/ens1",
+        message="recorded on mlx5_0: the card's sniffer, through libpcap 1.10.3; the card copies every RDMA packet to "
+        "the processor meanwhile, which slows RDMA down",
+        method="card",
+        source="mlx5_0",
+        cost="the card copies every RDMA packet to the processor meanwhile, which slows RDMA down",
+        time=TIME,
+    ),
+    events.CaptureStarted(
+        message="recording 2 ports of 2 nodes",
+        ports=["node1/rail0", "node2/rail0"],
+        snap_length=128,
+        seconds=10.0,
+        time=TIME,
+    ),
+    events.PortCaptured(
+        subject="node1/rail0",
+        message="4,526 packets, 652 kB",
+        file="raw/node1/rail0.pcap",
+        bytes=651_768,
+        captured=4526,
+        dropped=0,
+        time=TIME,
+    ),
+    events.RecordingRead(
+        subject="node1/rail0",
+        message="4,526 packets of RDMA in 2.1 s",
+        file="raw/node1/rail0.pcap",
+        packets=4526,
+        total=4526,
+        bytes=18_537_472,
+        snap_length=128,
+        dropped=0,
+        began=TIME,
+        ended=TIME + 2.1,
+        time=TIME,
+    ),
     events.BenchPlanned(
         subject="quick", message="quick: 12 trials, about 40 s", suite="quick", trials=12, seconds=40.0, time=TIME
     ),

@@ -11,16 +11,18 @@ from railbed.model.record import Record
 
 
 async def alongside(
-    verb: AsyncGenerator[Record, None], other: AsyncGenerator[Record, None]
+    verb: AsyncGenerator[Record, None], other: AsyncGenerator[Record, None], *, what: str = "sampling"
 ) -> AsyncGenerator[Record, None]:
     """Yield the records of both until the verb ends, normally or not; a fault in the other does not end the verb.
+
+    `what` names the other in a message about such a fault.
 
     Each runs in a task of its own, and continues only when its record has been stored and shown.
     """
     turns: asyncio.Queue[tuple[Record, asyncio.Event] | None] = asyncio.Queue()
     tasks = [asyncio.create_task(_relay(records, turns)) for records in (verb, other)]
     tasks[0].add_done_callback(lambda _: turns.put_nowait(None))
-    tasks[1].add_done_callback(lambda task: _report_fault(task, turns))
+    tasks[1].add_done_callback(lambda task: _report_fault(task, turns, what))
     try:
         while turn := await turns.get():
             record, done = turn
@@ -43,7 +45,9 @@ async def _relay(
             await done.wait()
 
 
-def _report_fault(task: asyncio.Task[None], turns: asyncio.Queue[tuple[Record, asyncio.Event] | None]) -> None:
+def _report_fault(
+    task: asyncio.Task[None], turns: asyncio.Queue[tuple[Record, asyncio.Event] | None], what: str
+) -> None:
     if not task.cancelled() and (error := task.exception()):
-        message = f"sampling ended because of a fault in railbed: {type(error).__name__}: {error}"
+        message = f"{what} ended because of a fault in railbed: {type(error).__name__}: {error}"
         turns.put_nowait((events.Notice(message=message), asyncio.Event()))

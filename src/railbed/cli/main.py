@@ -32,6 +32,7 @@ VERBS = {
     "bench": "bench.command",
     "train": "train.command",
     "watch": "watch.command",
+    "capture": "capture.command",
     "export": "export",
     "lab": "lab",
     "diagnose": "diagnose.command",

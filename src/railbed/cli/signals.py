@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import asyncio
     from sys import UnraisableHookArgs
     from types import FrameType
 
@@ -75,6 +77,27 @@ def run_until_ended(work: Coroutine[Any, Any, T], on_end: Callable[[], None] = l
         raise KeyboardInterrupt from None
     finally:
         if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def stop_at_first(stop: asyncio.Event) -> Iterator[None]:
+    """Let the first Ctrl-C only set an event, in a coroutine that `run_until_ended` runs; the second ends the verb."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        loop.call_soon_threadsafe(stop.set)
+
+    if callable(before):
+        signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        if callable(before):
             signal.signal(signal.SIGINT, before)
 
 

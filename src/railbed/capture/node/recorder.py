@@ -117,15 +117,18 @@ class Recorder:
             self._full = f"the disk of {os.path.dirname(self._folder)} is full"
             self._stop()
         state = {
-            child.key: {"packets": child.packets, "bytes": child.bytes, "ended": child.ended, "reason": self._why(child)}
+            child.key: {
+                "packets": child.packets,
+                "bytes": child.bytes,
+                "ended": child.ended,
+                "reason": self._why(child),
+            }
             for child in self._children
         }
         write("n " + json.dumps(state))
 
     def _totals(self) -> dict:  # type: ignore[type-arg]
-        return {
-            child.key: {**child.counts, "reason": self._why(child), "size": child.size} for child in self._children
-        }
+        return {child.key: {**child.counts, "reason": self._why(child), "size": child.size} for child in self._children}
 
     def _why(self, child: tcpdump.Tcpdump) -> str:
         return child.reason or self._full
@@ -158,12 +161,12 @@ class Recorder:
     def _serve(self, seconds: float) -> None:
         """Wait for input or for tcpdump, at most so long, and take what there is."""
         running = [child for child in self._children if not child.ended]
-        ready = select.select([0, *running], [], [], max(0.0, seconds))[0]
-        for source in ready:
-            if source == 0:
-                self._receive()
-            else:
-                source.receive()
+        ready = select.select([0, *(child.fileno() for child in running)], [], [], max(0.0, seconds))[0]
+        if 0 in ready:
+            self._receive()
+        for child in running:
+            if child.fileno() in ready:
+                child.receive()
         while b"\n" in self._input:
             self._obey(self._line())
 

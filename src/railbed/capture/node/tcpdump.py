@@ -83,7 +83,7 @@ class Tcpdump:
 
     def stop(self) -> None:
         """Ask it to write what it has, print its counts and end."""
-        self._stopped = True
+        self._stopped = self._stopped or self._process.poll() is None
         self._signal(signal.SIGINT)
 
     def kill(self) -> None:
@@ -128,7 +128,7 @@ class Tcpdump:
         elif "listening on " in line:
             self.listening = True
         elif line:
-            line = line[9:] if line.startswith("tcpdump: ") else line
+            line = line.replace("tcpdump: ", "", 1)
             self.message = f"{self.message} {line}" if line.startswith("(") else line
 
     def _signal(self, number: int) -> None:

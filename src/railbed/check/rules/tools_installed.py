@@ -2,20 +2,20 @@
 
 What
 ----
-`ethtool`, `ping`, `ip` and `iperf3`; on nodes with RDMA ports also `rdma`, `dcb`, `ibv_devinfo` and perftest
+`ethtool`, `ping`, `ip` and `iperf3`; on nodes with RDMA ports also `tcpdump`, `rdma`, `dcb`, `ibv_devinfo` and perftest
 (`ib_write_bw`, `ib_write_lat`).
 
 Why
 ---
-Without them, rules are `unknown` and benchmarks are left out: a link that loses a tenth of its packets or a card with
-the wrong settings goes unnoticed until training is slow. RDMA programs also need the libraries of rdma-core on the
-node, and fall back to TCP without them.
+Without them, rules are `unknown`, benchmarks are left out, and packets cannot be captured: a link that loses a tenth of
+its packets or a card with the wrong settings goes unnoticed until training is slow. RDMA programs also need the
+libraries of rdma-core on the node, and fall back to TCP without them.
 
 Fix
 ---
-`apt-get install ethtool iputils-ping iproute2 iperf3 rdma-core ibverbs-providers ibverbs-utils perftest`, or on Fedora
-and its relatives `dnf install ethtool iputils iproute iperf3 rdma-core libibverbs-utils perftest`. `railbed configure
---rule tools_installed` installs what is missing; the node needs access to a mirror of its packages.
+`apt-get install ethtool iputils-ping iproute2 iperf3 tcpdump rdma-core ibverbs-providers ibverbs-utils perftest`, or on
+Fedora and its relatives `dnf install ethtool iputils iproute iperf3 tcpdump rdma-core libibverbs-utils perftest`.
+`railbed configure --rule tools_installed` installs what is missing; the node needs access to a mirror of its packages.
 
 Source
 ------
@@ -34,13 +34,14 @@ from railbed.model.fix import Fix, Persistence, RunStep, run
 from railbed.probes import programs
 
 EVERYWHERE = ("ethtool", "ping", "ip", "iperf3")
-FOR_RDMA = ("rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat")
+FOR_RDMA = ("tcpdump", "rdma", "dcb", "ibv_devinfo", "ib_write_bw", "ib_write_lat")
 PACKAGES = {
     "apt-get": {
         "ethtool": ("ethtool",),
         "ping": ("iputils-ping",),
         "ip": ("iproute2",),
         "iperf3": ("iperf3",),
+        "tcpdump": ("tcpdump",),
         "rdma": ("iproute2",),
         "dcb": ("iproute2",),
         "ibv_devinfo": ("rdma-core", "ibverbs-providers", "ibverbs-utils"),
@@ -52,6 +53,7 @@ PACKAGES = {
         "ping": ("iputils",),
         "ip": ("iproute",),
         "iperf3": ("iperf3",),
+        "tcpdump": ("tcpdump",),
         "rdma": ("iproute",),
         "dcb": ("iproute",),
         "ibv_devinfo": ("rdma-core", "libibverbs-utils"),

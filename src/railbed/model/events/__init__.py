@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from railbed.model.events.bench import BenchPlanned, FirstVisitDone, Remeasuring, TrialStarted
+from railbed.model.events.capture import CaptureMethod, CaptureStarted, PortCaptured, RecordingRead
 from railbed.model.events.configure import (
     ChangesPlanned,
     ChangeStarted,
@@ -92,6 +93,8 @@ from railbed.model.record import Event
 __all__ = [
     "EVENTS",
     "BenchPlanned",
+    "CaptureMethod",
+    "CaptureStarted",
     "CaughtUp",
     "ChangeStarted",
     "ChangeUnfinished",
@@ -137,11 +140,13 @@ __all__ = [
     "NodeOut",
     "NodeUp",
     "Notice",
+    "PortCaptured",
     "Progress",
     "RailTraffic",
     "RankChoices",
     "RankDone",
     "ReadingStarted",
+    "RecordingRead",
     "Remeasuring",
     "Removed",
     "ReportWritten",

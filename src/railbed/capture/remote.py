@@ -1,0 +1,276 @@
+"""The recorder on one node, seen from here: what is sent to it, and what becomes of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from railbed.capture import node as node_package
+from railbed.capture.plan import Limits, PortPlan
+from railbed.errors import DeviceError, UsageError, os_reason
+from railbed.fleet import Fleet
+from railbed.fleet.node_program import BANNER_LINES, NodeProgram, ProgramOutput
+from railbed.model.printable import printable
+from railbed.model.private import for_us_alone
+from railbed.transport.base import Program
+
+RECORDER = NodeProgram(
+    package="railbed.capture.node",
+    folder=Path(node_package.__file__).parent,
+    modules=("folder", "tcpdump", "recorder"),
+)
+START_SECONDS = 90.0
+"""How long a recorder may take until all its tcpdumps listen: an emulated machine is slow."""
+SILENCE_SECONDS = 15.0
+"""A node that answers no heartbeat for this long is frozen or cut off."""
+BEAT_SECONDS = 1.0
+BUFFER_KILOBYTES = 16 * 1024
+"""Of the kernel, for packets that tcpdump has not read yet."""
+ROCE = "(udp dst port 4791 or ether proto 0x8915)"
+PAUSE = "ether proto 0x8808"
+FILTER = f"{ROCE} or {PAUSE} or (vlan and ({ROCE} or (vlan and {ROCE})))"
+"""RoCEv2, RoCEv1 and pause frames, with up to two VLAN tags. `vlan` shifts what follows it, so it comes last."""
+NOT_PERMITTED = ("permission", "not permitted")
+NEEDS_RIGHTS = "capturing needs root, sudo without a password, or the capability CAP_NET_RAW for tcpdump there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortResult:
+    """The recording of one port."""
+
+    plan: PortPlan
+    path: Path
+    bytes: int
+    captured: int | None = None
+    dropped: int | None = None
+    """None if tcpdump was killed before it could count."""
+    reason: str = ""
+    """Why it ended by itself, before it was stopped."""
+
+
+@dataclass
+class Control:
+    """What all nodes wait for."""
+
+    stop: asyncio.Event
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever a node has something new."""
+
+
+class Lost(Exception):
+    """A node does not record any more; the text is the reason. Not a DeviceError, which would close the connection."""
+
+
+@dataclass
+class NodeRecorder:
+    """Runs the recorder on a node, from its start to the last byte."""
+
+    node: str
+    python: str
+    plans: Sequence[PortPlan]
+    limits: Limits
+    folder: Path
+    control: Control
+    ready: bool = False
+    done: bool = False
+    """Everything was fetched, or the node is lost."""
+    why: str = ""
+    """Why it is lost; empty if it is not."""
+    packets: int = 0
+    ended: bool = False
+    """All its ports have ended by themselves."""
+    results: list[PortResult] = field(default_factory=list)
+    _totals: Mapping[str, Any] = field(default_factory=dict)
+
+    async def serve(self, fleet: Fleet) -> None:
+        """Record; a node that is lost is a value."""
+        try:
+            async with asyncio.timeout(START_SECONDS) as limit:
+                async with fleet.open(self.node, RECORDER.command(self.python, as_root=True)) as remote:
+                    self.why = await self._follow(remote, lambda: limit.reschedule(None))
+        except TimeoutError:
+            await fleet.hang_up_if_broken(self.node)
+            self.why = f"its recorder did not start within {START_SECONDS:g} s"
+        except DeviceError as error:
+            self.why = error.message
+        finally:
+            self.done = True
+            self.control.changed.set()
+
+    async def _follow(self, remote: Program, started: Callable[[], None]) -> str:
+        """Exchange lines until everything is fetched; return why that failed."""
+        output = ProgramOutput(remote)
+        await remote.write(RECORDER.text + self._order())
+        tasks = [asyncio.create_task(_beat(remote)), asyncio.create_task(self._command(remote))]
+        try:
+            await self._greeted(output)
+            while not self.done:
+                line = await self._line(output)
+                await self._take(line, output)
+                if self.ready:
+                    started()
+        except Lost as lost:
+            return str(lost)
+        except TimeoutError:
+            if not self.ready:
+                raise
+            return f"it has not answered for {SILENCE_SECONDS:g} s"
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return ""
+
+    async def _greeted(self, output: ProgramOutput) -> None:
+        """Skip what a login prints before our recorder."""
+        last = b""
+        for _ in range(BANNER_LINES):
+            line = await output.line()
+            if line is None:
+                raise Lost(output.problem or f"its recorder did not start: {await output.last_words(last)}")
+            if line.startswith(b"h 1 "):
+                return
+            last = line or last
+        raise Lost("its login printed much more than a banner, and no recorder started")
+
+    async def _line(self, output: ProgramOutput) -> bytes:
+        async with asyncio.timeout(SILENCE_SECONDS if self.ready else None):
+            line = await output.line()
+        if line is None:
+            raise Lost(output.problem or "its recorder ended")
+        return line
+
+    async def _take(self, line: bytes, output: ProgramOutput) -> None:
+        kind, _, rest = line.partition(b" ")
+        match kind:
+            case b"y":
+                self.ready = True
+            case b"n":
+                ports = _json(rest)
+                self.packets = sum(int(port["packets"]) for port in ports.values())
+                self.ended = all(port["ended"] for port in ports.values())
+            case b"t":
+                self._totals = _json(rest)["ports"]
+                await output.remote.write(b"f\n")
+            case b"d":
+                await self._fetch(rest, output)
+            case b"z":
+                self.done = True
+            case b"e":
+                raise Lost(explain(printable(rest.decode("utf-8", "replace"))))
+            case b"q":
+                return
+            case _:
+                raise Lost("its recorder sent something else")
+        self.control.changed.set()
+
+    async def _fetch(self, header: bytes, output: ProgramOutput) -> None:
+        """Store the packets of one port."""
+        try:
+            key, length = header.decode().rsplit(" ", 1)
+            plan = next(plan for plan in self.plans if plan.port.netdev == key)
+            left = int(length)
+            totals = self._totals[key]
+        except (ValueError, StopIteration, KeyError):
+            raise Lost("its recorder sent something else") from None
+        path = self.folder / self.node / f"{key}.pcap"
+        with _stored(path) as file:
+            while left:
+                async with asyncio.timeout(SILENCE_SECONDS):
+                    data = await output.some(left)
+                if not data:
+                    raise Lost("its recorder ended while it sent packets")
+                _write(file, data, path)
+                left -= len(data)
+        self.results.append(
+            PortResult(
+                plan=plan,
+                path=path,
+                bytes=int(length),
+                captured=_count(totals, "captured"),
+                dropped=_dropped(totals),
+                reason=explain(printable(str(totals.get("reason", "")))),
+            )
+        )
+
+    async def _command(self, remote: Program) -> None:
+        """Pass on what all nodes wait for."""
+        await self.control.go.wait()
+        await remote.write(b"g\n")
+        await self.control.stop.wait()
+        await remote.write(b"s\n")
+
+    def _order(self) -> bytes:
+        order = {
+            "ports": [
+                {"key": plan.port.netdev, "source": plan.method.source, "nanoseconds": plan.method.nanoseconds}
+                for plan in self.plans
+            ],
+            "filter": FILTER,
+            "snap": self.limits.snap_length,
+            "bytes": self.limits.bytes,
+            "packets": self.limits.packets,
+            "buffer_kb": BUFFER_KILOBYTES,
+        }
+        return json.dumps(order, separators=(",", ":")).encode() + b"\n"
+
+
+async def _beat(remote: Program) -> None:
+    number = 0
+    while True:
+        number += 1
+        await remote.write(b"p %d\n" % number)
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+def explain(reason: str) -> str:
+    """Return the reason of a recorder; missing rights in words."""
+    if any(words in reason.lower() for words in NOT_PERMITTED):
+        return NEEDS_RIGHTS
+    return reason
+
+
+def _stored(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open(path, "wb", opener=for_us_alone)
+    except OSError as error:
+        raise _not_stored(path, error) from error
+
+
+def _write(file: BinaryIO, data: bytes, path: Path) -> None:
+    try:
+        file.write(data)
+        file.flush()
+    except OSError as error:
+        raise _not_stored(path, error) from error
+
+
+def _not_stored(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"the packets cannot be stored in {path}: {os_reason(error)}",
+        hint="free some disk space, limit the recording with --bytes, or set RAILBED_RUNS",
+    )
+
+
+def _json(text: bytes) -> Any:  # noqa: ANN401  (checked where it is used)
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Lost("its recorder sent something else") from None
+
+
+def _count(totals: Mapping[str, Any], name: str) -> int | None:
+    value = totals.get(name)
+    return value if isinstance(value, int) else None
+
+
+def _dropped(totals: Mapping[str, Any]) -> int | None:
+    """Return what the kernel and the interface dropped."""
+    dropped = _count(totals, "dropped")
+    return None if dropped is None else dropped + (_count(totals, "interface_dropped") or 0)

@@ -1,0 +1,1 @@
+"""railbed capture: `command.py` has the options, `run.py` the work."""

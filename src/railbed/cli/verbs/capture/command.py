@@ -1,0 +1,71 @@
+"""The options of railbed capture; `run.py` does the work, and loads too slowly for `--help`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
+from railbed.model.limits import DEVICE_SECONDS
+
+DEFAULT_SECONDS = 10.0
+NodesOption = Annotated[str, typer.Option("--nodes", metavar="NAME,…", help="Only these nodes. [default: all]")]
+RailOption = Annotated[list[str] | None, typer.Option("--rail", metavar="NAME", help="Only this rail; repeatable.")]
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--for", metavar="SECONDS", min=0.1, help="Record this long; Ctrl-C also stops. [default: 10, or the stream]"
+    ),
+]
+PacketsOption = Annotated[int, typer.Option("--packets", metavar="N", min=0, help="At most so many on each port.")]
+BytesOption = Annotated[
+    int,
+    typer.Option(
+        "--bytes", metavar="N", min=2_000_000, help="Keep only the newest of each port, in a ring of files this large."
+    ),
+]
+SnapOption = Annotated[
+    int,
+    typer.Option("--snap", metavar="BYTES", min=64, max=65535, help="Of each packet; 128 keeps all headers."),
+]
+FullOption = Annotated[bool, typer.Option("--full", help="Record whole packets, with their payload.")]
+WithOption = Annotated[
+    str | None,
+    typer.Option("--with", metavar="bench[:SUITE]", help="Send a stream of our own meanwhile, and stop when it ends."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Also list what is fine, line by line.")]
+
+
+def capture_command(
+    nodes: NodesOption = "",
+    rails: RailOption = None,
+    seconds: SecondsOption = None,
+    packets: PacketsOption = 0,
+    size: BytesOption = 100_000_000,
+    snap: SnapOption = 128,
+    full: FullOption = False,
+    stream: WithOption = None,
+    cluster: ClusterOption = None,
+    everything: AllOption = False,
+    as_json: JsonOption = False,
+    timeout: TimeoutOption = DEVICE_SECONDS,
+) -> int:
+    """Record RoCE packets on all nodes at once, each by the method that its card needs.
+
+    Example: railbed capture --with bench
+    """
+    from railbed.capture.plan import EVERYTHING_BYTES, Limits
+    from railbed.capture.run import CaptureRequest
+    from railbed.cli.verbs.capture.run import capture_cluster
+
+    options = Options(json=as_json, record=None, replay=None, timeout=timeout, verbose=everything)
+    limits = Limits(
+        seconds=seconds if seconds is not None or stream else DEFAULT_SECONDS,
+        packets=packets,
+        bytes=size,
+        snap_length=EVERYTHING_BYTES if full else snap,
+    )
+    names = [name.strip() for name in nodes.split(",") if name.strip()]
+    request = CaptureRequest(nodes=names, rails=rails or (), limits=limits)
+    return capture_cluster(cluster, request, options, stream)

@@ -1,0 +1,90 @@
+"""The work of `railbed capture`: record a cluster, with a stream of our own if wanted, or read files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+
+from railbed.capture.run import CaptureRequest, capture
+from railbed.cli.alongside import alongside
+from railbed.cli.options import Options
+from railbed.cli.perform import perform
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.signals import stop_at_first
+from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.verbs.capture.stream import Stream, choose_stream
+from railbed.fleet import Fleet
+from railbed.model import events
+from railbed.model.cluster import Cluster
+from railbed.model.record import Record
+from railbed.store.run import RAW
+
+
+def capture_cluster(file: Path | None, request: CaptureRequest, options: Options, stream: str | None) -> int:
+    """Record the ports of a cluster, judge the packets, and return the exit code."""
+    cluster = given_cluster(file, None) or built_in_local()
+    traffic = choose_stream(stream, cluster)
+    folders: list[Path] = []
+
+    @contextmanager
+    def beside(run: Path) -> Iterator[Callable[[Record], None]]:
+        folders.append(run)
+        yield _nothing
+
+    def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
+        return _recorded(cluster, fleet, request, folders[0] / RAW, traffic)
+
+    return perform("capture", cluster, options, work, screen=_screen(options, cluster), beside=beside)
+
+
+def _screen(options: Options, cluster: Cluster) -> Screen:
+    if options.json:
+        return JsonScreen()
+    # Imported here because drawing is slow to load, and JSON draws nothing.
+    from railbed.cli.screens.capture import CaptureScreen
+
+    return CaptureScreen(verbose=options.verbose, cluster=cluster)
+
+
+async def _recorded(
+    cluster: Cluster, fleet: Fleet, request: CaptureRequest, folder: Path, traffic: Stream | None
+) -> AsyncGenerator[Record, None]:
+    """Yield the records of a capture and of its stream; the first Ctrl-C only stops recording."""
+    stop = asyncio.Event()
+    with stop_at_first(stop):
+        records = capture(cluster, fleet, request, folder, stop)
+        if traffic is not None:
+            started = asyncio.Event()
+            records = alongside(_noting(records, started), _during(traffic(fleet), started, stop), what="the stream")
+        async with aclosing(records):
+            async for record in records:
+                yield record
+
+
+async def _noting(records: AsyncGenerator[Record, None], started: asyncio.Event) -> AsyncGenerator[Record, None]:
+    """Pass records on, and note when recording has started."""
+    async with aclosing(records):
+        async for record in records:
+            yield record
+            if isinstance(record, events.CaptureStarted):
+                started.set()
+
+
+async def _during(
+    traffic: AsyncGenerator[Record, None], started: asyncio.Event, stop: asyncio.Event
+) -> AsyncGenerator[Record, None]:
+    """Send a stream once recording has started, and stop recording when it ends, however it does."""
+    async with aclosing(traffic):
+        await started.wait()
+        try:
+            async for record in traffic:
+                yield record
+        finally:
+            stop.set()
+
+
+def _nothing(_record: Record) -> None:
+    pass
