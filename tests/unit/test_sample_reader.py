@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -246,8 +247,8 @@ def test_the_reader_ends_when_heartbeats_stop() -> None:
 
 
 def test_a_python_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("railbed.fleet.sample.program.OLDEST_PYTHON", (3, 99))
-    text = program.__wrapped__()
+    monkeypatch.setattr("railbed.fleet.node_program.OLDEST_PYTHON", (3, 99))
+    text = replace(READER).text
     arguments = [sys.executable, "-I", "-S", "-c", FETCH.format(size=len(text))]
     ended = subprocess.run(arguments, input=text, capture_output=True, check=False)
     assert ended.returncode == 1

@@ -19,6 +19,7 @@ from railbed.model.private import for_us_alone
 from railbed.transport.base import Program
 
 RECORDER = NodeProgram(
+    purpose="capturing",
     package="railbed.capture.node",
     folder=Path(node_package.__file__).parent,
     modules=("folder", "tcpdump", "recorder"),
