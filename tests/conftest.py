@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import warm
+from tests.support.browser import Browser, chromium
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
@@ -19,7 +20,7 @@ settings.register_profile(
 )
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "configure", "nettrain", "netns", "train", "bench", "mpi", "linear", "prometheus")
+GROUPS = ("vm", "configure", "nettrain", "netns", "train", "bench", "mpi", "linear", "browser", "prometheus")
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 
@@ -62,6 +63,20 @@ def warm_python_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     """The Python with torch loaded that the group `train` has on this machine."""
     with warm.running_here(tmp_path_factory.mktemp("warm-here")) as python:
         yield python
+
+
+@pytest.fixture(scope="session")
+def running_browser() -> Iterator[Browser]:
+    """The browser of this process: a second one would take seconds to start, and to compile plotly again."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(running_browser: Browser) -> Browser:
+    """The shared browser, with an empty page. Tests that use it are in the group `browser`, or in another one."""
+    running_browser.start_over()
+    return running_browser
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,14 +15,13 @@ from railbed.report.compare.comparison import compare_runs
 from railbed.report.compare.page import describe_both
 from railbed.report.document import all_blocks
 from railbed.report.formats.html import as_html
-from tests.support.browser import chromium
+from tests.support.browser import NARROW, Browser
 from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
 from tests.test_cli import said_once
 
 pytestmark = pytest.mark.whole
 
-SHOTS = os.environ.get("RAILBED_SHOTS")
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -176,21 +174,17 @@ def test_what_a_device_says_stays_text() -> None:
 
 
 @pytest.mark.browser
-def test_the_page_in_a_browser(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("browser")
+def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     before, after = pair()
     page = tmp_path / "compared.html"
     assert railbed(tmp_path, "compare", before, after, "-o", page).code == 0
-    with chromium() as browser:
-        grounds = set()
-        for name, width, dark in (("light", 1100, False), ("dark", 1100, True), ("narrow", 400, False)):
-            browser.look(width=width, dark=dark)
-            browser.open(page)
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
-            assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg .points path').length") == 6
-            grounds.add(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
-            browser.screenshot(Path(SHOTS or tmp_path) / f"compare-{name}.png")
-        assert len(grounds) == 2
-        browser.look(width=1100)
-        browser.print(Path(SHOTS or tmp_path) / "compare.pdf")
-        assert set(browser.requests) == {page.resolve().as_uri()}
-        assert browser.complaints == []
+    browser.look(width=NARROW)
+    browser.open(page)
+    grounds = set()
+    for _ in browser.looks("compare"):
+        assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg .points path').length") == 6
+        grounds.add(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(grounds) == 2
+    assert set(browser.requests) == {page.resolve().as_uri()}
+    assert browser.complaints == []

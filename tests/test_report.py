@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from railbed.model.record import Verdict
-from tests.support.browser import Browser, chromium
+from tests.support.browser import Browser
 from tests.support.cli import railbed
 from tests.support.runs import finding, plain_run, training_run
 from tests.test_cli import said_once
 
 pytestmark = pytest.mark.whole
 
-SHOTS = os.environ.get("RAILBED_SHOTS")
-"""Where screenshots are kept, for people to look at."""
 GROUNDS = """[
     getComputedStyle(document.body).backgroundColor,
     document.querySelector('svg.main-svg').style.background,
@@ -79,10 +76,6 @@ def test_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     assert Path("/dev/null").is_char_device()
 
 
-def keep(browser: Browser, name: str, folder: Path) -> None:
-    browser.screenshot(Path(SHOTS or folder) / f"{name}.png")
-
-
 def plots(browser: Browser) -> list[float]:
     """The widths of the plots that have something drawn in them."""
     drawn = "svg.main-svg path.js-line, svg.main-svg .points path, svg.main-svg path.js-fill"
@@ -95,32 +88,27 @@ def plots(browser: Browser) -> list[float]:
 
 
 @pytest.mark.browser
-def test_the_page_in_a_browser(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("browser")
+def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     run = training_run()
     railbed(tmp_path, "report")
-    with chromium() as browser:
-        browser.look(width=1100)
-        browser.open(run / "report.html")
-        assert len(plots(browser)) == 10
-        colours = set()
-        for name, width, dark in (("light", 1100, False), ("dark", 1100, True), ("narrow", 390, False)):
-            browser.look(width=width, dark=dark)
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
-            widths = plots(browser)
-            assert len(widths) == 10
-            assert max(widths) <= width
-            colours.add(tuple(browser.evaluate(GROUNDS)))
-            keep(browser, name, tmp_path)
-        assert len(colours) == 2, "dark differs from light, on the page and in the plots"
-        browser.look(width=1100)
-        browser.print(Path(SHOTS or tmp_path) / "paper.pdf")
-        assert len(plots(browser)) == 10
-        assert browser.requests == [(run / "report.html").resolve().as_uri()]
-        assert browser.complaints == []
+    browser.open(run / "report.html")
+    colours = set()
+    for width in browser.looks("report"):
+        widths = plots(browser)
+        assert len(widths) == 10
+        assert max(widths) <= width
+        colours.add(tuple(browser.evaluate(GROUNDS)))
+    assert len(colours) == 2, "dark differs from light, on the page and in the plots"
+    browser.print(tmp_path / "report.pdf")
+    assert len(plots(browser)) == 10
+    assert browser.requests == [(run / "report.html").resolve().as_uri()]
+    assert browser.complaints == []
 
 
 @pytest.mark.browser
-def test_the_policy_holds(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("browser")
+def test_the_policy_holds(browser: Browser, tmp_path: Path) -> None:
     """Even markup that got into the page runs nothing and fetches nothing."""
     run = training_run(steps=10, fails_at=None)
     railbed(tmp_path, "report")
@@ -128,10 +116,9 @@ def test_the_policy_holds(tmp_path: Path) -> None:
     planted = '<script>window.planted = 1</script><img src="https://example.com/x.png" onerror="window.planted = 2">'
     planted += '<script src="https://example.com/x.js"></script>'
     page.write_text(page.read_text().replace("</main>", planted + "</main>"))
-    with chromium() as browser:
-        browser.open(page)
-        fetched = "fetch('https://example.com/').then(() => 'fetched', () => 'refused')"
-        assert browser.evaluate(fetched) == "refused"
-        assert browser.evaluate("typeof window.planted") == "undefined"
-        assert len(plots(browser)) > 0
-        assert any("Content Security Policy" in complaint for complaint in browser.complaints)
+    browser.open(page)
+    fetched = "fetch('https://example.com/').then(() => 'fetched', () => 'refused')"
+    assert browser.evaluate(fetched) == "refused"
+    assert browser.evaluate("typeof window.planted") == "undefined"
+    assert len(plots(browser)) > 0
+    assert any("Content Security Policy" in complaint for complaint in browser.complaints)

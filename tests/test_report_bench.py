@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import permutations
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pytest
 from railbed.model.record import Finding, Measurement, Record, Verdict
 from railbed.present.bench import groups
 from railbed.report.reading.run import read
-from tests.support.browser import chromium
+from tests.support.browser import NARROW, Browser
 from tests.support.cli import railbed
 from tests.support.events import event
 from tests.support.runs import plain_run
 
-SHOTS = os.environ.get("RAILBED_SHOTS")
 NODES = ("node1", "node2", "node3", "node4")
 
 
@@ -69,19 +67,13 @@ def test_the_numbers_of_the_page_are_those_of_the_records(tmp_path: Path) -> Non
 
 
 @pytest.mark.browser
-def test_the_plots_are_drawn(tmp_path: Path) -> None:
+@pytest.mark.xdist_group("browser")
+def test_the_plots_are_drawn(browser: Browser, tmp_path: Path) -> None:
     run = bench_run()
     assert railbed(tmp_path, "report", run.name).code == 0
-    with chromium() as browser:
-        for name, width, dark in (
-            ("bench-light", 1100, False),
-            ("bench-dark", 1100, True),
-            ("bench-narrow", 390, False),
-        ):
-            browser.look(width=width, dark=dark)
-            browser.open(run / "report.html")
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
-            assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg .hm image').length") == 2
-            assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg path.js-line').length") == 2
-            browser.screenshot(Path(SHOTS or tmp_path) / f"{name}.png")
-        assert browser.complaints == []
+    browser.look(width=NARROW)
+    browser.open(run / "report.html")
+    for _ in browser.looks("bench"):
+        assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg .hm image').length") == 2
+        assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg path.js-line').length") == 2
+    assert browser.complaints == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,8 @@ from railbed.report.formats.markdown import as_markdown
 from railbed.report.reading.run import with_timeline
 from railbed.store import open_run
 from railbed.store.series import SeriesWriter
-from tests.support.browser import chromium
+from tests.support.browser import Browser
 
-SHOTS = os.environ.get("RAILBED_SHOTS")
 START = 1_790_000_000.0
 SECONDS = 600
 NODES = tuple(f"node{number}" for number in range(1, 5))
@@ -120,23 +118,22 @@ def test_a_run_that_was_not_sampled_has_no_such_section(folder: Path) -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.xdist_group("browser")
 @pytest.mark.whole
-def test_the_charts_in_a_browser(folder: Path, tmp_path: Path) -> None:
+def test_the_charts_in_a_browser(browser: Browser, folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(as_html(report_of(folder)), encoding="utf-8")
     ranges = "JSON.stringify([...document.querySelectorAll('#timeline .plot')].map(plot => plot.layout.xaxis.range))"
-    with chromium() as browser:
-        browser.look(width=1100)
-        browser.open(page)
-        before = browser.evaluate(ranges)
-        lefts = browser.evaluate(
-            "[...new Set([...document.querySelectorAll('#timeline .plot .bglayer')].map("
-            "layer => Math.round(layer.getBoundingClientRect().left)))]"
-        )
-        browser.screenshot(Path(SHOTS or tmp_path) / "timeline.png")
-        assert isinstance(lefts, list)
-        browser.evaluate(
-            "Plotly.relayout(document.querySelector('#timeline .plot'), {'xaxis.range': [4, 7]}).then(() => 1)"
-        )
-        assert browser.evaluate(ranges) == str(before).replace("[0,10]", "[4,7]")
-        assert browser.complaints == []
+    browser.open(page)
+    before = browser.evaluate(ranges)
+    lefts = browser.evaluate(
+        "[...new Set([...document.querySelectorAll('#timeline .plot .bglayer')].map("
+        "layer => Math.round(layer.getBoundingClientRect().left)))]"
+    )
+    browser.photograph("timeline")
+    assert isinstance(lefts, list)
+    browser.evaluate(
+        "Plotly.relayout(document.querySelector('#timeline .plot'), {'xaxis.range': [4, 7]}).then(() => 1)"
+    )
+    assert browser.evaluate(ranges) == str(before).replace("[0,10]", "[4,7]")
+    assert browser.complaints == []

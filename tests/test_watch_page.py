@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from railbed.web.page import app
-from tests.support.browser import Browser, chromium
+from tests.support.browser import WIDE, Browser
 from tests.support.cli import RAILBED, environment
 from tests.support.ports import free_port
 from tests.support.served import served_app, served_page
@@ -26,7 +24,6 @@ from tests.support.watched import Generated, generated_run, write_generated
 
 pytestmark = [pytest.mark.browser, pytest.mark.whole, pytest.mark.xdist_group("train")]
 
-SHOTS = os.environ.get("RAILBED_SHOTS")
 READY = "document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('canvas').length > 1"
 SPAN = "railbed.view.end - railbed.view.start"
 LAST = """(lines => Math.max(...[...lines.all.values()].map(
@@ -36,24 +33,10 @@ LAST = """(lines => Math.max(...[...lines.all.values()].map(
 LINES = "[...railbed.charts.get('step').lines.all.values()].length"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One browser for all tests of this file."""
-    assert (app.STATIC / "uplot").is_dir(), "`make setup` puts uPlot here"
-    with chromium() as tab:
-        tab.look(width=1100)
-        yield tab
-
-
 @pytest.fixture(autouse=True)
 def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert (app.STATIC / "uplot").is_dir(), "`make setup` puts uPlot here"
     monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
-
-
-def photograph(browser: Browser, name: str) -> None:
-    if SHOTS:
-        browser.evaluate("new Promise(done => setTimeout(done, 800))")
-        browser.screenshot(Path(SHOTS) / f"{name}.png")
 
 
 def drag(browser: Browser, start: float, end: float) -> None:
@@ -81,8 +64,6 @@ def press(browser: Browser, key: str) -> None:
 
 def test_a_finished_run_can_be_zoomed_filtered_and_read(browser: Browser) -> None:
     folder = write_generated(Generated(nodes=4, seconds=200))
-    browser.complaints.clear()
-    browser.requests.clear()
     with served_page(folder) as served:
         browser.visit(served.url)
         browser.wait_for(READY)
@@ -94,7 +75,7 @@ def test_a_finished_run_can_be_zoomed_filtered_and_read(browser: Browser) -> Non
         assert re.match(r"peak 1\.[23]\d? s, node\d rank \d", caption), caption
         painted = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(value => value)"
         assert browser.evaluate(f"(c => {painted})(document.querySelector('canvas'))")
-        photograph(browser, "light")
+        browser.photograph("watch-light")
 
         drag(browser, 0.25, 0.5)
         browser.wait_for(f"Math.abs({SPAN} - {total / 4}) < {total / 40}")
@@ -121,19 +102,18 @@ def test_a_finished_run_can_be_zoomed_filtered_and_read(browser: Browser) -> Non
         browser.evaluate("document.querySelector('#topology').open = true")
         browser.wait_for("document.querySelectorAll('#links tbody tr').length === 8")
         assert "4 nodes, 8 links; busiest: node3" in browser.evaluate("document.querySelector('#map svg').ariaLabel")
-        browser.look(width=1100, dark=True)
-        photograph(browser, "dark")
+        browser.look(width=WIDE, dark=True)
+        browser.photograph("watch-dark")
         browser.look(width=360)
         assert browser.evaluate("document.documentElement.scrollWidth") == 360
-        photograph(browser, "narrow")
-        browser.look(width=1100)
+        browser.photograph("watch-narrow")
+        browser.look(width=WIDE)
     assert browser.complaints == []
     assert all(url.startswith(served.url) for url in browser.requests)
 
 
 def test_points_of_a_real_training_arrive(browser: Browser, tmp_path: Path, warm_python_here: Path) -> None:
     folder = write_small_run(tmp_path, python=warm_python_here, port=free_port("127.0.0.1"))
-    browser.complaints.clear()
     words = ["train", "small.yaml", "-c", "cluster.yaml", "--set", "steps=100000", "--watch", "--sample", "0.2"]
     with subprocess.Popen(
         [RAILBED, *words],
@@ -154,7 +134,7 @@ def test_points_of_a_real_training_arrive(browser: Browser, tmp_path: Path, warm
             assert browser.evaluate("railbed.follow")
             end = browser.evaluate(LAST)
             browser.wait_for(f"{LAST} > {end} + 1")
-            photograph(browser, "live")
+            browser.photograph("watch-live")
             browser.evaluate("document.querySelector('[data-group=host]').scrollIntoView()")
             browser.wait_for("railbed.charts.get('cpu').lines.all.size > 0")
             process.send_signal(signal.SIGINT)

@@ -21,6 +21,11 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 SECONDS = 60.0
+SHOTS = os.environ.get("RAILBED_SHOTS")
+"""Where to save screenshots for people to look at; they take too long to be made without anyone looking."""
+WIDE, NARROW = 1100, 390
+LOOKS = {"light": (WIDE, False), "dark": (WIDE, True), "narrow": (NARROW, False)}
+"""Width and whether it is dark, by the name of a screenshot."""
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -72,6 +77,14 @@ class Browser:
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.ask(f"{domain}.enable")
 
+    def start_over(self) -> None:
+        """Leave the page, in a wide and light window, and forget what it asked for, complained of and stored."""
+        self.visit("about:blank")
+        self.look(width=WIDE)
+        self.ask("Network.clearBrowserCookies")
+        self.requests.clear()
+        self.complaints.clear()
+
     def open(self, path: Path) -> None:
         """Open a file from disk and wait until it is loaded."""
         self.visit(path.resolve().as_uri())
@@ -104,7 +117,22 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
-        self.evaluate("new Promise(done => setTimeout(() => requestAnimationFrame(done), 400))")
+        settled = "new Promise(done => setTimeout(() => requestAnimationFrame(done), 400))"
+        self.evaluate(f"location.href === 'about:blank' || {settled}")
+
+    def looks(self, name: str) -> Iterator[int]:
+        """Yield the width of the page in light and dark mode and on a narrow screen; it never scrolls sideways."""
+        for look, (width, dark) in LOOKS.items():
+            self.look(width=width, dark=dark)
+            assert self.evaluate("document.documentElement.scrollWidth") <= width, f"{look} scrolls sideways"
+            yield width
+            self.photograph(f"{name}-{look}")
+
+    def photograph(self, name: str) -> None:
+        """Save a screenshot if somebody wants to look at it."""
+        if SHOTS:
+            self.evaluate("new Promise(done => setTimeout(done, 800))")
+            self.screenshot(Path(SHOTS) / f"{name}.png")
 
     def screenshot(self, path: Path) -> None:
         """Save the complete page as a picture."""
@@ -112,7 +140,7 @@ class Browser:
         path.write_bytes(base64.b64decode(answer["data"]))
 
     def print(self, path: Path) -> None:
-        """Keep the page as a PDF, as on paper."""
+        """Save the page as a PDF, as on paper."""
         path.write_bytes(base64.b64decode(self.ask("Page.printToPDF", preferCSSPageSize=True)["data"]))
 
     def _hear(self, deadline: float) -> dict[str, Any]:
