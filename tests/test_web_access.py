@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -74,6 +76,9 @@ async def test_the_machine_itself_may_read() -> None:
         ({"host": "localhost@evil.example"}, 400, "valid Host"),
         ({"host": "192.168.1.9"}, 421, "not 192.168.1.9"),
         ({"host": ""}, 400, "valid Host"),
+        ({"host": "localhost."}, 421, "not localhost."),
+        ({"host": "[::ffff:127.0.0.1]"}, 421, "not ::ffff:127.0.0.1"),
+        ({"host": "localhost,evil.example"}, 421, "not localhost,evil.example"),
         ({"host": "localhost:x"}, 400, "valid Host"),
         ({"origin": "http://evil.example"}, 403, "Pages of http://evil.example"),
         ({"origin": "null"}, 403, "Pages of null"),
@@ -108,12 +113,15 @@ async def test_a_link_from_another_site_may_lead_here() -> None:
         assert (await get(served.port, host=own, origin=f"http://{own}")).status == 200
 
 
-async def test_two_host_headers_and_no_http() -> None:
+async def test_two_host_headers_and_no_http(caplog: pytest.LogCaptureFixture) -> None:
     async with server() as served:
         twice = b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
         assert (await exchange(served.port, twice)).status == 400
         assert (await exchange(served.port, b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")).status == 400
+        elsewhere = b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        assert (await exchange(served.port, elsewhere)).status == 404
         assert (await get(served.port)).status == 200
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_the_token_is_exchanged_for_a_cookie() -> None:
@@ -131,11 +139,13 @@ async def test_the_token_is_exchanged_for_a_cookie() -> None:
         assert TOKEN not in cookie
         session = cookie.partition(";")[0]
         assert (await get(served.port, cookie=session)).text == "hello"
-        assert (await get(served.port, f"/?token={TOKEN}", cookie=session)).status == 303
+        assert session.startswith(f"railbed-{served.port}=")
+        again = await get(served.port, f"//foreign.example/?token={TOKEN}", cookie=session)
+        assert (again.status, again.headers["location"]) == (303, "/")
         # a second browser may use the link as well
         assert (await get(served.port, f"/?token={TOKEN}")).status == 303
         assert (await get(served.port, cookie=f"{session}x")).status == 401
-        assert (await get(served.port, cookie="railbed=ü; ;=,")).status == 401
+        assert (await get(served.port, cookie=f"railbed-{served.port}=ü; ;=,")).status == 401
         assert (await get(served.port, authorization=f"Bearer {TOKEN}")).text == "hello"
         assert (await get(served.port, authorization="Bearer ä")).status == 401
         # a cookie does not help a foreign page
@@ -185,6 +195,51 @@ async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) ->
         writer.write(b"GET / HT")
         assert await reader.read() == b""
         writer.close()
+
+
+async def test_clients_that_take_no_answer_are_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.1)
+    closed = asyncio.Event()
+
+    async def flood(_request: Request) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            try:
+                while True:
+                    yield b"x" * 65536
+                    await asyncio.sleep(0)
+            finally:
+                closed.set()
+
+        return StreamingResponse(parts())
+
+    async with serving(Starlette(routes=[Route("/", flood)]), asyncio.Event()) as served:
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            async with asyncio.timeout(60):
+                await closed.wait()
+
+
+async def test_streams_without_news_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.01)
+    async with server() as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.readuntil(b"begun")
+        other, silent = await asyncio.open_connection("127.0.0.1", served.port)
+        assert await other.read() == b"", "a silent connection is closed meanwhile"
+        assert not reader.at_eof()
+        writer.close()
+        silent.close()
+
+
+async def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serve, "BACKLOG", 2)
+    async with server() as served:
+        streams = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(5)]
+        assert await streams[4][0].read() == b""
+        for _, writer in streams:
+            writer.close()
 
 
 async def test_too_many_connections_get_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

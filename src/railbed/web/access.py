@@ -16,7 +16,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "railbed"
 LONGEST_URL = 4096
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 SECURITY = {
@@ -97,8 +96,8 @@ class Access:
     def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         assert self._token is not None
         link = next((value for key, value in _query(scope) if key == "token"), None)
-        if self._has_session(headers) or _same(_bearer(headers), self._token):
-            return RedirectResponse(scope["path"] or "/", 303) if link is not None else None
+        if self._has_session(scope, headers) or _same(_bearer(headers), self._token):
+            return RedirectResponse("/", 303) if link is not None else None
         if link is None:
             raise Refusal(401, "This page needs the link with the token that railbed printed when it started.")
         if not _same(link, self._token):
@@ -107,15 +106,20 @@ class Access:
             raise Refusal(401, "The link with the token works for a GET request only.")
         # A redirect, so that the token does not stay in the address bar, in the history or in a screenshot.
         response = RedirectResponse("/", 303)
-        response.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
+        response.set_cookie(_cookie_name(scope), self._session, httponly=True, samesite="strict", path="/")
         return response
 
-    def _has_session(self, headers: Headers) -> bool:
+    def _has_session(self, scope: Scope, headers: Headers) -> bool:
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(scope))
         except CookieError:
             return False
         return cookie is not None and _same(cookie.value, self._session)
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Return a name for each server: browsers send the cookies of a host to all its ports."""
+    return f"railbed-{scope['server'][1]}"
 
 
 def host_name(host: str) -> str | None:

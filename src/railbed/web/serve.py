@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator, Generator
@@ -24,7 +25,8 @@ LOCAL = "127.0.0.1"
 MOST_CONNECTIONS = 64
 BACKLOG = 64
 REQUEST_SECONDS = 20.0
-"""A connection that has not sent a complete request by then is closed: it would hold a place for others."""
+"""A connection that is silent for so long is closed, since it takes a place from others: before a complete request,
+or while it takes nothing of an answer."""
 END_SECONDS = 2
 """Clients get this long to take the rest of an answer when the server ends."""
 
@@ -47,22 +49,26 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Closes connections that send no request."""
+    """Closes connections that are too many, send no request, or do not take their answer."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # of sockets only
         super().connection_made(transport)
-        self._waiting = self.loop.call_later(REQUEST_SECONDS, self._close_silent, None)
+        self._waiting = self.loop.call_later(REQUEST_SECONDS, self._close_idle, (None, 0))
+        if len(self.connections) > MOST_CONNECTIONS + BACKLOG:
+            transport.abort()  # an answer to each would need a file descriptor for each
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._waiting.cancel()
         super().connection_lost(exc)
 
-    def _close_silent(self, before: object) -> None:
-        """Close a connection without a new request since the last look, and without an answer in progress."""
-        if self.cycle is before and (self.cycle is None or self.cycle.response_complete):
-            self.transport.close()
+    def _close_idle(self, before: tuple[object, int]) -> None:
+        """Close a connection on which nothing has moved since the last look, unless we have nothing to send yet."""
+        unsent = self.transport.get_write_buffer_size()
+        is_stream = self.cycle is not None and not self.cycle.response_complete and not unsent
+        if (self.cycle, unsent) == before and not is_stream:
+            self.transport.abort()
         else:
-            self._waiting = self.loop.call_later(REQUEST_SECONDS, self._close_silent, self.cycle)
+            self._waiting = self.loop.call_later(REQUEST_SECONDS, self._close_idle, (self.cycle, unsent))
 
 
 @asynccontextmanager
@@ -96,6 +102,7 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level=logging.ERROR,  # warnings about malformed requests would be written into the terminal
         access_log=False,
         server_header=False,
         proxy_headers=False,
