@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from railbed.cli.verbs.watch.options import (
     SecondsOption,
 )
 from railbed.cli.verbs.watch.page import LOCAL, PageRequest
+from railbed.cli.verbs.watch.token import own_token
 from railbed.errors import UsageError
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.store import find_run, list_runs, runs_folder
@@ -54,7 +54,7 @@ def watch_command(
         return _export(cluster, address, port, interval, timeout=timeout, as_json=as_json)
     from railbed.cli.verbs.watch.view import ViewRequest, view_run  # numpy is slow to load
 
-    where = PageRequest(address, port or 0, _token(address)) if page else None
+    where = PageRequest(address, port or 0, own_token()) if page else None
     request = ViewRequest(page=where, json=as_json, interval=interval, seconds=seconds)
     folder = find_run(run) if run is not None else _in_progress() if cluster is None else None
     if folder is not None:
@@ -84,16 +84,6 @@ def _in_progress() -> Path | None:
     return None
 
 
-def _token(address: str) -> str | None:
-    """Return the token in the file that the environment names; without one, a new token is made where it is needed."""
-    file = os.environ.get("RAILBED_TOKEN_FILE")
-    if not file or address == LOCAL:
-        return None
-    from railbed.cli.verbs.watch.exporter import read_token
-
-    return read_token(Path(file))
-
-
 def _export(
     cluster: Path | None, address: str, port: int | None, interval: float | None, *, timeout: float, as_json: bool
 ) -> int:
@@ -104,7 +94,7 @@ def _export(
     request = ExportRequest(
         address=address,
         port=DEFAULT_PORT if port is None else port,
-        token=_token(address),
+        token=own_token(),
         interval=interval or 1.0,
         switch_interval=max(SWITCH_SECONDS, interval or 0.0),
     )

@@ -1,4 +1,4 @@
-"""The token of an exporter that other machines scrape."""
+"""The token that a page or an exporter asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.verbs.watch.exporter import read_token
+from railbed.cli.verbs.watch.token import own_token, read_token
 from railbed.errors import UsageError
 
 
@@ -38,3 +38,13 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> N
 def test_a_token_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_token(tmp_path / "missing")
+
+
+def test_the_environment_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAILBED_TOKEN_FILE", raising=False)
+    assert own_token() is None
+    file = tmp_path / "token"
+    file.touch(0o600)
+    file.write_text(f"{'a' * 32}\n")
+    monkeypatch.setenv("RAILBED_TOKEN_FILE", str(file))
+    assert own_token() == "a" * 32
