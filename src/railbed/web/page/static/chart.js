@@ -42,12 +42,14 @@ export class Chart {
   }
 
   draw(describe) {
-    if (!this.visible || this.stale) return;
+    if (this.stale || !(this.visible || (this.near && describe))) return;
     const { start, end } = this.page.view;
     const range = this.lines.range(start, end);
-    if (describe) this.describe(range);
+    // Also before it is in sight: a chart that collapses there would move what is being read.
     const flat = this.lines.all.size === 0 || range.high === -Infinity;
     if (flat !== this.flat) this.box.classList.toggle("flat", this.flat = flat);
+    if (!this.visible) return;
+    if (describe) this.describe(range);
     if (flat || this.width < 50) return;
     this.plot ??= this.create();
     if (this.plot.width !== this.width || this.plot.height !== this.height) this.plot.setSize({ width: this.width, height: this.height });

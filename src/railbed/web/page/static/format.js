@@ -58,6 +58,9 @@ export const label = ([device, meter, port, part], chart, parts) => {
   return `${device}${port ? `/${port}` : ""}${part === "" ? "" : ` ${word} ${part}`}${several}`;
 };
 
+// What happened, and to whom unless the text begins with that.
+export const markText = ([, , subject, text]) => (subject && !text.startsWith(subject) ? `${subject}: ${text}` : text);
+
 // Times of an axis whose ticks are `step` seconds apart.
 export const ticks = (times, step) => times.map((time) => {
   if (step >= 86400) return day(time).slice(5);
