@@ -162,6 +162,18 @@ def test_live_points_extend_the_charts(browser: Browser) -> None:
             browser.wait_for("document.querySelector('#state').textContent.startsWith('done')")
 
 
+def test_a_server_that_ends_and_returns(browser: Browser) -> None:
+    folder = write_generated(Generated(nodes=2, seconds=10))
+    with served_page(folder) as served:
+        browser.visit(served.url)
+        browser.wait_for(READY)
+    press(browser, "+")
+    browser.wait_for("document.querySelector('#problem').textContent.startsWith('The server does not answer')")
+    browser.photograph("watch-stopped")
+    with served_page(folder, port=served.port):
+        browser.wait_for("document.querySelector('#problem').hidden")
+
+
 def test_the_token_opens_the_page(browser: Browser) -> None:
     folder = write_generated(Generated(nodes=2, seconds=10))
     token = "t" * 43

@@ -15,14 +15,16 @@ from railbed.web.serve import Served, serving
 
 
 @contextmanager
-def served_app(make: Callable[[asyncio.Event], ASGIApp], *, token: str | None = None) -> Iterator[Served]:
-    """Serve an application on a free port of this machine."""
+def served_app(
+    make: Callable[[asyncio.Event], ASGIApp], *, port: int = 0, token: str | None = None
+) -> Iterator[Served]:
+    """Serve an application on this machine; port 0 is a free one."""
     started, places = threading.Event(), []
     loop, ending = asyncio.new_event_loop(), asyncio.Event()
 
     async def serve() -> None:
         try:
-            async with serving(make(ending), ending, token=token) as place:
+            async with serving(make(ending), ending, port=port, token=token) as place:
                 places.append(place)
                 started.set()
                 await ending.wait()
@@ -44,7 +46,7 @@ def served_app(make: Callable[[asyncio.Event], ASGIApp], *, token: str | None = 
 
 
 @contextmanager
-def served_page(folder: Path, *, token: str | None = None) -> Iterator[Served]:
+def served_page(folder: Path, *, port: int = 0, token: str | None = None) -> Iterator[Served]:
     """Serve the page of a run."""
-    with served_app(lambda ending: page_app(folder, ending), token=token) as place:
+    with served_app(lambda ending: page_app(folder, ending), port=port, token=token) as place:
         yield place
