@@ -3,23 +3,29 @@
 `python -m tools.bench_page` prints, for gestures that change the page in every frame, the time of a redraw of all
 visible charts (JavaScript), the time between frames, and the processor time of a frame: of the page's main thread, and
 of its process with all threads. The last two hardly depend on what else runs. 60 frames per second leave 16.7 ms.
-`--nodes` and `--seconds` change the size of the run.
+Then a run of as many nodes goes on, sampled every second, and the server's share of a core is printed, without and with
+an open page. `--nodes` and `--seconds` change the size of the run.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from tests.support.browser import Browser, chromium
+from tests.support.cli import RAILBED
 from tests.support.served import served_page
-from tests.support.watched import Generated, write_generated
+from tests.support.watched import Generated, generated_run, write_generated
 
 FRAMES = 180
+DRAWN = "document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('canvas').length > 2"
+BEFORE_SECONDS, LIVE_SECONDS = 600, 30
 MOVE = """
 new Promise(done => {
   const page = window.railbed, frames = [];
@@ -77,8 +83,7 @@ def main(nodes: int, seconds: int) -> None:
             browser.look(width=1200)
             began = time.monotonic()
             browser.visit(served.url)
-            drawn = "document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('canvas').length > 2"
-            browser.wait_for(drawn)
+            browser.wait_for(DRAWN)
             opened = time.monotonic() - began
             browser.evaluate("window.scrollTo(0, 500)")
             browser.evaluate("new Promise(done => setTimeout(done, 2000))")
@@ -100,6 +105,40 @@ def main(nodes: int, seconds: int) -> None:
                 show(f"{gesture}: processor time, all threads", result["process"])
                 browser.evaluate("new Promise(done => setTimeout(done, 1000))")
             assert not browser.complaints, browser.complaints
+        measure_server(browser, nodes)
+
+
+def measure_server(browser: Browser, nodes: int) -> None:
+    """Print what the server of a run in progress uses while nobody, and while one page, is connected."""
+    about = Generated(nodes=nodes, seconds=BEFORE_SECONDS + 3 * LIVE_SECONDS)
+    with generated_run(about, end=time.time() + 3 * LIVE_SECONDS) as (run, write):
+        for index in range(BEFORE_SECONDS):
+            write(index)
+        words = [RAILBED, "watch", run.folder.name, "--page"]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
+            assert server.stderr is not None
+            url = server.stderr.readline().split()[-1]
+            print(f"the server without a page: {share_of_core(server.pid, write, BEFORE_SECONDS):.1%} of a core")
+            browser.visit(url)
+            browser.wait_for(DRAWN)
+            first = BEFORE_SECONDS + LIVE_SECONDS
+            print(f"with an open page: {share_of_core(server.pid, write, first):.1%} of a core")
+            server.terminate()
+
+
+def share_of_core(process: int, write: Callable[[int], None], first: int) -> float:
+    """Write a sample of all devices every second, and return the share of a core that a process uses meanwhile."""
+    before, start = processor_seconds(process), time.monotonic()
+    for number in range(LIVE_SECONDS):
+        write(first + number)
+        time.sleep(max(0.0, start + number + 1 - time.monotonic()))
+    return (processor_seconds(process) - before) / (time.monotonic() - start)
+
+
+def processor_seconds(process: int) -> float:
+    """Return the processor time that a process has used so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

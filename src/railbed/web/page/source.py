@@ -32,6 +32,7 @@ class Source:
         self._timeline = Timeline(folder)
         self._lock = asyncio.Lock()
         self._catalogue = Catalogue()
+        self._catalogue.add(self._timeline.series())
         self._topology = topology_of(folder)
         self._refreshed = 0.0
         self.version = 0
@@ -45,7 +46,7 @@ class Source:
         """Take in what was written since, at most every 0.4 s for all clients together; return the version."""
         async with self._lock:
             if time.monotonic() - self._refreshed >= REFRESH_SECONDS:
-                if await asyncio.to_thread(self._timeline.refresh):
+                if await asyncio.to_thread(self._refresh):
                     self.version += 1
                 self._refreshed = time.monotonic()
         return self.version
@@ -91,8 +92,13 @@ class Source:
         """Return the first and the last time of the run so far."""
         return self._timeline.start, max(self._timeline.end, self._timeline.start + 1.0)
 
+    def _refresh(self) -> bool:
+        is_new = self._timeline.refresh()
+        if is_new:
+            self._catalogue.add(self._timeline.series())
+        return is_new
+
     def _describe(self) -> Mapping[str, Any]:
-        self._catalogue.add(self._timeline.series())
         summary, (start, end) = self._timeline.summary, self.span()
         return {
             "run": summary.id,
@@ -114,7 +120,6 @@ class Source:
         return [[round(mark.time, 3), *mark[1:]] for mark in self._timeline.marks()[-MOST_MARKS:]]
 
     def _members(self, chart: Chart, chosen: Filter) -> list[int]:
-        self._catalogue.add(self._timeline.series())
         return [number for number in self._catalogue.of(chart) if chosen.accepts(self._catalogue.series[number])]
 
     def _drawn(self, chart: Chart, chosen: Filter, window: Window) -> Mapping[str, Any]:

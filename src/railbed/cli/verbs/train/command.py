@@ -52,8 +52,7 @@ from railbed.cli.verbs.train.options import (
     WatchOption,
 )
 from railbed.cli.verbs.train.resume import EarlierRun, earlier_run, setting, site_of
-from railbed.cli.verbs.watch.page import PageRequest, page_beside
-from railbed.cli.verbs.watch.token import own_token
+from railbed.cli.verbs.watch.page import local_page, page_beside
 from railbed.errors import ToolMissing, UserError
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
@@ -130,9 +129,7 @@ def train_command(
     request = replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
-    page = partial(
-        page_beside, request=PageRequest(token=own_token()) if watched else None, show=screen.line.print_line
-    )
+    page = partial(page_beside, request=local_page() if watched else None, show=screen.line.print_line)
     work = partial(_work, site, request=request, unchecked=unchecked, series=series, page=page)
     return perform("train", site, options, work, screen=screen, beside=partial(training_files, series=series))
 

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from railbed.cli.verbs.watch.token import own_token
+
 LOCAL = "127.0.0.1"
 Show = Callable[[str], None]
 
@@ -20,6 +22,11 @@ class PageRequest:
     address: str = LOCAL
     port: int = 0
     token: str | None = None
+
+
+def local_page() -> PageRequest:
+    """Return the page on this machine; it asks for the user's own token if there is one."""
+    return PageRequest(token=own_token())
 
 
 def show_line(line: str) -> None:

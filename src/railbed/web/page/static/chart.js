@@ -66,7 +66,7 @@ export class Chart {
     const drawn = lines.all.size, hidden = lines.members - drawn;
     let text = "no samples here";
     if (where !== null) text = `peak ${format(high, about.unit)}, ${this.name(where)}, ${clock(when)}`;
-    else if (drawn === 0 && lines.members) text = `0 in all ${lines.members} series`;
+    else if (drawn === 0 && lines.members) text = lines.members === 1 ? "0 throughout" : `0 in all ${lines.members} series`;
     if (drawn && hidden > 0) text += about.quiet ? `; ${hidden} more at 0` : `; ${hidden} more not drawn: use the filters`;
     if (text !== this.caption) {
       this.caption = this.peak.textContent = text;
