@@ -5,6 +5,7 @@
     │   ├── ClusterFileError      file, line and key of each mistake
     │   ├── RecipeError           the same for a recipe
     │   ├── SuiteError            the same for a suite of measurements
+    │   ├── CaptureFileError      a file of packets that cannot be read
     │   ├── DataError             text to train on that is missing, empty, binary or too short
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
@@ -51,6 +52,10 @@ class RecipeError(UserError):
 
 class SuiteError(UserError):
     """The suite of measurements cannot be read, or is invalid."""
+
+
+class CaptureFileError(UserError):
+    """A file of packets is missing, of another kind, or damaged from its beginning."""
 
 
 class DataError(UserError):

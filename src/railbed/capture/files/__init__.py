@@ -1,0 +1,14 @@
+"""Read capture files.
+
+source     the bytes, decompressed while they are read
+window     the part of a file that is in memory
+lanes      find where records begin, many at once
+pcap, pcapng   the formats
+frames, decode, transport, icrc   headers, of many packets at once
+columns    collect the result
+reader     all of it together
+"""
+
+from railbed.capture.files.reader import read_recording
+
+__all__ = ["read_recording"]

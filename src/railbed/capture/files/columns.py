@@ -1,0 +1,95 @@
+"""Collect the decoded packets of all chunks.
+
+A packet takes 60 bytes here, which is all that is kept of it. Putting a column together takes its own bytes once more,
+8 per packet at most. Beside them are the window (32 MiB) and the tables of a chunk (about 10 MB).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railbed.capture.files.addresses import AddressTable
+from railbed.capture.files.decode import Decoded
+from railbed.capture.files.layers import REASON_TEXT, Reason
+from railbed.capture.files.records import Records
+from railbed.capture.packets import COLUMNS, NO_SYNDROME, Kind, Packets, Pauses
+
+NAMES = COLUMNS.names or ()
+PAUSE_COLUMNS = {"number": "u4", "time": "i8", "sender": "u8", "classes": "u1", "quanta": "u2"}
+Group = tuple[NDArray[np.int64], dict[str, NDArray[Any]]]
+
+
+class Columns:
+    """The packets of a file, as they come."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[NDArray[Any]]] = {name: [] for name in NAMES}
+        self.pauses: dict[str, list[NDArray[Any]]] = {name: [] for name in PAUSE_COLUMNS}
+        self.reasons = np.zeros(len(Reason), np.int64)
+        self.total = 0
+        self.mirrored = 0
+
+    def add(self, records: Records, decoded: Decoded) -> None:
+        """Add a chunk."""
+        self.reasons += np.bincount(decoded.reasons, minlength=len(Reason))
+        self.mirrored += decoded.mirrored
+        groups = [*decoded.groups, *(self._add_pauses(records, group) for group in decoded.pauses)]
+        if groups:
+            row, columns = _merged(groups)
+            columns["number"] = (row + self.total + 1).astype(np.uint32)
+            columns["time"], columns["length"] = records.time[row], records.length[row]
+            for name in NAMES:
+                self.parts[name].append(columns[name])
+        self.total += len(records)
+
+    def _add_pauses(self, records: Records, group: Group) -> Group:
+        row, columns = group
+        order = np.argsort(row)
+        for name, column in columns.items():
+            if name in self.pauses:
+                self.pauses[name].append(column[order])
+        self.pauses["number"].append((row[order] + self.total + 1).astype(np.uint32))
+        self.pauses["time"].append(records.time[row[order]])
+        kinds = np.where(columns["per_class"], Kind.PFC, Kind.PAUSE).astype(np.uint8)
+        empty = {name: np.zeros(len(row), COLUMNS[name]) for name in NAMES}
+        syndrome = np.full(len(row), NO_SYNDROME, np.uint8)
+        return row, empty | {"kind": kinds, "vlan": columns["vlan"], "syndrome": syndrome}
+
+    def packets(self, addresses: AddressTable) -> Packets:
+        """Return all packets, and forget them here."""
+        texts, places = addresses.in_order()
+        columns = {}
+        for name in NAMES:
+            parts = self.parts.pop(name)
+            if name in ("source", "destination"):
+                parts = [places[part] for part in parts]
+            columns[name] = np.concatenate(parts) if parts else np.empty(0, COLUMNS[name])
+        pauses = {
+            name: np.concatenate(parts).astype(PAUSE_COLUMNS[name], copy=False) if parts else np.empty(0, dtype)
+            for (name, parts), dtype in zip(self.pauses.items(), PAUSE_COLUMNS.values(), strict=True)
+        }
+        return Packets(columns, texts, _in_order(pauses))
+
+    def other(self) -> dict[str, int]:
+        """Return how many packets were left out, by reason."""
+        return {text: int(self.reasons[reason]) for reason, text in REASON_TEXT.items() if self.reasons[reason]}
+
+
+def _merged(groups: list[Group]) -> Group:
+    """Put the packets of all groups into the order of the file."""
+    if len(groups) == 1:
+        return groups[0]
+    row = np.concatenate([row for row, _ in groups])
+    order = np.argsort(row, kind="stable")
+    columns = {name: np.concatenate([columns[name] for _, columns in groups])[order] for name in groups[0][1]}
+    return row[order], columns
+
+
+def _in_order(pauses: dict[str, NDArray[Any]]) -> Pauses:
+    order = np.argsort(pauses["number"], kind="stable")
+    ordered = {name: column[order] for name, column in pauses.items()}
+    ordered["quanta"] = ordered["quanta"].reshape(-1, 8)
+    return Pauses(**ordered)

@@ -1,0 +1,90 @@
+"""Packets on their way through the layers of headers, all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railbed.capture.files.window import Window, fields
+
+WIDTH = 112
+"""Bytes of each packet in a table: two VLAN tags, IPv6, and the longest extended headers that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Packets whose next header begins at the same place of their rows in a table."""
+
+    window: Window
+    row: NDArray[np.int64]
+    """The place of each packet in its chunk."""
+    start: NDArray[np.int64]
+    """Where its row in the table begins in the window."""
+    stop: NDArray[np.int64]
+    """Where its recorded bytes end in the window."""
+    table: NDArray[np.uint8]
+    offset: int = 0
+    """Where the next header begins in each row."""
+    values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """What the headers before contained."""
+
+    @classmethod
+    def at(
+        cls,
+        window: Window,
+        row: NDArray[np.int64],
+        start: NDArray[np.int64],
+        stop: NDArray[np.int64],
+        values: Mapping[str, NDArray[Any]],
+    ) -> Frames:
+        """Return packets whose next headers begin at these positions."""
+        return cls(window, row, start, stop, window.rows(start, WIDTH), 0, values)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def position(self) -> NDArray[np.int64]:
+        """Return where the next headers begin in the window."""
+        return self.start + self.offset
+
+    @property
+    def left(self) -> NDArray[np.int64]:
+        """Return how many bytes were recorded from the next header on."""
+        return self.stop - self.start - self.offset
+
+    def header(self, kind: np.dtype[Any], behind: int = 0) -> NDArray[Any]:
+        """Return the next header of every packet, or what lies so many bytes behind its beginning."""
+        return fields(self.table, self.offset + behind, kind)
+
+    def subset(self, mask: NDArray[np.bool_]) -> Frames:
+        """Return some of the packets."""
+        if mask.all():
+            return self
+        values = {name: column[mask] for name, column in self.values.items()}
+        return replace(
+            self,
+            row=self.row[mask],
+            start=self.start[mask],
+            stop=self.stop[mask],
+            table=self.table[mask],
+            values=values,
+        )
+
+    def with_values(self, **values: NDArray[Any]) -> Frames:
+        """Return them with more that is known."""
+        return replace(self, values={**self.values, **values})
+
+    def behind(self, size: int, *, needed: int = 0) -> Frames:
+        """Return them at the next header; so many bytes of it are needed in the table."""
+        if self.offset + size + needed <= WIDTH:
+            return replace(self, offset=self.offset + size)
+        return Frames.at(self.window, self.row, self.position + size, self.stop, self.values)
+
+    def behind_each(self, sizes: NDArray[np.int64]) -> Frames:
+        """Return them at the next header, which begins elsewhere for each packet."""
+        return Frames.at(self.window, self.row, self.position + sizes, self.stop, self.values)

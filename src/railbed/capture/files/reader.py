@@ -1,0 +1,126 @@
+"""Read a capture file: formats give records, an engine decodes them, and the columns collect the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from railbed.capture.files import pcap, pcapng
+from railbed.capture.files.addresses import MOST_ADDRESSES, AddressTable, TooManyAddresses
+from railbed.capture.files.columns import Columns
+from railbed.capture.files.decode import Decoder
+from railbed.capture.files.lanes import walk_records
+from railbed.capture.files.links import READABLE, SUPPORTED, link_name
+from railbed.capture.files.records import FileState, Records, Walk
+from railbed.capture.files.source import open_source
+from railbed.capture.files.window import Window
+from railbed.capture.packets import Recording
+from railbed.errors import CaptureFileError
+
+CHUNK = 1 << 14
+"""Records that are decoded at once: enough for numpy, few enough for the processor's cache."""
+OTHER_FORMATS = {
+    b"\xa1\xb2\xcd\x34": "the modified pcap format of old Linux kernels (Kuznetzov's)",
+    b"\xa1\xe2\xcb\x12": "another modified pcap format (Navtel's)",
+    b"snoop": "the format of Solaris snoop",
+    b"XCP\0": "the format of a NetXRay or Sniffer capture",
+    b"RTSS": "the format of a NetMon capture",
+    b"GMBU": "the format of a NetMon capture",
+}
+"""By how they begin."""
+
+
+def read_recording(
+    path: Path,
+    *,
+    name: str = "",
+    device: str = "",
+    port: str = "",
+    addresses: tuple[str, ...] = (),
+) -> Recording:
+    """Return the packets of a capture file: pcap or pcapng, as it is or compressed with gzip or zstd.
+
+    What is not a capture file, or is damaged from its beginning, is refused with a CaptureFileError. If the damage
+    comes later, the packets before it are returned, and `damage` has the reason.
+    """
+    source = open_source(path)
+    try:
+        state, columns, table = FileState(), Columns(), AddressTable()
+        decoder = Decoder(table)
+        window = Window(source)
+        try:
+            for records in file_records(window, path, state):
+                _decode(window, records, decoder, columns)
+        except TooManyAddresses:
+            state.damage = f"{path} contains more than {MOST_ADDRESSES:,} addresses: it is read up to there"
+    finally:
+        source.close()
+    if source.problem and not state.damage:
+        state.damage = f"{path} is incomplete: {source.problem}"
+    if state.damage and not columns.total:
+        raise CaptureFileError(state.damage)
+    return Recording(
+        name=name or path.name,
+        packets=columns.packets(table),
+        device=device,
+        port=port,
+        addresses=addresses,
+        snap_length=state.snap_length,
+        total=columns.total,
+        other=columns.other(),
+        mirrored=columns.mirrored,
+        truncated=state.truncated,
+        damage=state.damage,
+        dropped=state.dropped,
+    )
+
+
+def _decode(window: Window, records: Records, decoder: Decoder, columns: Columns) -> None:
+    for begin in range(0, len(records), CHUNK):
+        chunk = records.part(begin, begin + CHUNK)
+        columns.add(chunk, decoder.decode(window, chunk.start, chunk.captured, chunk.link))
+
+
+def file_records(window: Window, path: Path, state: FileState, walk: Walk = walk_records) -> Iterator[Records]:
+    """Yield the records of a file, window by window; each is valid until the next is requested."""
+    start = window.copy(0, min(pcap.HEADER, window.end))
+    if start[:4] == pcapng.MAGIC:
+        return pcapng.PcapngFile(window, path, state, walk).records()
+    if start[:4] in pcap.MAGIC:
+        if len(start) < pcap.HEADER:
+            raise CaptureFileError(f"{path} ends within the header of the file")
+        return _pcap_records(window, path, state, walk)
+    raise _refused(path, start, window.source.problem)
+
+
+def _refused(path: Path, start: bytes, problem: str) -> CaptureFileError:
+    if not start:
+        return CaptureFileError(f"{path} cannot be read: {problem}" if problem else f"{path} is empty")
+    for magic, name in OTHER_FORMATS.items():
+        if magic in (start[: len(magic)], start[: len(magic)][::-1]):
+            return CaptureFileError(f"{path} has {name}", hint=f"Convert it: editcap -F pcap {path} new.pcap")
+    return CaptureFileError(f"{path} is neither pcap nor pcapng", hint="tcpdump -w and Wireshark write such files.")
+
+
+def _pcap_records(window: Window, path: Path, state: FileState, walk: Walk) -> Iterator[Records]:
+    header = pcap.read_header(window.copy(0, pcap.HEADER))
+    link = SUPPORTED.get(header.link)
+    if link is None:
+        raise CaptureFileError(f"{path} was recorded with {link_name(header.link)}", hint=f"railbed reads {READABLE}.")
+    state.snap_length = header.snap_length
+    position = pcap.HEADER
+    while True:
+        chain = pcap.PcapChain(window, header)
+        starts, position = walk(chain, position, window.end)
+        time, captured, length = pcap.record_fields(window, header, starts)
+        yield Records(starts + pcap.RECORD, captured, length, time, np.full(len(starts), link, np.uint8))
+        if pcap.is_damaged(chain, position):
+            state.damage = f"{path} is damaged at byte {window.before + position}"
+            return
+        if window.complete:
+            state.truncated = position < window.end
+            return
+        window.advance(position)
+        position = 0

@@ -1,0 +1,221 @@
+"""The bytes of a capture file, decompressed while they are read."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from railbed.errors import CaptureFileError, ToolMissing, os_reason
+
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+CHUNK = 1 << 18
+UNSUSPICIOUS_BYTES = 1 << 28
+MOST_TIMES = 200
+MOST_BYTES = 1 << 37
+"""What a compressed file may contain: 256 MiB in any case, then 200 times its own size, and never more than 128 GiB."""
+
+
+class Source(Protocol):
+    """Bytes, from the beginning to the end."""
+
+    problem: str
+    """Why the bytes end early, as a clause; empty if they do not."""
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill the target as far as possible; 0 is the end."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+class PlainSource:
+    """A file that is not compressed.
+
+    It is read, not mapped: a recorder may shorten a file at any time, and reading a mapped page that is gone ends the
+    process.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self.file, self.path = file, path
+        self.problem = ""
+
+    def readinto(self, target: memoryview) -> int:
+        """Read from the file."""
+        try:
+            return self.file.readinto(target)  # type: ignore[attr-defined,no-any-return]  # unbuffered: io.FileIO
+        except OSError as error:
+            self.problem = f"reading it failed: {os_reason(error)}"
+            return 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+class Inflater(Protocol):
+    """What the decompressors of gzip and zstd have in common."""
+
+    @property
+    def eof(self) -> bool:
+        """Return whether its part of the file is complete."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """Return what follows that part."""
+
+    def inflate(self, data: bytes, most: int) -> bytes:
+        """Return at most so many bytes; call again with nothing new while it is not `hungry`."""
+
+    @property
+    def hungry(self) -> bool:
+        """Return whether it needs more input."""
+
+
+class GzipInflater:
+    """One member of a gzip file."""
+
+    def __init__(self) -> None:
+        self.stream = zlib.decompressobj(wbits=31)
+
+    def inflate(self, data: bytes, most: int) -> bytes:
+        """Return at most so many bytes."""
+        return self.stream.decompress(self.stream.unconsumed_tail + data, most)
+
+    @property
+    def hungry(self) -> bool:
+        """Return whether it needs more input."""
+        return not self.stream.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        """Return whether the member is complete."""
+        return self.stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        """Return what follows the member."""
+        return self.stream.unused_data
+
+
+class ZstdInflater:
+    """One frame of a zstd file; a window above the library's limit of 128 MiB is refused by it."""
+
+    def __init__(self) -> None:
+        self.stream = zstd_module().ZstdDecompressor()
+
+    def inflate(self, data: bytes, most: int) -> bytes:
+        """Return at most so many bytes."""
+        content: bytes = self.stream.decompress(data, most)
+        return content
+
+    @property
+    def hungry(self) -> bool:
+        """Return whether it needs more input."""
+        return bool(self.stream.needs_input)
+
+    @property
+    def eof(self) -> bool:
+        """Return whether the frame is complete."""
+        return bool(self.stream.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        """Return what follows the frame."""
+        content: bytes = self.stream.unused_data
+        return content
+
+
+def zstd_module() -> Any:  # noqa: ANN401  (a module without types)
+    """Return the module that decompresses zstd: of the standard library since Python 3.14."""
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError:
+        raise ToolMissing(
+            "Python's zstd module is not installed here",
+            hint="pip install 'railbed[capture]', or decompress the file first: zstd -d FILE",
+        ) from None
+    return zstd
+
+
+class CompressedSource:
+    """A file compressed with gzip or zstd: one part after another, as both programs write them."""
+
+    def __init__(self, file: IO[bytes], path: Path, kind: type[GzipInflater | ZstdInflater], magic: bytes) -> None:
+        self.file, self.path, self.kind, self.magic = file, path, kind, magic
+        self.inflater: Inflater | None = kind()
+        self.failures: tuple[type[Exception], ...] = (zlib.error, OSError)
+        if kind is ZstdInflater:
+            self.failures = (zstd_module().ZstdError, OSError)
+        self.problem = ""
+        self.read = self.written = 0
+
+    def readinto(self, target: memoryview) -> int:
+        """Decompress into the target."""
+        while self.inflater is not None:
+            try:
+                data = self._read() if self.inflater.hungry else b""
+                if self.inflater.hungry and not data:
+                    self.problem, self.inflater = "the compressed data end early", None
+                    break
+                content = self.inflater.inflate(data, min(len(target), CHUNK * 16))
+            except self.failures as error:
+                reason = os_reason(error) if isinstance(error, OSError) else "the compressed data are damaged"
+                self.problem, self.inflater = reason, None
+                break
+            if self.inflater.eof:
+                self._next_part(self.inflater.unused_data)
+            if content:
+                target[: len(content)] = content
+                self._count(len(content))
+                return len(content)
+        return 0
+
+    def _read(self) -> bytes:
+        data = self.file.read(CHUNK)
+        self.read += len(data)
+        return data
+
+    def _next_part(self, unused: bytes) -> None:
+        """Begin with the next part; what does not look like one is ignored, as gzip does."""
+        self.file.seek(-len(unused), 1)
+        self.read -= len(unused)
+        start = self.file.read(len(self.magic))
+        self.file.seek(-len(start), 1)
+        self.inflater = self.kind() if start == self.magic else None
+
+    def _count(self, produced: int) -> None:
+        self.written += produced
+        if self.written > MOST_BYTES or self.written > max(UNSUSPICIOUS_BYTES, MOST_TIMES * self.read):
+            raise CaptureFileError(
+                f"{self.path} contains more than {MOST_TIMES} times its own size, as only a decompression bomb does",
+                hint="If you trust it, decompress it first (gzip -d, zstd -d) and give the result to railbed.",
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def open_source(path: Path) -> Source:
+    """Open a file, and decompress it if it is compressed."""
+    try:
+        file = path.open("rb", buffering=0)
+        try:
+            start = file.read(4)
+            file.seek(0)
+        except OSError:
+            file.close()
+            raise
+    except OSError as error:
+        raise CaptureFileError(f"{path} cannot be read: {os_reason(error)}") from None
+    if start.startswith(GZIP):
+        return CompressedSource(file, path, GzipInflater, GZIP)
+    if start == ZSTD:
+        return CompressedSource(file, path, ZstdInflater, ZSTD)
+    return PlainSource(file, path)
