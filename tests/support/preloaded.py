@@ -19,15 +19,19 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+import railbed
+
 REQUEST_BYTES = 1 << 20
 READY_SECONDS = 120.0
-PRELOADED = ("railbed.cli.main", "asyncssh", "jinja2", "ruamel.yaml", "rich.live", "rich.progress", "rich.table")
+PRELOADED = ("asyncssh", "jinja2", "ruamel.yaml", "rich.live", "rich.progress", "rich.table")
+NOT_HERE = ("railbed.train.worker", "railbed.train.models", "railbed.bench.collective.worker", "railbed.collective")
+"""Only ranks load these, and torch with them."""
 
 
 class Server:
@@ -158,11 +162,21 @@ def become_railbed(request: Mapping[str, Any], descriptors: Sequence[int]) -> No
         os._exit(code)
 
 
+def modules_of_railbed() -> Iterator[str]:
+    """Yield the modules that the command line may load; verbs load theirs when they run."""
+    source = Path(railbed.__path__[0]).parent
+    for path in sorted(Path(railbed.__path__[0]).rglob("*.py")):
+        name = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        if not name.startswith(NOT_HERE) and not name.endswith(".__main__"):
+            yield name
+
+
 def main() -> None:
     """Load everything that verbs load, and serve."""
     client = socket.socket(fileno=int(sys.argv[1]))
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    for name in PRELOADED:
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy starts threads otherwise
+    for name in (*PRELOADED, *modules_of_railbed()):
         importlib.import_module(name)
     importlib.import_module("railbed.cli.main").make_app()
     threads = list(Path("/proc/self/task").iterdir())

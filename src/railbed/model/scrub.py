@@ -51,16 +51,18 @@ _NAME_AT_END = re.compile(rf"{_NAME} \Z", _FLAGS)
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _JSON_STRINGS = re.compile(rf"(?P<name>{_STRING})(?P<colon>\s*:\s*)(?P<of>{_STRING})?|(?P<alone>{_STRING})")
 _SECTION = re.compile(r"^(==> .* <==\n)", re.MULTILINE)
-_SUSPECT = re.compile(
-    rb"pass|secret|token|(?:api|access|private)[-_ ]?key|community|authorization|bearer|://|\\"
-    rb"|auth |priv |server |key-string|pre-shared",
-    re.IGNORECASE,
+_SUSPECT = (
+    *(b"pass", b"secret", b"token", b"community", b"authorization", b"bearer", b"://", b"\\"),
+    *(kind + between + b"key" for kind in (b"api", b"access", b"private") for between in (b"", b"-", b"_", b" ")),
+    *(b"auth ", b"priv ", b"server ", b"key-string", b"pre-shared"),
 )
+"""A text that contains none of these contains no secret: a search for words takes a tenth of the time of a pattern."""
 
 
 def scrub(text: bytes) -> bytes:
     """Return the text without private keys and without the values of passwords, tokens and SNMP communities."""
-    if not _SUSPECT.search(text):
+    lower = text.lower()
+    if not any(word in lower for word in _SUSPECT):
         return text
     pieces = _SECTION.split(text.decode("utf-8", "surrogateescape"))
     return "".join(map(_scrub_text, pieces)).encode("utf-8", "surrogateescape")
