@@ -29,6 +29,7 @@ steps: 100000
 model: {layers: 1, heads: 1, width: 16, context: 16, vocabulary: 300}
 data: {files: [words.txt], prompt: "the"}
 batch: {sequences: 2}
+threads: 1
 checkpoint: {steps: 50}
 evaluation: {every: 0}
 """

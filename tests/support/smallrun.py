@@ -10,6 +10,7 @@ steps: 12
 model: {{layers: 2, heads: 2, width: 32, context: 32, vocabulary: 300}}
 data: {{files: [text.txt], validation: 0.1, sample: 8}}
 batch: {{sequences: 8}}
+threads: 1
 checkpoint: {{steps: 5}}
 evaluation: {{every: {evaluate_every}}}
 """

@@ -27,6 +27,7 @@ steps: 60
 model: {layers: 2, heads: 2, width: 32, context: 32, vocabulary: 512}
 data: {files: [text.txt], validation: 0.1}
 batch: {sequences: 12}
+threads: 1
 checkpoint: {steps: 10}
 evaluation: {every: 0}
 """
