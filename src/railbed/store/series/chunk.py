@@ -138,8 +138,8 @@ def _unpack(data: bytes, columns: int, rows: int) -> Integers:
     first, least = _words_of(plain[: 16 * columns], 8, 2 * columns).view(np.int64).reshape(2, columns)
     values = np.empty((columns, rows), np.int64)
     values[:, 0] = first
-    values[:, 1:] = _words_of(plain[16 * columns :], wide, count).view(np.int64).reshape(columns, rows - 1)
-    values[:, 1:] += least[:, None]
+    above = _words_of(plain[16 * columns :], wide, count).view(np.int64).reshape(columns, rows - 1)
+    np.add(above, least[:, None], out=values[:, 1:])
     return np.cumsum(values, axis=1, out=values)
 
 
@@ -150,7 +150,8 @@ def _bytes_of(words: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint8
 
 def _words_of(data: NDArray[np.uint8], wide: int, count: int) -> NDArray[np.uint64]:
     words = np.zeros((count, 8), np.uint8)
-    words[:, :wide] = data.reshape(wide, count).T
+    for place, lane in enumerate(data.reshape(wide, count)):  # twice as fast as all at once, transposed
+        words[:, place] = lane
     return words.view("<u8")[:, 0]
 
 
