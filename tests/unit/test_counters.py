@@ -8,7 +8,7 @@ import pytest
 
 from railbed.errors import ParseError
 from railbed.model.series import METERS, MISSING, Series
-from railbed.parsing.counters import Answer, Fault, Greeting, Layout, LayoutLine, Row, parse_line
+from railbed.parsing.counters import Answer, Counted, Fault, Greeting, Layout, LayoutLine, Row, parse_line
 from railbed.parsing.counters.names import ETHTOOL_DRIVERS, RDMA_FAMILIES, SOURCES, Target
 
 
@@ -62,13 +62,19 @@ def test_the_first_name_of_a_meter_decides() -> None:
 
 def test_32_bits_continue_after_they_wrap() -> None:
     narrow = layout(("rdma", "ens1", ["hw_counters/out_of_sequence"]))
-    last: dict[Series, int] = {}
-    stored = []
-    for raw in ((1 << 32) - 10, None, 5, 20, 3):
-        values = narrow.values([raw])
-        narrow.widen(values, last)
-        stored += values
-    assert stored == [(1 << 32) - 10, MISSING, (1 << 32) + 5, (1 << 32) + 20, 3]
+    top = 1 << 32
+    for raws, expected in (
+        ((top - 10, None, 5, 20, 3), [top - 10, MISSING, top + 5, top + 20, 3]),
+        ((top - 9000, top - 8990, 0, 7), [top - 9000, top - 8990, 0, 7]),  # reset shortly before it would wrap
+        ((top - 9000, top - 3000, 1000, 2000), [top - 9000, top - 3000, top + 1000, top + 2000]),
+    ):
+        last: dict[Series, Counted] = {}
+        stored = []
+        for raw in raws:
+            values = narrow.values([raw])
+            narrow.widen(values, last)
+            stored += values
+        assert stored == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from railbed.model import events
 from railbed.model.printable import printable
 from railbed.model.record import Event
 from railbed.model.series import Sample, Series
-from railbed.parsing.counters import Answer, Fault, Layout, LayoutLine, Line, Row
+from railbed.parsing.counters import Answer, Counted, Fault, Layout, LayoutLine, Line, Row
 
 LEAD_SECONDS = 0.02
 """The first sample is at least this far ahead, so that the order arrives in time."""
@@ -27,8 +27,8 @@ class NodeState:
     clock: ControlClock
     intake: Intake
     emit: Emit
-    counted: dict[Series, int] = field(default_factory=dict)
-    """The last values of counters that wrap early."""
+    counted: dict[Series, Counted] = field(default_factory=dict)
+    """Counters that wrap early."""
     series: tuple[Series, ...] = ()
 
 

@@ -1,6 +1,6 @@
 """Counters of nodes under their vendors' names, and the lines in which the reader on a node sends them."""
 
-from railbed.parsing.counters.layout import Layout
+from railbed.parsing.counters.layout import Counted, Layout
 from railbed.parsing.counters.lines import Answer, Fault, Greeting, LayoutLine, Line, Row, parse_line
 from railbed.parsing.counters.names import ETHTOOL, RDMA, Target
 
@@ -8,6 +8,7 @@ __all__ = [
     "ETHTOOL",
     "RDMA",
     "Answer",
+    "Counted",
     "Fault",
     "Greeting",
     "Layout",

@@ -10,11 +10,22 @@ from railbed.parsing.counters.lines import LayoutLine
 from railbed.parsing.counters.names import SOURCES, Target
 
 LARGEST = (1 << 63) - 1
+PLAUSIBLE = 2
+"""A counter that fell has wrapped only if it grew at most this many times as much as ever before."""
 
 
 class _Column(NamedTuple):
     place: int
     factor: int
+
+
+class Counted(NamedTuple):
+    """A counter that wraps early."""
+
+    value: int
+    """As if it were wider."""
+    most: int
+    """The most by which it grew between two samples without falling."""
 
 
 class Layout:
@@ -48,16 +59,26 @@ class Layout:
             values.append(scaled if 0 <= scaled <= LARGEST else MISSING)
         return values
 
-    def widen(self, values: list[int], last: dict[Series, int]) -> None:
+    def widen(self, values: list[int], last: dict[Series, Counted]) -> None:
         """Continue counters that wrap at their own width, as 32 bits of mlx5, at the width of their meter.
 
-        `last` has the last value of each, also from before a gap, and is updated.
+        `last` has the state of each, also from before a gap, and is updated.
         """
         for place, bits in self._narrow:
-            if values[place] == MISSING:
-                continue
-            series = self.series[place]
-            before = last.get(series, values[place])
-            growth = (values[place] - before) % (1 << bits)
-            # More than half the range is not growth: the counter was reset.
-            values[place] = last[series] = before + growth if growth < 1 << (bits - 1) else values[place]
+            if values[place] != MISSING:
+                series = self.series[place]
+                last[series] = _continued(last.get(series), values[place], 1 << bits)
+                values[place] = last[series].value
+
+
+def _continued(before: Counted | None, value: int, width: int) -> Counted:
+    """Return the state of a counter whose next value is this one, which wraps at `width`."""
+    if before is None:
+        return Counted(value, 0)
+    growth = (value - before.value) % width
+    if value >= before.value % width:
+        return Counted(before.value + growth, max(before.most, growth))
+    # It wrapped, or it was reset. A reset taken for a wrap would look like billions of errors, whereas a wrap taken for
+    # a reset is one sample without a rate.
+    is_wrap = growth <= (PLAUSIBLE * before.most or width // 4)
+    return Counted(before.value + growth if is_wrap else value, before.most)
