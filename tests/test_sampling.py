@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
+import json
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +14,8 @@ from railbed.fleet.sample.clock import ControlClock
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.series import Series
+from railbed.store.series import SeriesReader
+from tests.support.cli import start
 from tests.support.labs import RunningLab
 from tests.support.ranks import wait_for
 from tests.support.watching import sampling
@@ -22,6 +23,7 @@ from tests.support.watching import sampling
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
 NODES = ["node1", "node2", "node3"]
 READER = "pgrep -f '[t]ext.extend' || true"
+LEFT = f"ls -A ~; {READER}"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,12 @@ def readers(lab: RunningLab, node: str) -> list[int]:
     return [int(line) for line in lab.shell(node, READER).out.split()]
 
 
-async def test_whatever_happens_to_a_node_is_a_gap_and_sampling_continues(healed: RunningLab, cluster: Cluster) -> None:
+def next_event(records: Iterator[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Skip records up to the next event of a name."""
+    return next(record for record in records if record["kind"] == "event" and record["name"] == name)
+
+
+async def test_a_reader_that_is_killed_and_a_node_that_freezes_are_gaps(healed: RunningLab, cluster: Cluster) -> None:
     async with sampling(cluster, interval=0.2) as sampled, sampled.fleet.open("node1", "cat") as other:
         for node in NODES:
             started = await sampled.event(events.Sampling, node)
@@ -55,6 +62,7 @@ async def test_whatever_happens_to_a_node_is_a_gap_and_sampling_continues(healed
             assert abs(started.clock_offset or 0.0) <= started.clock_error, "nodes share the clock of this machine"
         assert {"net_tx_bytes", "qdisc_drops", "tcp_retransmits", "cpu_busy_us"} <= sampled.meters("node1")
 
+        assert (await asyncio.to_thread(healed.fault, "freeze", "node2")).code == 0
         (reader,) = await asyncio.to_thread(readers, healed, "node1")
         await asyncio.to_thread(healed.shell, "node1", f"kill -9 {reader}")
         assert (await sampled.event(events.SamplingGap, "node1")).why == "its reader ended"
@@ -62,15 +70,11 @@ async def test_whatever_happens_to_a_node_is_a_gap_and_sampling_continues(healed
         await other.write(b"still here\n")
         assert await other.read(1) == b"still here\n", "the connection of the node stays open"
 
-        for node, fault, reason in (("node2", "freeze", "not answered"), ("node3", "kill", "")):
-            assert (await asyncio.to_thread(healed.fault, fault, node)).code == 0
-            gap = await sampled.event(events.SamplingGap, node)
-            assert reason in gap.why, gap
-            count = len(sampled.values(Series("node1", "cpu_busy_us")))
-            await sampled.until(lambda count=count: len(sampled.values(Series("node1", "cpu_busy_us"))) > count + 2)  # type: ignore[misc]
-            assert (await asyncio.to_thread(healed.fault, "heal", node)).code == 0
-            resumed = await sampled.event(events.SamplingResumed, node)
-            assert resumed.seconds > 0
+        assert "not answered" in (await sampled.event(events.SamplingGap, "node2")).why
+        count = len(sampled.values(Series("node1", "cpu_busy_us")))
+        await sampled.until(lambda: len(sampled.values(Series("node1", "cpu_busy_us"))) > count + 2)
+        assert (await asyncio.to_thread(healed.fault, "heal", "node2")).code == 0
+        assert (await sampled.event(events.SamplingResumed, "node2")).seconds > 0
         times = [taken.time for taken in sampled.samples if taken.device == "node1"]
         assert times == sorted(times)
     for node in NODES:
@@ -91,19 +95,29 @@ async def test_a_clock_that_is_set_is_an_event_and_times_are_right_afterwards(cl
         assert latest - (1000.0 + loop.time()) == pytest.approx(3600.0, abs=60.0)
 
 
-def test_nothing_is_left_when_the_control_process_is_killed(healed: RunningLab) -> None:
-    before = {node: healed.shell(node, "ls -A ~").out for node in NODES}
-    command = [sys.executable, "-m", "tests.support.watching", str(healed.cluster)]
-    with subprocess.Popen(command, cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE, text=True) as process:
+def test_a_node_that_loses_power_is_sampled_again_and_a_killed_watch_leaves_nothing(healed: RunningLab) -> None:
+    before = {node: healed.shell(node, LEFT).out for node in NODES}
+    with start(healed.folder, "watch", "--cluster", healed.cluster, "--interval", "0.2", "--json") as process:
         assert process.stdout is not None
-        started = (line for line in process.stdout if line.startswith("Sampling("))
-        for _ in NODES:
-            next(started)
-        assert all(readers(healed, node) for node in NODES)
+        records = map(json.loads, process.stdout)
+        sampled: set[str] = set()
+        while sampled != set(NODES):
+            sampled.add(next_event(records, "sampling")["subject"])
+        assert healed.fault("kill", "node3").code == 0
+        gap = next_event(records, "sampling_gap")
+        assert gap["subject"] == "node3"
+        assert healed.fault("heal", "node3").code == 0
+        resumed = next_event(records, "sampling_resumed")
+        assert (resumed["subject"], resumed["data"]["seconds"] > 0) == ("node3", True)
         process.kill()
+    (run,) = (healed.folder / "runs").glob("*-watch")
+    times = SeriesReader(run).samples(Series("node3", "cpu_busy_us")).times
+    last = gap["data"]["last"]
+    assert last in times
+    assert not ((times > last) & (times - last < resumed["data"]["seconds"])).any()
+    assert times[-1] - last >= resumed["data"]["seconds"]
     for node in NODES:
-        wait_for(lambda node=node: readers(healed, node) == [])  # type: ignore[misc]
-    assert {node: healed.shell(node, "ls -A ~").out for node in NODES} == before
+        wait_for(lambda node=node: healed.shell(node, LEFT).out == before[node])  # type: ignore[misc]
 
 
 async def test_marks_of_congestion_are_counted_where_they_arrive(healed: RunningLab, cluster: Cluster) -> None:

@@ -1,18 +1,12 @@
-"""Sampling for tests: in this process, with its events and samples as they come, or as a process that can be killed.
-
-`python -m tests.support.watching CLUSTER` samples until it is killed, and prints a line for each event.
-"""
+"""Sampling for tests, in this process, with its events and samples as they come."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
-from railbed import clusterfile
 from railbed.fleet import Fleet
 from railbed.fleet.sample import sample
 from railbed.model.cluster import Cluster
@@ -20,7 +14,6 @@ from railbed.model.record import Event
 from railbed.model.series import Sample, Series
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
-from railbed.watch.run import watch
 
 SECONDS = 120.0
 """Far more than anything takes: what is not there by then never comes."""
@@ -87,18 +80,3 @@ async def sampling(cluster: Cluster, **options: Any) -> AsyncIterator[Sampled]:
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
-
-
-async def _watch(cluster: Cluster) -> None:
-    async with (
-        live_connector() as connect,
-        Fleet(targets_of(cluster), connect) as fleet,
-        aclosing(watch(cluster, fleet, lambda _: None, interval=0.2)) as records,
-    ):
-        async for record in records:
-            sys.stdout.write(f"{record}\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    asyncio.run(_watch(clusterfile.load(Path(sys.argv[1]))))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from railbed.errors import Unreachable
-from railbed.fleet.sample import switches
-from railbed.fleet.sample.intake import Intake
-from railbed.fleet.sample.switches import SwitchSampler
+from railbed.fleet.sample import sample, switches
 from railbed.lab.nexus.model.switch import Switch as Emulated
 from railbed.model import events
 from railbed.model.output import Output
@@ -41,20 +40,14 @@ async def sampled(
 ) -> tuple[list[Any], list[Sample]]:
     """Sample until events of these kinds came, in this order; return them and the samples."""
     taken: list[Sample] = []
-    emitted = asyncio.Queue[Event]()
-    sampler = SwitchSampler(cluster(), "s1", 0.05, Intake("s1", taken.append, emitted.put_nowait))
     any_fleet: Any = fleet
-    work = asyncio.create_task(sampler.keep(any_fleet))
+    stream = sample(cluster().model_copy(update={"nodes": {}}), any_fleet, taken.append, switch_interval=0.05)
     received = []
-    try:
-        async with asyncio.timeout(120):
-            for kind in kinds:
-                received.append(await emitted.get())
-                assert isinstance(received[-1], kind), received
-                act(received[-1])
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+    async with asyncio.timeout(120), aclosing(stream):
+        for kind in kinds:
+            received.append(await anext(stream))
+            assert isinstance(received[-1], kind), received
+            act(received[-1])
     return received, taken
 
 
