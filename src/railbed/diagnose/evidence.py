@@ -188,6 +188,11 @@ class RailView:
         """Name of the rail."""
         return self.name
 
+    @property
+    def switch_ports(self) -> list[SwitchPortView]:
+        """The switch ports at the other ends of its cables, as far as the cluster file has them."""
+        return [port.switch_port for port in self.ports if port.switch_port]
+
     def read(self, meter: str, part: str = "") -> dict[str, Signal]:
         """Return a series of every port by the node's name, or end this judgement if one was not measured."""
         return {port.name: port.read(meter, part) for port in self.ports}

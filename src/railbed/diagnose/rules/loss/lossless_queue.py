@@ -57,6 +57,6 @@ RULE = Rule(
     needs=("queue_drop_packets", "priority_rx_drops"),
     judge=judge,
     doc=__doc__,
-    yields_anywhere=("pause_host_off",),
+    yields_anywhere=("pause_host_off", "pause_off"),
     yields_to=("pause_pcie", "pause_slow_receiver", "congestion_wred"),
 )

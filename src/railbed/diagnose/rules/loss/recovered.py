@@ -65,5 +65,5 @@ RULE = Rule(
     judge=judge,
     doc=__doc__,
     yields_to=("link_flap", "link_cable", "path_peer_dead"),
-    yields_anywhere=("pause_host_off", "loss_lossless_queue", "node_cut"),
+    yields_anywhere=("pause_host_off", "pause_off", "loss_lossless_queue", "node_cut"),
 )
