@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chart:
     """A chart of the time axis: which meters it adds up for each device, and in which unit."""
 
     title: str
     unit: str
     meters: tuple[str, ...]
+    _: KW_ONLY
     scale: float = 1.0
     highest: bool = False
     """Ranks and queues of a device are not added: the highest counts."""

@@ -39,7 +39,7 @@ def show(run: RunData) -> Sequence[Block] | None:
     rest = [finding for finding in run.verdicts if finding.verdict not in WRONG]
     if rest:
         rows = [(Mark(finding.verdict.value), finding.check, finding.subject, finding.observed) for finding in rest]
-        title = f"{plural(len(rest), 'other rule')} and what they found"
+        title = plural(len(rest), "other finding")
         blocks.append(Fold(title, [Table(("verdict", "rule", "subject", "observed"), rows)]))
     return blocks
 

@@ -18,60 +18,26 @@ if TYPE_CHECKING:
     from railbed.store.timeline import MarkKind, Timeline
 
 MOST_LINES = 8
+PAUSED = ("pause_rx_us", "pause_tx_us")
+PAUSES = ("pause_rx_frames", "pause_tx_frames", "switch_pause_rx_frames", "switch_pause_tx_frames")
+MARKED = ("rdma_ecn_marked_packets", "ip_ce_packets", "queue_ecn_marked_packets")
+QUEUES = ("queue_depth_bytes", "qdisc_backlog_bytes")
+REPEATED = ("tcp_retransmits", "rdma_retransmits", "rdma_out_of_sequence", "rdma_timeouts")
+DROPPED = ("qdisc_drops", "priority_rx_drops", "phy_rx_drops", "queue_drop_packets", "ingress_drop_packets")
+SENT = ("net_tx_bytes", "rdma_tx_bytes", "switch_tx_bytes")
 CHARTS = (
-    Chart(title="Loss", unit="nat", meters=("loss",), highest=True),
-    Chart(title="Step time", unit="s", meters=("step_seconds",), highest=True),
-    Chart(title="Waiting for the sum of the gradients", unit="s", meters=("allreduce_exposed_seconds",), highest=True),
-    Chart(
-        title="Paused (PFC), share of the time",
-        unit="%",
-        meters=("pause_rx_us", "pause_tx_us"),
-        scale=1e-4,
-        highest=True,
-        growth=True,
-    ),
-    Chart(
-        title="Pause frames",
-        unit="/s",
-        meters=("pause_rx_frames", "pause_tx_frames", "switch_pause_rx_frames", "switch_pause_tx_frames"),
-        growth=True,
-    ),
-    Chart(
-        title="Packets marked as congested (ECN)",
-        unit="/s",
-        meters=("rdma_ecn_marked_packets", "ip_ce_packets", "queue_ecn_marked_packets"),
-        growth=True,
-    ),
-    Chart(title="Congestion notifications sent (CNP)", unit="/s", meters=("rdma_cnp_sent",), growth=True),
-    Chart(
-        title="Fullest queue",
-        unit="kB",
-        meters=("queue_depth_bytes", "qdisc_backlog_bytes"),
-        scale=1e-3,
-        highest=True,
-        growth=True,
-    ),
-    Chart(
-        title="Lost and repeated packets",
-        unit="/s",
-        meters=(
-            "tcp_retransmits",
-            "rdma_retransmits",
-            "rdma_out_of_sequence",
-            "rdma_timeouts",
-            "qdisc_drops",
-            "priority_rx_drops",
-            "phy_rx_drops",
-            "queue_drop_packets",
-            "ingress_drop_packets",
-        ),
-        growth=True,
-    ),
-    Chart(
-        title="Sent", unit="Gb/s", meters=("net_tx_bytes", "rdma_tx_bytes", "switch_tx_bytes"), scale=8e-9, growth=True
-    ),
-    Chart(title="Busy processors", unit="", meters=("cpu_busy_us",), scale=1e-6),
-    Chart(title="GPUs busy, the busiest of a node", unit="%", meters=("gpu_busy",), scale=100.0, highest=True),
+    Chart("Loss", "nat", ("loss",), highest=True),
+    Chart("Step time", "s", ("step_seconds",), highest=True),
+    Chart("Waiting for the sum of the gradients", "s", ("allreduce_exposed_seconds",), highest=True),
+    Chart("Paused (PFC), share of the time", "%", PAUSED, scale=1e-4, highest=True, growth=True),
+    Chart("Pause frames", "/s", PAUSES, growth=True),
+    Chart("Packets marked as congested (ECN)", "/s", MARKED, growth=True),
+    Chart("Congestion notifications sent (CNP)", "/s", ("rdma_cnp_sent",), growth=True),
+    Chart("Fullest queue", "kB", QUEUES, scale=1e-3, highest=True, growth=True),
+    Chart("Lost and repeated packets", "/s", (*REPEATED, *DROPPED), growth=True),
+    Chart("Sent", "Gb/s", SENT, scale=8e-9, growth=True),
+    Chart("Busy processors", "", ("cpu_busy_us",), scale=1e-6),
+    Chart("GPUs busy, the busiest of a node", "%", ("gpu_busy",), scale=100.0, highest=True),
 )
 UNITS = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 TONES: Mapping[MarkKind, Tone] = {"fault": "bad", "lost": "bad", "error": "bad", "restart": "notice", "pause": "notice"}
