@@ -34,6 +34,13 @@ def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))
 
 
+@pytest.fixture
+def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of the test's runs."""
+    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
 @pytest.fixture(scope="session")
 def netns_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """The lab of four namespaces that the tests of a process share.

@@ -11,15 +11,9 @@ from railbed.store.series import SeriesWriter
 from tests.support.cli import railbed
 from tests.support.runs import NODES, STARTED, plain_run, training_run
 
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.usefixtures("runs_here")]
 SLOW = range(60, 80)
 """Seconds in which packets of node2 wait for its link."""
-
-
-@pytest.fixture(autouse=True)
-def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
-    return tmp_path / "runs"
 
 
 def sampled_run(*, slow: bool) -> Path:
@@ -95,6 +89,19 @@ def test_a_run_without_series_is_refused(tmp_path: Path) -> None:
     assert railbed(tmp_path, "diagnose", "20010101-000000-train").code == 2
 
 
+def test_damage_is_reported(tmp_path: Path) -> None:
+    run = sampled_run(slow=True)
+    with (run / "records.jsonl").open("ab") as file:
+        file.write(b'{"kind": "find\n\x00\n')
+    shown = railbed(tmp_path, "diagnose")
+    assert "2 damaged parts of this run could not be read: verdicts may be missing" in shown.out
+    assert "node2/rail0  link_slow" in shown.out
+    (run / "cluster.yaml").write_text("name: [")
+    refused = railbed(tmp_path, "diagnose")
+    assert (refused.code, "has no readable copy of its cluster file" in refused.err) == (2, True), refused
+    assert railbed(tmp_path, "report").code == 0
+
+
 def test_a_rule_is_explained(tmp_path: Path) -> None:
     shown = railbed(tmp_path, "diagnose", "--explain", "pause_storm")
     assert shown.code == 0
@@ -103,3 +110,5 @@ def test_a_rule_is_explained(tmp_path: Path) -> None:
     assert page["kind"] == "rule"
     unknown = railbed(tmp_path, "diagnose", "--explain", "pause_strom")
     assert (unknown.code, "did you mean pause_storm?" in unknown.err) == (2, True)
+    unknown = railbed(tmp_path, "diagnose", "--explain", "everything")
+    assert (unknown.code, "the rules are congestion_cnp_ignored, " in unknown.err) == (2, True)

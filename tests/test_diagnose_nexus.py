@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 
@@ -24,16 +23,12 @@ from tests.nexus.support import LOSSLESS
 from tests.support.nexus import PORTS, cluster, connected, printed
 from tests.support.runs import STARTED, made_run
 
+pytestmark = pytest.mark.usefixtures("runs_here")
 INTERVAL, TICKS = 5.0, 13
 FAULT = range(6, 8)
 """Ticks in which something happens."""
 Drive = Callable[[Switch], None]
 FIRST, SECOND = PORTS
-
-
-@pytest.fixture(autouse=True)
-def runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
 
 
 def burst(depth: int) -> Drive:

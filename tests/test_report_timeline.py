@@ -18,6 +18,7 @@ from railbed.store import open_run
 from railbed.store.series import SeriesWriter
 from tests.support.browser import Browser
 
+pytestmark = pytest.mark.usefixtures("runs_here")
 START = 1_790_000_000.0
 SECONDS = 600
 NODES = tuple(f"node{number}" for number in range(1, 5))
@@ -35,9 +36,8 @@ def layout_of(node: str) -> tuple[Series, ...]:
 
 
 @pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def folder(monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of ten minutes in which node2 is paused for a minute, and node3 is not sampled for half a minute."""
-    monkeypatch.setenv("RAILBED_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr("time.time", lambda: START)
     with open_run("train", cluster_name="lab", cluster_text="name: lab\n") as run:
         with SeriesWriter(run.folder) as writer:

@@ -80,6 +80,7 @@ def test_records_are_kept_and_shown_with_it() -> None:
         (["lab"], "Missing command", "`railbed lab --help`"),
         (["check", "--jsno"], "No such option: --jsno; did you mean --json?", "`railbed check --help`"),
         (["train", "--sett", "x"], "No such option: --sett; did you mean --set?", "`railbed train --help`"),
+        (["diagnose", "--explain"], "Option '--explain' requires an argument\n", "`railbed --help`"),
         (["check", "--frobnicate"], "No such option: --frobnicate\n", "`railbed check --help`"),
         (["check", "--timeout", "never"], "'--timeout'", "`railbed check --help`"),
         (["lab", "upp"], "Did you mean 'up'?", "`railbed lab --help`"),

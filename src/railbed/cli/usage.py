@@ -10,9 +10,9 @@ import typer
 def complaint(error: typer.TyperException) -> tuple[str, str]:
     """Return the sentence and the hint for invalid arguments."""
     message = error.format_message().rstrip(".")
-    option, possible = getattr(error, "option_name", ""), getattr(error, "possibilities", None)
-    if option:
-        near = difflib.get_close_matches(option, possible or (), n=1)
+    if hasattr(error, "possibilities"):
+        option = getattr(error, "option_name", "")
+        near = difflib.get_close_matches(option, error.possibilities or (), n=1)
         message = f"No such option: {option}" + (f"; did you mean {near[0]}?" if near else "")
     command = _command(error)
     return message, f"`{command} --help` shows {'how it is used' if ' ' in command else 'the commands'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -88,13 +89,15 @@ def report_command(
 
 
 def _with_verdicts(data: RunData, folder: Path) -> RunData:
-    """Return a run's data with what happened, if the run has time series."""
+    """Return a run's data with what happened, if the run has time series and its cluster file is undamaged."""
     if data.timeline is None or not data.timeline.series():
         return data
     # Imported here because most runs have none.
     from railbed.cli.verbs.diagnose.run import verdicts_of
 
-    return replace(data, verdicts=verdicts_of(folder, data.timeline))
+    with suppress(UsageError):
+        return replace(data, verdicts=verdicts_of(folder, data.timeline))
+    return data
 
 
 def _written(document: Report, folder: Path, form: Format) -> bytes:

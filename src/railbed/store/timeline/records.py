@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Mapping
-from contextlib import suppress
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +38,8 @@ class RecordFollower:
         self.findings: list[Finding] = []
         self.measured: dict[Series, Steps] = {}
         self.last_time = 0.0
+        self.unreadable = 0
+        """Lines that are damaged, or unknown to this version."""
         self._path = path
         self._offset = 0
         self._rest = b""
@@ -71,20 +72,25 @@ class RecordFollower:
                 return
             if name in IGNORED_EVENTS or line.endswith(b'"kind":"measurement"}'):
                 return
-        with suppress(ValueError):
+        try:
             record = read_record(line)
-            if isinstance(record, Finding):
-                self.findings.append(record)
-            elif isinstance(record, Event) and isfinite(record.time):
-                self.events.append(record)
-            self._ends(record.time)
+        except ValueError:
+            self.unreadable += 1
+            return
+        if isinstance(record, Finding):
+            self.findings.append(record)
+        elif isinstance(record, Event) and isfinite(record.time):
+            self.events.append(record)
+        self._ends(record.time)
 
     def _measure(self, line: bytes) -> None:
-        with suppress(ValueError, OverflowError):
+        try:
             match from_json(line):
                 case {"name": str(name), "value": value, "time": int() | float() as time, "labels": dict(labels)}:
                     value = float(value) if isinstance(value, int | float) else nan
                     self._add(name, value if isfinite(value) else nan, float(time), labels)
+        except (ValueError, OverflowError):
+            self.unreadable += 1
 
     def _add(self, name: str, value: float, time: float, labels: Mapping[str, Any]) -> None:
         step = labels.get("step")

@@ -118,6 +118,11 @@ class Timeline:
         """Return the findings that the run contains."""
         return self._records.findings
 
+    @property
+    def unreadable(self) -> int:
+        """Records, and rows or chunks of samples, that are damaged and were left out."""
+        return self._records.unreadable + self._notes.unreadable + self._reader.damaged
+
     def step_at(self, moment: float) -> int | None:
         """Return the step that the training was in at a time: the first that ended then or later."""
         best: tuple[float, int] | None = None

@@ -13,7 +13,8 @@ from railbed.cli.hints import advised, use_cluster_file
 from railbed.cli.screens.json import JsonScreen
 from railbed.diagnose.evidence import Evidence
 from railbed.diagnose.judge import all_rules, diagnose
-from railbed.errors import UsageError
+from railbed.errors import ClusterFileError, UsageError
+from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Verdict
 from railbed.store import find_run, list_runs
 from railbed.store.run import CLUSTER, SERIES, runs_folder
@@ -27,7 +28,7 @@ def explain_named(name: str, *, as_json: bool) -> int:
     # Imported here because drawing is slow to load, and JSON draws nothing.
     from railbed.cli.verbs.check.explain import print_page
 
-    rule = choose(all_rules(), name, kind="rule", listing="docs/reference/diagnose.md lists them")
+    rule = choose(all_rules(), name, kind="rule", listing=f"the rules are {', '.join(all_rules())}")
     sections = rule.sections
     if rule.needs:
         sections["Reads"] = ", ".join(rule.needs)
@@ -59,8 +60,18 @@ def diagnose_run(name: str | None, *, as_json: bool, everything: bool) -> int:
 def verdicts_of(folder: Path, timeline: Timeline) -> list[Finding]:
     """Return the verdicts about a run, with commands that can be pasted as they are."""
     use_cluster_file(_cluster_file(timeline.summary.arguments))
-    cluster = clusterfile.load(folder / CLUSTER)
+    cluster = _cluster(folder)
     return list(_addressed(diagnose(Evidence(cluster, timeline)), timeline.summary.id))
+
+
+def _cluster(folder: Path) -> Cluster:
+    try:
+        return clusterfile.load(folder / CLUSTER)
+    except ClusterFileError as error:
+        raise UsageError(
+            f"{folder.name} has no readable copy of its cluster file: {str(error).splitlines()[0]}",
+            hint="the run was changed or damaged",
+        ) from error
 
 
 def _addressed(findings: Iterable[Finding], run: str) -> Iterable[Finding]:

@@ -23,6 +23,10 @@ def show_verdicts(timeline: Timeline, findings: Sequence[Finding], *, everything
     lasted = duration(max(0.0, timeline.end - timeline.start))
     about = f"  {summary.verb} on {summary.cluster}, {lasted}{' so far' if timeline.live else ''}"
     print_hanging(console, Text.assemble((printable(summary.id), "bold"), printable(about)), indent=2)
+    if timeline.unreadable:
+        count = plural(timeline.unreadable, "damaged part")
+        note = f"{count} of this run could not be read: verdicts may be missing"
+        print_hanging(console, Text(note, style="yellow"), indent=2)
     wrong = [finding for finding in findings if finding.verdict in WRONG]
     for finding in wrong:
         console.print()
