@@ -22,6 +22,7 @@ LAYERS = (
     {"model", "errors", "__init__"},
 )
 SIDEWAYS = {
+    ("capture", "check"),
     ("configure", "check"),
     ("diagnose", "check"),
     ("fleet", "probes"),

@@ -20,7 +20,7 @@ from railbed.capture.analysis.pairing import Partner, partners_of
 from railbed.capture.analysis.pauses import Paused, pauses_of
 from railbed.capture.analysis.reaction import Reaction, reaction_of
 from railbed.capture.analysis.results import Analysis, Flow, FlowView, Leg
-from railbed.capture.analysis.sequence import judge_sequence, order_of, path_size_of
+from railbed.capture.analysis.sequence import fitting_size_of, full_size_of, judge_sequence, order_of
 from railbed.capture.analysis.views import End, FlowKey, Numbers, Rows, View, Views, own_addresses, views_of
 from railbed.capture.packets import Icrc, Recording
 from railbed.model.record import Certainty
@@ -112,8 +112,12 @@ def _flow(key: FlowKey, parts: Sequence[_Part], clocks: Sequence[Clock], partner
     partner = partners.get(key)
     holders = sorted((part for part in parts if key in part.views), key=lambda part: ORDER.index(part.views[key].end))
     pairs = [(part.views[key], part.views.get(partner.key) if partner else None) for part in holders]
-    path_size = path_size_of(*(view for pair in pairs for view in pair if view is not None))
-    views = tuple(_flow_view(*pair, clocks[part.index], path_size) for part, pair in zip(holders, pairs, strict=True))
+    both = [view for pair in pairs for view in pair if view is not None]
+    path_size = full_size_of(*both)
+    views = tuple(
+        _flow_view(*pair, clocks[part.index], path_size or fitting_size_of(*both))
+        for part, pair in zip(holders, pairs, strict=True)
+    )
     opcodes = views[0].view.column("opcode", _telling_rows(views[0].view)[:1])
     legs = (
         Leg(sent=sent, arrived=arrived, journey=_journey(sent, arrived))

@@ -78,8 +78,8 @@ class Flow:
     key: FlowKey
     transport: str
     partner: Partner | None
-    path_size: int
-    """Bytes of a message in a full packet."""
+    path_size: int | None
+    """Bytes of a message in a full packet; None if every message fits into a packet."""
     views: tuple[FlowView, ...]
     """The sender's first, the receiver's last."""
     legs: tuple[Leg, ...]

@@ -215,16 +215,17 @@ def _causes(view: View, order: Order, answers: Answers | None, resent: Mask) -> 
     return {cause: count for cause, count in counts.items() if count}, stall
 
 
-def path_size_of(*views: View) -> int:
-    """Return the bytes of a message that a packet of the connection holds: the path MTU of RDMA.
-
-    Packets that others of the same message follow are full. Without any, the distance of the numbers after a READ
-    decides; without those, no READ was larger than a packet.
-    """
+def full_size_of(*views: View) -> int | None:
+    """Return the bytes in packets that others of the same message follow: the path MTU of RDMA; None without any."""
     for view in views:
         payloads = view.column("payload")[FULL[view.column("opcode")]]
         if len(payloads):
-            return int(np.bincount(np.minimum(payloads, 1 << 16)).argmax()) or PATH_SIZES[-1]
+            return int(np.bincount(np.minimum(payloads, 1 << 16)).argmax()) or None
+    return None
+
+
+def fitting_size_of(*views: View) -> int:
+    """Return the size of packets that fits the distance of numbers after READ requests."""
     return max(PATH_SIZES[::-1], key=lambda size: sum(_fits(view, size) for view in views))
 
 

@@ -1,0 +1,131 @@
+"""Every rule over an analysis: pure, from recordings to findings.
+
+A verdict that another one explains is skipped, with that reason. A rule that finds nothing wrong is ok only if it could
+judge: without the packets that it needs it is skipped, and with recorders that dropped packets it may be unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from railbed import catalog
+from railbed.capture import rules
+from railbed.capture.analysis.results import Analysis
+from railbed.capture.rule import Judgement, NotJudged, Rule
+from railbed.capture.subjects import ClusterView, PathView, PortView, RecordingView, paths_of, ports_of
+from railbed.model.amount import plural
+from railbed.model.record import WRONG, Finding, Verdict
+
+Subject = PortView | PathView | RecordingView | ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    rule: Rule
+    finding: Finding
+
+
+@cache
+def all_rules() -> Mapping[str, Rule]:
+    """Return every rule by name."""
+    return catalog.collect(rules, Rule, "RULE")
+
+
+def judge(analysis: Analysis, chosen: Iterable[Rule] | None = None) -> list[Finding]:
+    """Return what the rules conclude: what is wrong in order of time, then the rest by rule."""
+    verdicts: list[_Verdict] = []
+    for rule in all_rules().values() if chosen is None else chosen:
+        verdicts += [_Verdict(rule, finding) for finding in _judge_rule(rule, analysis)]
+    findings = list(_explain(verdicts))
+    wrong = [finding for finding in findings if finding.verdict in WRONG]
+    rest = [finding for finding in findings if finding.verdict not in WRONG]
+    return [*sorted(wrong, key=lambda finding: (finding.verdict.rank, finding.since or 0.0)), *rest]
+
+
+def _subjects(rule: Rule, analysis: Analysis) -> Sequence[Subject]:
+    match rule.scope:
+        case "port":
+            return ports_of(analysis)
+        case "path":
+            return paths_of(analysis)
+        case "recording":
+            return [RecordingView(analysis, recording) for recording in analysis.recordings]
+        case "cluster":
+            return [ClusterView(analysis)]
+
+
+def _judge_rule(rule: Rule, analysis: Analysis) -> list[Finding]:
+    """Return what is wrong; if nothing is, whether the rule could be judged at all."""
+    subjects = _subjects(rule, analysis)
+    wrong: list[Finding] = []
+    reasons: list[str] = []
+    for subject in subjects:
+        try:
+            wrong += [_finding(rule, subject.subject, judgement) for judgement in rule.judge(subject)]
+        except NotJudged as error:
+            reasons.append(str(error))
+    if wrong:
+        return wrong
+    judged = len(subjects) - len(reasons)
+    if not judged:
+        return [_brief(rule, Verdict.SKIPPED, _reason(reasons))]
+    observed = "nothing of the kind" + ("" if rule.scope == "cluster" else f" on {plural(judged, rule.scope)}")
+    if reasons:
+        observed += f"; {plural(len(reasons), 'other')} not judged: {reasons[0]}"
+    dropped = sum(recording.dropped or 0 for recording in analysis.recordings)
+    if rule.needs_all and dropped:
+        return [_brief(rule, Verdict.UNKNOWN, f"{observed}, but the recorders dropped {plural(dropped, 'packet')}")]
+    return [_brief(rule, Verdict.OK, observed)]
+
+
+def _reason(reasons: Sequence[str]) -> str:
+    if not reasons:
+        return "no RDMA packets were recorded"
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more like it)"
+
+
+def _brief(rule: Rule, verdict: Verdict, observed: str) -> Finding:
+    return Finding(check=rule.name, subject="cluster", verdict=verdict, expected="", observed=observed, why=rule.why)
+
+
+def _finding(rule: Rule, subject: str, judgement: Judgement) -> Finding:
+    proofs = judgement.proofs
+    return Finding(
+        check=rule.name,
+        subject=judgement.subject or subject,
+        verdict=judgement.verdict,
+        expected=judgement.expected,
+        observed=judgement.observed,
+        why=rule.why,
+        remedy=judgement.remedy or rule.fix,
+        evidence="\n".join(proof.text for proof in proofs),
+        since=min((proof.start for proof in proofs), default=None),
+        until=max((proof.end for proof in proofs), default=None),
+        certainty=judgement.certainty,
+    )
+
+
+def _explain(verdicts: Sequence[_Verdict]) -> Iterator[Finding]:
+    """Yield the findings; those that another verdict explains are skipped, with that reason."""
+    wrong = [verdict for verdict in verdicts if verdict.finding.verdict in WRONG]
+    for verdict in verdicts:
+        cause = next((other for other in wrong if _explains(other, verdict)), None)
+        if cause is None or verdict.finding.verdict not in WRONG:
+            yield verdict.finding
+        else:
+            observed = f"{verdict.finding.observed} (explained by {cause.finding.check} on {cause.finding.subject})"
+            yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
+
+
+def _explains(cause: _Verdict, effect: _Verdict) -> bool:
+    if cause.rule.name in effect.rule.yields_anywhere:
+        return True
+    return cause.rule.name in effect.rule.yields_to and _same_place(cause.finding.subject, effect.finding.subject)
+
+
+def _same_place(first: str, second: str) -> bool:
+    """Whether two subjects are the same path, in either direction, or one is a part of the other."""
+    here, there = set(first.split(" → ")), set(second.split(" → "))
+    return here <= there or there <= here or "cluster" in (first, second)

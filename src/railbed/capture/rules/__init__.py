@@ -1,0 +1,1 @@
+"""One file per rule: what it recognises, why it matters to training, what to do, and the function that judges."""

@@ -1,0 +1,1 @@
+"""Packets that did not arrive, or not the first time, or not in order."""

@@ -1,0 +1,1 @@
+"""DSCP, ECN and priority of packets."""

@@ -1,0 +1,1 @@
+"""Congestion: notifications, and what senders do about them."""

@@ -1,0 +1,1 @@
+"""What the recorders themselves missed."""

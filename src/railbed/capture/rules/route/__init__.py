@@ -1,0 +1,1 @@
+"""The way that packets take: its load, its packet size, its ports."""
