@@ -11,6 +11,7 @@ from typing import Any
 
 from typer.main import get_command
 
+from railbed.capture.judge import all_rules as rules_of_capture
 from railbed.check.judge import all_checks
 from railbed.cli.main import make_app
 from railbed.diagnose.judge import all_rules
@@ -30,6 +31,8 @@ SCOPES = {
     "switch port": "each switch port",
     "cable": "each cable",
     "cluster": "the cluster",
+    "path": "each path between two ports",
+    "recording": "each recording",
 }
 GENERATED = "<!-- Written by `make docs`; edit the source, not this page. -->\n\n"
 
@@ -40,6 +43,7 @@ def pages() -> Mapping[str, str]:
         "commands.md": GENERATED + commands_page(),
         "checks.md": GENERATED + checks_page(),
         "diagnose.md": GENERATED + diagnose_page(),
+        "capture.md": GENERATED + capture_page(),
         "probes.md": GENERATED + probes_page(),
         "records.md": GENERATED + records_page(),
         "metrics.md": GENERATED + metrics_page(),
@@ -104,6 +108,22 @@ def diagnose_page() -> str:
         parts += [f"**{heading}.** {text}\n" for heading, text in rule.sections.items()]
         if rule.needs:
             parts.append(f"**Reads.** {', '.join(f'`{meter}`' for meter in rule.needs)}\n")
+    return "\n".join(parts)
+
+
+def capture_page() -> str:
+    """Return one section per rule of capture, from its docstring."""
+    rules = rules_of_capture()
+    parts = [
+        "# What capture recognises\n",
+        f"The {len(rules)} rules of `railbed capture`; `railbed capture --explain RULE` explains one.\n",
+        "| rule | judges | recognises |\n|---|---|---|",
+        *(f"| [{name}](#{name}) | {SCOPES[rule.scope]} | {rule.title} |" for name, rule in rules.items()),
+        "",
+    ]
+    for name, rule in rules.items():
+        parts.append(f"## {name}\n")
+        parts += [f"**{heading}.** {text}\n" for heading, text in rule.sections.items()]
     return "\n".join(parts)
 
 

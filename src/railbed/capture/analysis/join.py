@@ -16,6 +16,8 @@ from railbed.capture.analysis.views import Numbers, Rows, View
 from railbed.capture.packets import Kind
 
 Mask = NDArray[np.bool_]
+TOLERANCE = 1000
+"""Nanoseconds by which a packet may be faster than the fastest so far: clocks drift."""
 NONE: Rows = np.zeros(0, np.intp)
 
 
@@ -87,46 +89,49 @@ def differences(sent: View, arrived: View) -> Differences:
 
 def join(sent: View, arrived: View, clocks: tuple[Clock, Clock], answers: Answers | None) -> Journey:
     """Return what became of the packets that one recording shows, in another."""
-    slack = (clocks[0].error or 0.0) + (clocks[1].error or 0.0)
     groups = zip(
         (request_labels(sent), *other_labels(sent)), (request_labels(arrived), *other_labels(arrived)), strict=True
     )
-    matched = [_match(first, second, clocks, slack) for first, second in groups]
-    requests, answered, notices, datagrams = matched
+    matched = [_match(first, second, clocks) for first, second in groups]
     window, later = _windows(sent, arrived, clocks, matched)
     missing = [_unmatched(part.sent, part.left, window) for part in matched]
-    lost, uncaptured, unresolved = _judge_requests(arrived, requests.sent, missing[0], answers)
+    lost, uncaptured, unresolved = _judge_requests(arrived, matched[0].sent, missing[0], answers)
     surely = arrived.recording.dropped == 0
-    others = [part.sent.rows[gone] for part, gone in zip((answered, datagrams), (missing[1], missing[3]), strict=True)]
-    lost = np.concatenate((lost, *(others if surely else ())))
-    unresolved += 0 if surely else sum(len(rows) for rows in others)
+    others = [part.sent.rows[gone] for part, gone in zip(matched[1:], missing[1:], strict=True)]
+    notices, notices_arrived = _notices(sent, clocks[0], window), _notices(arrived, clocks[1], later)
     left = np.concatenate([part.sent.rows[part.left] for part in matched])
     right = np.concatenate([part.arrived.rows[part.right] for part in matched])
     return Journey(
         sent=len(left) + sum(len(gone) for gone in missing),
         arrived=len(left),
-        lost=lost,
+        lost=np.concatenate((lost, *(others if surely else ()))),
         uncaptured=uncaptured,
-        unresolved=unresolved,
+        unresolved=unresolved + (0 if surely else sum(len(rows) for rows in others)),
         unsent=sum(len(_unmatched(part.arrived, part.right, later)) for part in matched),
-        notices_sent=len(notices.left) + len(missing[2]),
-        notices_arrived=len(notices.left),
+        notices_sent=notices,
+        notices_arrived=min(notices, notices_arrived),
         delay=_delay(matched),
         marks=_mark_changes(sent, arrived, left, right),
     )
 
 
-def _match(sent: Labels, arrived: Labels, clocks: tuple[Clock, Clock], slack: float) -> _Matched:
+def _notices(view: View, clock: Clock, window: tuple[int, int]) -> int:
+    times = clock.aligned(view.times(view.notices))
+    return int(((times >= window[0]) & (times <= window[1])).sum())
+
+
+def _match(sent: Labels, arrived: Labels, clocks: tuple[Clock, Clock]) -> _Matched:
     first = Labels(sent.rows, clocks[0].aligned(sent.time), sent.label)
     second = Labels(arrived.rows, clocks[1].aligned(arrived.time), arrived.label)
     second = aligned(first, second, 0.0)
     left, right = once_in_both(first, second)
+    shortest = int((second.time[right] - first.time[left]).min()) if len(left) else 0
     rest, rest_arrived = (np.ones(len(part.rows), np.bool_) for part in (first, second))
     rest[left], rest_arrived[right] = False, False
     # A packet that is alone in one recording has no copies to tell apart.
     repeated = np.intersect1d(first.label[rest], second.label[rest_arrived])
     again, again_arrived = _members(first, rest, repeated), _members(second, rest_arrived, repeated)
-    more, more_arrived = in_time(_subset(first, again), _subset(second, again_arrived), slack)
+    more, more_arrived = in_time(_subset(first, again), _subset(second, again_arrived), shortest - TOLERANCE)
     return _Matched(
         first, second, np.concatenate((left, again[more])), np.concatenate((right, again_arrived[more_arrived]))
     )
@@ -151,10 +156,8 @@ def _windows(
         clock.aligned(np.array(view.recording.span or _extent(view), np.int64)).tolist()
         for view, clock in ((sent, clocks[0]), (arrived, clocks[1]))
     )
-    return (
-        (max(here[0], there[0] - shortest), min(here[1], there[1] - longest)),
-        (max(there[0], here[0] + longest), min(there[1], here[1] + shortest)),
-    )
+    start, stop = max(here[0], there[0] - shortest), min(here[1], there[1] - longest)
+    return (start, stop), (start + shortest, stop + longest)
 
 
 def _extent(view: View) -> tuple[int, int]:

@@ -34,11 +34,11 @@ def request_labels(view: View) -> Labels:
     return _labels(view, view.requests.rows, view.requests.psn)
 
 
-def other_labels(view: View) -> tuple[Labels, Labels, Labels]:
-    """Return the labels of a flow's answers, notifications and datagrams."""
-    groups = (view.answers, view.notices, view.datagrams)
-    first, second, third = (_labels(view, rows, unwrap(view.column("psn", rows))) for rows in groups)
-    return first, second, third
+def other_labels(view: View) -> tuple[Labels, Labels]:
+    """Return the labels of a flow's answers and datagrams; notifications are all the same."""
+    groups = (view.answers, view.datagrams)
+    answers, datagrams = (_labels(view, rows, unwrap(view.column("psn", rows))) for rows in groups)
+    return answers, datagrams
 
 
 def _labels(view: View, rows: Rows, psn: Numbers) -> Labels:
@@ -89,15 +89,15 @@ def _singles(labels: Numbers) -> Rows:
     return order[fresh[1:] & fresh[:-1]]
 
 
-def in_time(sent: Labels, arrived: Labels, slack: float) -> tuple[Rows, Rows]:
-    """Return the positions of packets that are the same: each arrival is the last copy that was sent before it.
+def in_time(sent: Labels, arrived: Labels, delay: int) -> tuple[Rows, Rows]:
+    """Return the positions of packets that are the same: each arrival is the last copy sent `delay` before it.
 
-    Both have times of the same clock, known to `slack`. Copies that arrive in equal numbers match in order.
+    Copies that arrive in equal numbers match in order.
     """
     if not len(sent.label) or not len(arrived.label):
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     labels = np.concatenate((sent.label, arrived.label))
-    times = np.concatenate((sent.time, arrived.time + round(slack)))
+    times = np.concatenate((sent.time, arrived.time - delay))
     is_arrival = np.arange(len(labels)) >= len(sent.label)
     order = np.lexsort((is_arrival, times, labels))
     ordered, arrives = labels[order], is_arrival[order]

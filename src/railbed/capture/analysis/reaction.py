@@ -93,13 +93,12 @@ def _episode(axis: Axis, rates: Floats, notices: Numbers, until: int, row: int) 
     last = int((notices[-1] - axis.start) // axis.width)
     stop = min(int((until - axis.start) // axis.width), axis.count)
     before = rates[max(0, first - BEFORE) : first]
-    after = np.convolve(rates[first + 1 : min(stop, last + 1 + PATIENCE + BEFORE)], np.ones(BEFORE) / BEFORE, "valid")
+    after = _means(rates[first + 1 : min(stop, last + 1 + PATIENCE + BEFORE)])
     if len(before) < BEFORE or not before.all() or not len(after):
         return None
     usual = float(before.mean())
     slow = np.flatnonzero(after < SLOWED * usual)
-    calm = np.convolve(rates[last + 1 : stop], np.ones(BEFORE) / BEFORE, "valid") if stop > last + BEFORE else after[:0]
-    fast = np.flatnonzero(calm >= RECOVERED * usual)
+    fast = np.flatnonzero(_means(rates[last + 1 : stop]) >= RECOVERED * usual)
     return Episode(
         start=int(notices[0]),
         stop=int(notices[-1]),
@@ -110,3 +109,8 @@ def _episode(axis: Axis, rates: Floats, notices: Numbers, until: int, row: int) 
         recovered_after=int(axis.time(last + 1 + int(fast[0])) - notices[-1]) if len(fast) and len(slow) else None,
         first_row=row,
     )
+
+
+def _means(rates: Floats) -> Floats:
+    """Return the means of BEFORE buckets in a row."""
+    return np.convolve(rates, np.ones(BEFORE) / BEFORE, "valid") if len(rates) >= BEFORE else rates[:0]

@@ -87,7 +87,7 @@ def views_of(recording: Recording, context: Context) -> Views:
         return Views(recording, (), 0)
     addresses = [plain_address(address) for address in packets.addresses]
     own = own_addresses(recording, context)
-    keys = _keys(packets, order)
+    keys = _keys(packets, order, np.array([addresses.index(address) for address in addresses]))
     distinct = _distinct(keys)
     flow_of = np.searchsorted(distinct, keys)
     flow_of = flow_of.astype(np.uint16) if len(distinct) < 1 << 16 else flow_of  # 16 bits sort in linear time
@@ -110,10 +110,11 @@ def _order_of_time(packets: Packets) -> Rows:
     return rows if np.all(times[1:] >= times[:-1]) else rows[np.argsort(times, kind="stable")]
 
 
-def _keys(packets: Packets, order: Rows) -> Numbers:
-    keys: Numbers = packets["source"][order].astype(np.int64)
+def _keys(packets: Packets, order: Rows, same: Numbers) -> Numbers:
+    """Return a number for each flow; `same` is an index for each address, equal for two spellings of one."""
+    keys: Numbers = same[packets["source"][order]].astype(np.int64)
     keys *= len(packets.addresses)
-    keys += packets["destination"][order]
+    keys += same[packets["destination"][order]]
     keys <<= 24
     keys |= packets["qp"][order]
     return keys

@@ -35,7 +35,7 @@ HEADERS = 76
 
 def judge(path: PathView) -> Iterator[Judgement]:
     """Compare full packets with the MTU, or with those of the other paths."""
-    measured = [(flow, flow.path_size) for flow in path.flows if flow.path_size]
+    measured = [(flow, flow.path_size) for flow in path.flows if flow.path_size and flow.main.payload]
     if not measured:
         raise NotJudged(f"no message from {path.sender} to {path.receiver} is larger than a packet")
     flow, smallest = min(measured, key=lambda pair: pair[1])

@@ -1,0 +1,78 @@
+"""Every rule of capture over every case in `tests/captures/cases`, and every threshold where the cases expect it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from inspect import getsource
+
+import pytest
+from pydantic_core import to_json
+
+from railbed.capture import marked
+from railbed.capture.judge import all_rules
+from railbed.check.judge import all_checks
+from railbed.diagnose.judge import all_rules as rules_of_diagnose
+from railbed.model.record import WRONG
+from railbed.store.records import read_record
+from tests.captures.cases import delivery, marking, reaction, recorder, route
+from tests.captures.cases.case import Case
+
+CASES: list[Case] = [*marking.CASES, *reaction.CASES, *delivery.CASES, *recorder.CASES, *route.CASES]
+FACTORS = (0.25, 4.0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}: {case.name}")
+def test_case(case: Case) -> None:
+    assert case.shown() == case.expected
+    for finding in case.findings():
+        assert "nan" not in f"{finding.observed} {finding.evidence}"
+        assert read_record(to_json(finding)) == finding
+        if finding.verdict in WRONG:
+            assert finding.remedy
+            assert finding.certainty
+
+
+@pytest.mark.parametrize("name", sorted(all_rules()))
+def test_every_rule_has_cases_and_a_page(name: str) -> None:
+    verdicts = {expected[0] for case in CASES if case.rule == name for expected in case.expected}
+    assert verdicts & set(WRONG), "no positive case"
+    assert "ok" in verdicts, "no case that nearly is one"
+    rule = all_rules()[name]
+    assert all(rule.sections.values())
+    assert {*rule.yields_to, *rule.yields_anywhere} <= all_rules().keys()
+
+
+def test_no_rules_explain_each_other() -> None:
+    graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in all_rules().values()}
+    assert set(TopologicalSorter(graph).static_order()) == all_rules().keys()
+
+
+def test_a_name_means_one_rule() -> None:
+    assert not all_rules().keys() & (all_checks().keys() | rules_of_diagnose().keys())
+
+
+def thresholds() -> Iterator[tuple[str, str]]:
+    """Yield the modules of rules, and what they share, with the names of the numbers that are defined there."""
+    modules = {sys.modules[rule.judge.__module__] for rule in all_rules().values()} | {marked}
+    for module in sorted(modules, key=lambda module: module.__name__):
+        for key, value in vars(module).items():
+            defined = re.search(rf"^{key} = ", getsource(module), re.MULTILINE)
+            if key.isupper() and isinstance(value, int | float) and defined:
+                yield module.__name__, key
+
+
+@pytest.mark.parametrize(("module", "name"), list(thresholds()))
+def test_another_threshold_gives_other_verdicts(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = getattr(sys.modules[module], name)
+    shared = module == marked.__name__
+    rules = [rule for rule in all_rules().values() if shared or rule.judge.__module__ == module]
+    cases = [case for case in CASES if case.rule in {rule.name for rule in rules}]
+    importing = {rule.judge.__module__ for rule in rules if shared} - {it for it, _ in thresholds()}
+    for factor in FACTORS:
+        for target in (module, *importing):
+            if hasattr(sys.modules[target], name):
+                monkeypatch.setattr(sys.modules[target], name, type(value)(value * factor))
+        assert any(case.shown() != case.expected for case in cases), f"{factor:g} times {name} makes no difference"
