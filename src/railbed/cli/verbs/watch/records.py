@@ -34,6 +34,7 @@ class Samples:
         late = 0.0 if all_of_it else LATE_SECONDS
         last = (self._timeline.end - late) / self._interval
         end = math.ceil(last) if all_of_it else math.floor(last)
+        self._next = min(self._next, end)  # later only if the clock was set back: continue from there
         while self._next < end:
             first, self._next = self._next, min(end, self._next + BLOCK)
             yield from self._block(first, self._next)
