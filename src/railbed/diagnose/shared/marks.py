@@ -13,6 +13,7 @@ BUSY = 1e6
 """Bytes per second of RDMA from which priorities are compared."""
 LEAST_SECONDS = 3.0
 IDLE_SHARE, BUSY_SHARE = 0.05, 0.8
+"""Of the RDMA bytes: what the lossless priority carries at most, and priority 0 at least."""
 
 
 class Unprotected(NamedTuple):

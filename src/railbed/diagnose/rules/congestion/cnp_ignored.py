@@ -31,7 +31,9 @@ from railbed.diagnose.shared.growth import growths
 from railbed.diagnose.signal import Span, merged, summed
 
 LEAST_NOTIFICATIONS = 100
+"""Fewer say little about a share."""
 LEAST_SHARE = 0.1
+"""A receiver may send several before the first one has slowed the sender down."""
 
 
 def judge(rail: RailView) -> Iterator[Judgement]:
@@ -42,7 +44,7 @@ def judge(rail: RailView) -> Iterator[Judgement]:
         ignored = port.try_read("rdma_cnp_ignored")
         for span, _ in growths([ignored] if ignored else [], least=LEAST_NOTIFICATIONS):
             blamed.append(span)
-            observed = f"the card ignored {ignored.total(span) if ignored else 0:,.0f} notifications"
+            observed = f"the card ignored {ignored.total(span) if ignored else 0:,.0f} congestion notifications (CNP)"
             yield fail(observed, span, *([ignored] if ignored else []), certainty="certain", subject=port.subject)
     for span in merged(span for signal in sent.values() for span in signal.above(0.0)):
         total, acted = summed(list(sent.values()), span), summed(list(handled.values()), span.widened(2.0))
@@ -50,7 +52,8 @@ def judge(rail: RailView) -> Iterator[Judgement]:
             continue
         most = max(sent.values(), key=lambda signal: signal.total(span))
         yield warn(
-            f"{total:,.0f} notifications were sent, mostly by {most.series.device}, and {acted:,.0f} handled",
+            f"{total:,.0f} congestion notifications (CNP) were sent, mostly by {most.series.device}; senders handled "
+            f"{acted:,.0f}",
             span,
             most,
             *handled.values(),

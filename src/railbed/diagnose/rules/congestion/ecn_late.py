@@ -33,6 +33,7 @@ PAUSES = 10.0
 LEAST_SECONDS = 10.0
 """Two samples of a switch, which is read every five seconds."""
 LEAST_SHARE = 0.01
+"""Marks per pause frame: a queue that marks first marks many packets before it has to pause."""
 
 
 def judge(switch: SwitchView) -> Iterator[Judgement]:

@@ -32,8 +32,11 @@ from railbed.diagnose.shared.compare import at, middles, others_at
 from railbed.diagnose.signal import Signal, Span, Truths
 
 IDLE, RATIO = 1 / 3, 0.5
+"""Share of the time for all GPUs, and of what the others are busy for one of them."""
 LEAST_BUSY = 0.3
+"""Below it all GPUs are idle, which is one verdict."""
 LEAST_SECONDS = 30.0
+"""Evaluations and checkpoints are shorter."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:

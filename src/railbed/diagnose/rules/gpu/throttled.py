@@ -29,7 +29,9 @@ from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.diagnose.shared.compare import at
 
 BUSY = 0.8
+"""A GPU with less to do lowers its clock on purpose."""
 SLOW = 0.8
+"""Of its usual clock: boost clocks vary somewhat."""
 FAST_PERCENTILE = 90
 LEAST_SECONDS = 5.0
 

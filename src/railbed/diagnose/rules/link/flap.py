@@ -27,7 +27,7 @@ from railbed.diagnose.evidence import PortView
 from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import growths, measured
 from railbed.diagnose.shared.outages import outages
-from railbed.model.amount import duration
+from railbed.model.amount import duration, plural
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -40,7 +40,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
             yield fail(observed, span, *signals, certainty="certain", expected="the link stays up")
         return
     for span, grown in growths(signals):
-        observed = f"the RDMA port went down {grown[0].total(span):,.0f} times"
+        observed = f"the RDMA port went down {plural(round(grown[0].total(span)), 'time')}"
         yield fail(observed, span, *grown, certainty="certain", expected="the link stays up")
 
 

@@ -37,6 +37,7 @@ from railbed.model.amount import duration, size
 
 LEAST_SECONDS = 5.0
 FAIR_SHARE = 2 / 3
+"""Of what the other rails carry: collectives divide their data evenly."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:

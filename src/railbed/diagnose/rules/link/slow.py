@@ -38,6 +38,7 @@ from railbed.model.amount import duration, number, size
 LEAST_RATE = 1.0
 """Packets per second that waited; at a low rate, a single packet of 64 KiB waits for a good part of a second."""
 RATIO = 4.0
+"""To the other nodes: each waits now and then when all send at once."""
 LEAST_SECONDS, BRIDGE_SECONDS = 3.0, 4.0
 
 

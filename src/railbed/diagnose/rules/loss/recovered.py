@@ -29,6 +29,7 @@ from railbed.diagnose.shared.growth import growths
 from railbed.diagnose.signal import Signal, summed
 
 LEAST_PACKETS = 10
+"""A few may be lost when links come up."""
 MOST = 0.8
 """Share of the lost packets from which one port is blamed."""
 

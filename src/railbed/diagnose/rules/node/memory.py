@@ -27,6 +27,7 @@ from railbed.diagnose.rule import Judgement, Rule, warn
 from railbed.model.amount import size
 
 LIMIT = 0.95
+"""Share of the memory, caches not counted."""
 LEAST_SECONDS = 5.0
 
 

@@ -34,6 +34,7 @@ from railbed.model.amount import size
 from railbed.model.cabling import port_key
 
 RATIO = 3.0
+"""A hash of few flows gives twice as much by chance."""
 BUSY = 1e8
 """Bytes per second."""
 LEAST_SECONDS = 10.0

@@ -30,7 +30,9 @@ from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.signal import Span
 
 LEAST_PACKETS = 10
+"""Sent before a connection is given up."""
 FEW = 0.01
+"""Received per packet sent: over a working connection, acknowledgements come back."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -28,7 +28,9 @@ from railbed.diagnose.shared.growth import counted, growths, measured
 from railbed.diagnose.signal import Span
 
 MANY_TIMEOUTS = 10
+"""More than NCCL's seven retries of one connection."""
 STOPPED = 0.01
+"""Share of what a port received before."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:
@@ -40,7 +42,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         if not gave_up and (exceeded is not None or not _stopped(port, span) or grown[0].total(span) < MANY_TIMEOUTS):
             continue
         silent = [peer.name for peer in port.peers if _stopped(peer, span)]
-        peer = f"; {' and '.join(silent)} stopped receiving" if len(silent) == 1 else ""
+        peer = f"; {silent[0]} stopped receiving" if len(silent) == 1 else ""
         yield fail(
             f"{counted(grown, span)}{peer}",
             span,

@@ -31,7 +31,9 @@ from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.signal import Signal, Span
 
 LEAST_FRAMES = 10
+"""Fewer may fall between the samples of the two ends."""
 LEAST_SHARE = 0.01
+"""Of the pauses that the switch sent: the two ends need not count alike."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -28,6 +28,7 @@ from railbed.diagnose.rule import Judgement, Rule, fail
 from railbed.diagnose.shared.growth import grew
 
 LEAST_SECONDS = 3.0
+"""Shorter stalls are absorbed by the card's buffer and PFC."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

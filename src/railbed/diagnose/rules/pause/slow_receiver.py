@@ -31,6 +31,7 @@ from railbed.diagnose.shared.growth import grew
 from railbed.diagnose.shared.pauses import amount_of, pauses
 
 MUCH = 0.2
+"""Share of the time from which it is a failure: a fifth of the bandwidth is gone."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

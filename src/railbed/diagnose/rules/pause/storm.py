@@ -31,7 +31,9 @@ from railbed.diagnose.shared.growth import counted, grew, growths, measured
 from railbed.diagnose.signal import Signal
 
 STORM_SHARE = 0.5
+"""Of the time: a slow receiver still takes in something, a broken card next to nothing."""
 STORM_SECONDS = 5.0
+"""Longer than bursts of traffic; watchdogs act much sooner, if there are any."""
 
 
 def judge(port: PortView) -> Iterator[Judgement]:

@@ -33,7 +33,9 @@ from railbed.model.amount import duration, plural
 
 LEAST_SECONDS = 1.0
 LEAST_SHARE = 0.05
+"""Of the time of the run; less is not worth a change."""
 LEAST_STALLS = 2
+"""A single one may have another reason."""
 BRIDGE_SECONDS = 2.0
 """Marks closer together are of one checkpoint, which each node saves."""
 

@@ -28,6 +28,7 @@ from railbed.diagnose.shared.steps import in_pieces, place_of, steps_of
 from railbed.diagnose.signal import Span, middle
 
 LIMIT = 0.2
+"""Share of the step."""
 LEAST_SECONDS = 10.0
 
 

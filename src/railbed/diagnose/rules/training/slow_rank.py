@@ -39,6 +39,7 @@ LIMITS = ((2.0, 15.0), (1.3, 60.0))
 TO_SLOWEST = 0.6
 """The share of that difference by which it is slower than the slowest other."""
 STEP_SHARE = 0.1
+"""The difference, as a share of a usual step: less costs next to nothing."""
 
 
 def judge(evidence: Evidence) -> Iterator[Judgement]:
