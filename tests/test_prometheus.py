@@ -43,8 +43,7 @@ def load(path: Path) -> Plain:
 
 
 def dump(content: Mapping[str, Any], path: Path) -> None:
-    """Write JSON, which is YAML too: ruamel takes seconds for all the variants."""
-    path.write_text(json.dumps(content))
+    YAML(typ="safe", pure=True).dump(content, path)
 
 
 def clusters() -> Iterator[Cluster]:

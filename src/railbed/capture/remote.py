@@ -51,6 +51,8 @@ class PortResult:
     """None if tcpdump was killed before it could count."""
     reason: str = ""
     """Why it ended by itself, before it was stopped."""
+    span: tuple[int, int] | None = None
+    """From when until when it surely recorded, on the clock of the node; None if it ended by itself."""
 
 
 @dataclass
@@ -87,6 +89,7 @@ class NodeRecorder:
     """All its ports have ended by themselves."""
     results: list[PortResult] = field(default_factory=list)
     _totals: Mapping[str, Any] = field(default_factory=dict)
+    _span: tuple[int, int] = (0, 0)
 
     async def serve(self, fleet: Fleet) -> None:
         """Record; a node that is lost is a value."""
@@ -156,7 +159,8 @@ class NodeRecorder:
                 self.packets = sum(int(port["packets"]) for port in ports.values())
                 self.ended = all(port["ended"] for port in ports.values())
             case b"t":
-                self._totals = _json(rest)["ports"]
+                ending = _json(rest)
+                self._totals, self._span = ending["ports"], (int(ending["began"]), int(ending["ended"]))
                 await output.remote.write(b"f\n")
             case b"d":
                 await self._fetch(rest, output)
@@ -196,6 +200,7 @@ class NodeRecorder:
                 captured=_count(totals, "captured"),
                 dropped=_dropped(totals),
                 reason=explain(printable(str(totals.get("reason", "")))),
+                span=self._span if _count(totals, "captured") is not None and not self.ended else None,
             )
         )
 

@@ -8,8 +8,10 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from railbed.capture.analysis.context import Context
 from railbed.capture.methods import PROBES, Method, Refusal, choose_method
 from railbed.capture.plan import Limits, PortPlan, RecordOrder
+from railbed.capture.read import read_and_judge, source_of
 from railbed.capture.record import Recorded, record
 from railbed.errors import DeviceError, ToolMissing, UsageError
 from railbed.fleet import Fleet, survey
@@ -65,6 +67,12 @@ async def capture(
             yield event
     for finding in _lost(plans, recorded):
         yield finding
+    # A tcpdump that is killed may not even have written the header of its file.
+    filled = [result for result in recorded.ports if result.bytes]
+    sources = [source_of(result, f"{folder.name}/{result.plan.node}/{result.path.name}") for result in filled]
+    async with aclosing(read_and_judge(sources, Context.of(cluster))) as records:
+        async for judged in records:
+            yield judged
 
 
 def _ports(cluster: Cluster, request: CaptureRequest) -> list[tuple[str, Port]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
+from railbed.errors import UsageError
 from railbed.model.limits import DEVICE_SECONDS
 
 DEFAULT_SECONDS = 10.0
+FilesArgument = Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Further files for --from.")]
 NodesOption = Annotated[str, typer.Option("--nodes", metavar="NAME,…", help="Only these nodes. [default: all]")]
 RailOption = Annotated[list[str] | None, typer.Option("--rail", metavar="NAME", help="Only this rail; repeatable.")]
 SecondsOption = Annotated[
@@ -34,10 +37,16 @@ WithOption = Annotated[
     str | None,
     typer.Option("--with", metavar="bench[:SUITE]", help="Send a stream of our own meanwhile, and stop when it ends."),
 ]
+FromOption = Annotated[
+    list[Path] | None,
+    typer.Option("--from", metavar="FILE", help="Read recordings (pcap, pcapng, also compressed); no cluster needed."),
+]
 AllOption = Annotated[bool, typer.Option("--all", help="Also list what is fine, line by line.")]
+ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and exit.")]
 
 
 def capture_command(
+    files: FilesArgument = None,
     nodes: NodesOption = "",
     rails: RailOption = None,
     seconds: SecondsOption = None,
@@ -46,20 +55,29 @@ def capture_command(
     snap: SnapOption = 128,
     full: FullOption = False,
     stream: WithOption = None,
+    from_files: FromOption = None,
     cluster: ClusterOption = None,
     everything: AllOption = False,
+    explain: ExplainOption = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:
-    """Record RoCE packets on all nodes at once, each by the method that its card needs.
+    """Record RoCE packets on all nodes at once and judge them: marks, losses, congestion; or read recordings.
 
     Example: railbed capture --with bench
     """
     from railbed.capture.plan import EVERYTHING_BYTES, Limits
     from railbed.capture.run import CaptureRequest
-    from railbed.cli.verbs.capture.run import capture_cluster
+    from railbed.cli.verbs.capture.run import capture_cluster, explain_named, read_files
 
+    if explain:
+        return explain_named(explain, as_json=as_json)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout, verbose=everything)
+    if from_files:
+        _refuse_mixtures({"--nodes": nodes, "--rail": rails, "--for": seconds, "--with": stream})
+        return read_files([*from_files, *(files or ())], cluster, options)
+    if files:
+        raise UsageError(f"unexpected argument {str(files[0])!r}", hint=f"to read a recording: --from {files[0]}")
     limits = Limits(
         seconds=seconds if seconds is not None or stream else DEFAULT_SECONDS,
         packets=packets,
@@ -69,3 +87,9 @@ def capture_command(
     names = [name.strip() for name in nodes.split(",") if name.strip()]
     request = CaptureRequest(nodes=names, rails=rails or (), limits=limits)
     return capture_cluster(cluster, request, options, stream)
+
+
+def _refuse_mixtures(wanted: dict[str, object]) -> None:
+    for name, is_set in wanted.items():
+        if is_set:
+            raise UsageError(f"{name} and --from cannot be combined", hint="files are read as they are")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 
+from railbed.capture.analysis.context import Context
+from railbed.capture.judge import all_rules
+from railbed.capture.read import SourceFile, read_and_judge
 from railbed.capture.run import CaptureRequest, capture
+from railbed.catalog import choose
 from railbed.cli.alongside import alongside
+from railbed.cli.exits import OK
 from railbed.cli.options import Options
 from railbed.cli.perform import perform
 from railbed.cli.screens.base import Screen
@@ -38,6 +43,38 @@ def capture_cluster(file: Path | None, request: CaptureRequest, options: Options
         return _recorded(cluster, fleet, request, folders[0] / RAW, traffic)
 
     return perform("capture", cluster, options, work, screen=_screen(options, cluster), beside=beside)
+
+
+def explain_named(name: str, *, as_json: bool) -> int:
+    """Explain a rule."""
+    # Imported here because drawing is slow to load, and JSON draws nothing.
+    from railbed.cli.verbs.check.explain import print_page
+
+    rule = choose(all_rules(), name, kind="rule", listing=f"the rules are {', '.join(all_rules())}")
+    print_page(rule.name, rule.title, rule.sections, as_json=as_json)
+    return OK
+
+
+def read_files(files: Sequence[Path], cluster_file: Path | None, options: Options) -> int:
+    """Read and judge recordings that were made elsewhere; a cluster file names their addresses."""
+    cluster = given_cluster(cluster_file, None)
+    context = Context.of(cluster) if cluster else Context()
+    sources = [
+        SourceFile(path=path, shown=str(path), name=name) for path, name in zip(files, _names(files), strict=True)
+    ]
+
+    def work(_fleet: Fleet) -> AsyncGenerator[Record, None]:
+        return read_and_judge(sources, context)
+
+    # Nothing connects to the built-in cluster: every run has one.
+    named = cluster or built_in_local()
+    return perform("capture", named, options, work, screen=_screen(options, named))
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """Return short names for files: their own, or their paths if two have the same."""
+    short = [path.name for path in files]
+    return short if len(set(short)) == len(short) else [str(path) for path in files]
 
 
 def _screen(options: Options, cluster: Cluster) -> Screen:

@@ -1,0 +1,107 @@
+"""Reads recordings, analyses them together, and judges them: for those of nodes and for files taken elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from railbed.capture.analysis.analyse import analyse
+from railbed.capture.analysis.context import Context
+from railbed.capture.files import read_recording
+from railbed.capture.judge import judge
+from railbed.capture.packets import Recording
+from railbed.capture.remote import PortResult
+from railbed.model import events
+from railbed.model.amount import duration, plural
+from railbed.model.progress import progress
+from railbed.model.record import Event, Record
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file to read, and what is known of it besides."""
+
+    path: Path
+    shown: str
+    """Its path in records."""
+    name: str
+    device: str = ""
+    port: str = ""
+    addresses: tuple[str, ...] = ()
+    captured: int | None = None
+    """How many packets were written to it, of which a ring keeps the newest."""
+    dropped: int | None = None
+    span: tuple[int, int] | None = None
+
+
+def source_of(result: PortResult, shown: str) -> SourceFile:
+    """Return the file of a port that was recorded here."""
+    plan = result.plan
+    return SourceFile(
+        path=result.path,
+        shown=shown,
+        name=plan.subject,
+        device=plan.node,
+        port=plan.port.netdev,
+        addresses=(str(plan.port.address),),
+        captured=result.captured,
+        dropped=result.dropped,
+        span=result.span,
+    )
+
+
+async def read_and_judge(sources: Sequence[SourceFile], context: Context) -> AsyncGenerator[Record, None]:
+    """Yield an event for each file, then flows, then findings; raise CaptureFileError for what is not a recording."""
+    recordings: list[Recording] = []
+    for number, source in enumerate(sources):
+        yield progress("reading packets", detail=source.name, done=number, total=len(sources))
+        recording = await asyncio.to_thread(_read, source)
+        recordings.append(recording)
+        yield _event(recording, source)
+    yield progress("judging packets")
+    analysis = await asyncio.to_thread(analyse, recordings, context)
+    for finding in await asyncio.to_thread(judge, analysis):
+        yield finding
+
+
+def _read(source: SourceFile) -> Recording:
+    recording = read_recording(
+        source.path, name=source.name, device=source.device, port=source.port, addresses=source.addresses
+    )
+    span = source.span
+    if span and _overwritten(recording, source):
+        span = (int(recording.packets["time"][0]), span[1])
+    dropped = recording.dropped if source.dropped is None else source.dropped
+    return replace(recording, file=source.shown, dropped=dropped, span=span)
+
+
+def _overwritten(recording: Recording, source: SourceFile) -> int:
+    """Return how many packets the ring of files had no room for."""
+    return max(0, source.captured - recording.total) if source.captured is not None else 0
+
+
+def _event(recording: Recording, source: SourceFile) -> Event:
+    times = recording.packets["time"]
+    first, last = (int(times.min()), int(times.max())) if len(times) else (0, 0)
+    packets, overwritten = len(recording.packets), _overwritten(recording, source)
+    message = plural(packets, "packet") + (f" in {duration((last - first) / NANOSECONDS)}" if packets else "")
+    if overwritten:
+        message += f"; {plural(overwritten, 'older packet')} did not fit"
+    return events.RecordingRead(
+        subject=recording.name,
+        message=message,
+        file=source.shown,
+        packets=packets,
+        total=recording.total,
+        bytes=int(recording.packets["length"].sum(dtype="i8")),
+        snap_length=recording.snap_length,
+        truncated=recording.truncated,
+        dropped=recording.dropped,
+        overwritten=overwritten or None,
+        began=first / NANOSECONDS if packets else None,
+        ended=last / NANOSECONDS if packets else None,
+    )
