@@ -13,7 +13,7 @@ from functools import cache
 from railbed import catalog
 from railbed.capture import rules
 from railbed.capture.analysis.results import Analysis
-from railbed.capture.rule import Judgement, NotJudged, Rule
+from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule
 from railbed.capture.subjects import ClusterView, PathView, PortView, RecordingView, paths_of, ports_of
 from railbed.model.amount import plural
 from railbed.model.record import WRONG, Finding, Verdict
@@ -61,16 +61,19 @@ def _judge_rule(rule: Rule, analysis: Analysis) -> list[Finding]:
     subjects = _subjects(rule, analysis)
     wrong: list[Finding] = []
     reasons: list[str] = []
+    absent: list[str] = []
     for subject in subjects:
         try:
             wrong += [_finding(rule, subject.subject, judgement) for judgement in rule.judge(subject)]
+        except NothingThere as error:
+            absent.append(str(error))
         except NotJudged as error:
             reasons.append(str(error))
     if wrong:
         return wrong
-    judged = len(subjects) - len(reasons)
+    judged = len(subjects) - len(reasons) - len(absent)
     if not judged:
-        return [_brief(rule, Verdict.SKIPPED, _reason(reasons))]
+        return [_brief(rule, Verdict.SKIPPED, _reason(reasons or absent))]
     observed = "nothing of the kind" + ("" if rule.scope == "cluster" else f" on {plural(judged, rule.scope)}")
     if reasons:
         observed += f"; {plural(len(reasons), 'other')} not judged: {reasons[0]}"

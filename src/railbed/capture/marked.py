@@ -12,7 +12,7 @@ from railbed.capture.analysis.operations import ROLE, Role
 from railbed.capture.analysis.results import FlowView
 from railbed.capture.analysis.views import Rows
 from railbed.capture.packets import Kind
-from railbed.capture.rule import NotJudged
+from railbed.capture.rule import NothingThere
 from railbed.capture.subjects import PortView
 
 LEAST_PACKETS = 10
@@ -31,7 +31,7 @@ def sent_marks(port: PortView) -> Marked:
         if chosen.any():
             views.append((flow.main, rows[chosen]))
     if not views:
-        raise NotJudged(f"{port.subject} sends no RDMA data with an IP header")
+        raise NothingThere(f"{port.subject} sends no RDMA data with an IP header")
     return views
 
 

@@ -22,6 +22,10 @@ class NotJudged(Exception):
     """Raised by a rule that cannot judge a subject; the message is the reason."""
 
 
+class NothingThere(NotJudged):
+    """Raised by a rule if the subject has none of what it judges, such as a path that carries only answers."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """Something that is wrong; the caller turns it into a finding."""

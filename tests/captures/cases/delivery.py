@@ -106,8 +106,8 @@ CASES = [
             "3 packets sent again; 0 requests of the receiver for lost packets, 3 time-outs of up to 4.00 ms",
         ),
     ),
-    Case("delivery_repeated", "two", lambda: [at(1, unanswered(3))], ok("nothing of the kind on 1 path; 1…")),
-    Case("delivery_repeated", "not ready", lambda: [at(1, refused(5, 0x2C))], ok("nothing of the kind on 1 path; 1…")),
+    Case("delivery_repeated", "two", lambda: [at(1, unanswered(3))], ok("nothing of the kind on 1 path")),
+    Case("delivery_repeated", "not ready", lambda: [at(1, refused(5, 0x2C))], ok("nothing of the kind on 1 path")),
     Case(
         "delivery_not_ready",
         "three",
@@ -118,26 +118,26 @@ CASES = [
             "3 packets from node1 were refused: no receive buffer; the sender waits up to 640 µs each time",
         ),
     ),
-    Case("delivery_not_ready", "two", lambda: [at(1, refused(2, 0x2C))], ok("nothing of the kind on 1 path; 1…")),
+    Case("delivery_not_ready", "two", lambda: [at(1, refused(2, 0x2C))], ok("nothing of the kind on 1 path")),
     Case(
         "delivery_refused",
         "remote access",
         lambda: [at(1, refused(1, 0x62))],
         wrong("fail", "node2/ens1", "node2 refused requests from node1 once: remote access"),
     ),
-    Case("delivery_refused", "sequence", lambda: [at(1, refused(5, 0x60))], ok("nothing of the kind on 1 path; 1…")),
+    Case("delivery_refused", "sequence", lambda: [at(1, refused(5, 0x60))], ok("nothing of the kind on 1 path")),
     Case(
         "delivery_reordered",
         "ten",
         lambda: [at(2, swapped(10, 1000))],
         wrong("warn", PATH, "10 of 1,000 packets arrived out of order between node1 and node2 on rail0"),
     ),
-    Case("delivery_reordered", "nine", lambda: [at(2, swapped(9, 1000))], ok("nothing of the kind on 1 path; 1…")),
+    Case("delivery_reordered", "nine", lambda: [at(2, swapped(9, 1000))], ok("nothing of the kind on 1 path")),
     Case(
         "delivery_reordered",
         "a few of many",
         lambda: [at(2, swapped(10, 10_001))],
-        ok("nothing of the kind on 1 path; 1…"),
+        ok("nothing of the kind on 1 path"),
     ),
     Case(
         "delivery_reordered", "many of many", lambda: [at(2, swapped(10, 9_999))], wrong("warn", PATH, "10 of 9,999…")
@@ -146,7 +146,7 @@ CASES = [
         "delivery_reordered",
         "where they were sent",
         lambda: [at(1, stream(100))],
-        skipped("packets from node1 were recorded only where they were sent (and 1 more like it)"),
+        skipped("packets from node1 were recorded only where they were sent"),
     ),
     Case(
         "delivery_unanswered",
@@ -154,14 +154,12 @@ CASES = [
         lambda: [at(1, unanswered(4))],
         wrong("fail", PATH, "node2 does not answer: node1 sent the same packet 4 times"),
     ),
-    Case(
-        "delivery_unanswered", "three copies", lambda: [at(1, unanswered(3))], ok("nothing of the kind on 1 path; 1…")
-    ),
+    Case("delivery_unanswered", "three copies", lambda: [at(1, unanswered(3))], ok("nothing of the kind on 1 path")),
     Case(
         "delivery_unanswered",
         "not ready",
         lambda: [at(1, unanswered(4, refusal=True))],
-        ok("nothing of the kind on 1 path; 1…"),
+        ok("nothing of the kind on 1 path"),
     ),
     Case(
         "delivery_corrupt",

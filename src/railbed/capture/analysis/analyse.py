@@ -151,9 +151,8 @@ def _flow_view(view: View, partner: View | None, clock: Clock, path_size: int) -
     return FlowView(
         view=view,
         clock=clock,
+        marks=marks_of(view, view.rows),
         data=marks_of(view, view.rows[(role == Role.REQUEST) | (role == Role.DATA)]),
-        acknowledgements=marks_of(view, view.rows[role == Role.ACK]),
-        notices=marks_of(view, view.notices),
         sequence=judge_sequence(view, order, answers),
         messages=messages_of(view, order),
         answers=answers,

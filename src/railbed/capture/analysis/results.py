@@ -29,10 +29,10 @@ class FlowView:
 
     view: View
     clock: Clock
+    marks: Marks
+    """Of all packets."""
     data: Marks
-    """Marks of requests, datagrams, and data that was read."""
-    acknowledgements: Marks
-    notices: Marks
+    """Of requests, datagrams, and data that was read."""
     sequence: Sequence
     messages: Messages
     answers: Answers | None

@@ -14,7 +14,19 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from railbed.model.events.bench import BenchPlanned, FirstVisitDone, Remeasuring, TrialStarted
-from railbed.model.events.capture import CaptureMethod, CaptureStarted, PortCaptured, RecordingRead
+from railbed.model.events.capture import (
+    CaptureMethod,
+    CaptureStarted,
+    ClockAligned,
+    Flow,
+    FlowRates,
+    Ladder,
+    LadderStep,
+    PortCaptured,
+    Reactions,
+    RecordingRead,
+    Times,
+)
 from railbed.model.events.configure import (
     ChangesPlanned,
     ChangeStarted,
@@ -101,6 +113,7 @@ __all__ = [
     "ChangesPlanned",
     "CheckpointFailed",
     "CheckpointSaved",
+    "ClockAligned",
     "ClockJumped",
     "ClusterBuilt",
     "ComparisonWritten",
@@ -112,6 +125,8 @@ __all__ = [
     "FellShort",
     "FilesRendered",
     "FirstVisitDone",
+    "Flow",
+    "FlowRates",
     "GenerationDone",
     "GenerationFailed",
     "GenerationStarted",
@@ -129,6 +144,8 @@ __all__ = [
     "LabStatus",
     "LabSwitchUp",
     "LabUp",
+    "Ladder",
+    "LadderStep",
     "Leftover",
     "LogLine",
     "LostNode",
@@ -145,6 +162,7 @@ __all__ = [
     "RailTraffic",
     "RankChoices",
     "RankDone",
+    "Reactions",
     "ReadingStarted",
     "RecordingRead",
     "Remeasuring",
@@ -159,6 +177,7 @@ __all__ = [
     "SharesChanged",
     "Stopped",
     "TextSampled",
+    "Times",
     "TrainingStarted",
     "TransportChosen",
     "TrialStarted",

@@ -27,7 +27,7 @@ import numpy as np
 
 from railbed.capture.packets import NO_VLAN
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
+from railbed.capture.rule import Judgement, NothingThere, Rule, warn
 from railbed.capture.subjects import PortView
 
 LEAST_NOTICES = 3
@@ -48,7 +48,7 @@ def judge(port: PortView) -> Iterator[Judgement]:
         if low.any():
             proofs.append(proof_of(view, rows[low]))
     if not total:
-        raise NotJudged(f"{port.subject} sends no notifications")
+        raise NothingThere(f"{port.subject} sends no notifications")
     if wrong >= LEAST_NOTICES:
         yield warn(
             f"{wrong:,} of {total:,} notifications have the wrong mark, mostly DSCP {int(marks.argmax())}",

@@ -28,7 +28,7 @@ import numpy as np
 from railbed.capture.analysis.reaction import Episode
 from railbed.capture.analysis.results import Flow, FlowView
 from railbed.capture.proof import Proof, proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
+from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
 from railbed.model.amount import plural, size
 
@@ -43,7 +43,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     episodes = [episode for flow in flows for episode in (flow.reaction.episodes if flow.reaction else ())]
     place = path.context.place(path.source)
     if not flows:
-        raise NotJudged(f"no notifications about packets from {path.sender} to {path.receiver} were recorded")
+        raise NothingThere(f"no notifications about packets from {path.sender} to {path.receiver} were recorded")
     if place and place.software:
         raise NotJudged(f"{place.name} is a software device, which does not react to notifications")
     judged = sum(episode.notices for episode in episodes)

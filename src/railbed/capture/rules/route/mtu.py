@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.sequence import PATH_SIZES
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, warn
+from railbed.capture.rule import Judgement, NothingThere, Rule, warn
 from railbed.capture.subjects import PathView
 
 HEADERS = 76
@@ -37,7 +37,7 @@ def judge(path: PathView) -> Iterator[Judgement]:
     """Compare full packets with the MTU, or with those of the other paths."""
     measured = [(flow, flow.path_size) for flow in path.flows if flow.path_size and flow.main.payload]
     if not measured:
-        raise NotJudged(f"no message from {path.sender} to {path.receiver} is larger than a packet")
+        raise NothingThere(f"no message from {path.sender} to {path.receiver} is larger than a packet")
     flow, smallest = min(measured, key=lambda pair: pair[1])
     expected, reason = _expected(path)
     if smallest < expected:
