@@ -5,15 +5,12 @@ Validation, messages about mistakes and the reference page use pydantic, which n
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from dataclasses import Field as DataclassField
 from functools import cache
-from textwrap import dedent
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BeforeValidator, Field, StringConstraints, create_model, model_validator
 
@@ -39,13 +36,15 @@ def family_in(values: Mapping[str, Any]) -> str:
 
 
 def _derive(kind: type[Any], replaced: Mapping[str, Any]) -> type[Part]:
-    hints, texts = get_type_hints(kind, include_extras=True), _descriptions(kind)
+    hints = get_type_hints(kind, include_extras=True)
     keys: dict[str, Any] = {}
     for key in fields(kind):
         hint = _converted(replaced.get(key.name, hints[key.name]), replaced)
-        keys[key.name] = (hint, Field(_default(key, hint), description=texts.get(key.name)))
+        keys[key.name] = (hint, Field(_default(key, hint)))
     base = _checked_by(kind) if hasattr(kind, "__post_init__") else Part
-    return create_model(kind.__name__.removesuffix("Settings"), __base__=base, __doc__=kind.__doc__, **keys)
+    name = kind.__name__.removesuffix("Settings")
+    keys["described_by"] = (ClassVar[type[Any] | None], kind)
+    return create_model(name, __base__=base, __doc__=kind.__doc__, **keys)
 
 
 def _default(key: DataclassField[Any], hint: Any) -> Any:  # noqa: ANN401 -- any type of key
@@ -97,16 +96,3 @@ def _checked_by(kind: type[Any]) -> type[Part]:
             return self
 
     return Checked
-
-
-def _descriptions(kind: type[Any]) -> dict[str, str]:
-    """Return the text below each key, those of base classes included."""
-    texts: dict[str, str] = {}
-    for part in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
-        body = ast.parse(dedent(inspect.getsource(part))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for key, text in zip(body.body, body.body[1:], strict=False):
-            match key, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    texts[name] = " ".join(words.split())
-    return texts
