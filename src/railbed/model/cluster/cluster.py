@@ -5,22 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    StringConstraints,
-    field_validator,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from railbed.model.attribute_texts import attribute_texts
+from railbed.model.cluster.part import Part
 
 LOCAL_HOST = "local"
 """The `host` that means this machine, without SSH."""
@@ -102,31 +91,6 @@ Mtu = Annotated[Whole, Field(ge=1280, le=9600)]
 Kilobytes = Annotated[Whole, Field(ge=1, le=100_000)]
 RailMtu = Annotated[Whole, Field(ge=1280, le=65535)]
 """Wider than Ethernet allows: IP over InfiniBand has 65520."""
-
-
-class Part(BaseModel):
-    """Base of all parts of the file: unknown keys are mistakes, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    described_by: ClassVar[type[Any] | None] = None
-    """The class whose source has the texts below the keys, if this one has no source."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_not_given(cls, data: object) -> object:
-        if not isinstance(data, dict):
-            return data
-        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe each key by the text below it. Pydantic would read the source whenever railbed starts."""
-        reference = handler(schema)
-        texts = attribute_texts(cls.described_by or cls)
-        for name, key in handler.resolve_ref_schema(reference).get("properties", {}).items():
-            if name in texts:
-                key.setdefault("description", texts[name])
-        return reference
 
 
 class Secret(Part):
