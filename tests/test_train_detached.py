@@ -34,6 +34,7 @@ checkpoint: {steps: 50}
 evaluation: {every: 0}
 """
 SECONDS = 300.0
+TOKEN = "0123456789abcdef-of-a-test"  # noqa: S105
 TRAIN = ("train", "small.yaml", "-c", "cluster.yaml", "--ranks", "1")
 
 
@@ -126,8 +127,11 @@ class Viewer:
 
 
 def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path) -> None:
-    command = f"{RAILBED} {' '.join(TRAIN)} --detach && echo prompt && read line"
-    with Terminal(["sh", "-c", command], folder, env(folder)) as terminal:
+    (folder / "token").touch(0o600)
+    (folder / "token").write_text(TOKEN)
+    command = f"{RAILBED} {' '.join(TRAIN)} --watch --detach && echo prompt && read line"
+    variables = env(folder) | {"RAILBED_TOKEN_FILE": "token"}
+    with Terminal(["sh", "-c", command], folder, variables) as terminal:
         output = terminal.read(until="prompt")
         terminal.hang_up()
         assert terminal.process.wait(SECONDS) == -signal.SIGHUP
@@ -141,6 +145,8 @@ def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path
     assert process.joinpath("stat").read_text().rpartition(")")[2].split()[4] == "0", "a terminal controls it"
     assert str(process.joinpath("fd/0").readlink()) == os.devnull
     assert str(process.joinpath("fd/2").readlink()).endswith(f"{run}/output.txt")
+    assert TOKEN in output, "the link is printed while there is a terminal"
+    assert not [path for path in (folder / "runs" / run).iterdir() if path.is_file() and TOKEN in path.read_text()]
 
     viewer = Viewer(folder, run)
     assert viewer.read("loss")["labels"]["step"] == 1

@@ -159,7 +159,22 @@ def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
 async def _work(
     site: Cluster, fleet: Fleet, *, request: TrainRequest, unchecked: bool, series: RunSeries, page: PageOf
 ) -> AsyncGenerator[Record, None]:
-    yield events.TrainingStarted(
+    ending = Ending(site.nodes)
+    stages = _stages(site, fleet, request, unchecked=unchecked)
+    if series.interval:
+        stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
+    # The page comes first: with --detach, its link, which may contain a token, is printed while there is a terminal.
+    async with page(series.folder), aclosing(stages) as records:
+        yield _started(request, series.interval)
+        async for record in records:
+            ending.add_record(record)
+            yield record
+    if fell_short := ending.event():
+        yield fell_short
+
+
+def _started(request: TrainRequest, interval: float) -> events.TrainingStarted:
+    return events.TrainingStarted(
         subject=request.run,
         run=request.run,
         recipe=dict(request.recipe),
@@ -167,18 +182,8 @@ async def _work(
         minimum=request.minimum,
         transport=request.transport,
         resumes=request.resumes,
-        sample=series.interval,
+        sample=interval,
     )
-    ending = Ending(site.nodes)
-    stages = _stages(site, fleet, request, unchecked=unchecked)
-    if series.interval:
-        stages = alongside(stages, sample(site, fleet, series.take, interval=series.interval))
-    async with page(series.folder), aclosing(stages) as records:
-        async for record in records:
-            ending.add_record(record)
-            yield record
-    if fell_short := ending.event():
-        yield fell_short
 
 
 async def _stages(
