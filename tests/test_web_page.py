@@ -293,6 +293,32 @@ async def test_clients_that_vanish_or_are_too_many(monkeypatch: pytest.MonkeyPat
                 stream.writer.close()
 
 
+async def test_simultaneous_clients_do_not_exceed_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "MOST_LIVE", 2)
+    with generated_run(Generated(nodes=2, seconds=60)) as (run, write):
+        write(0)
+        async with page_of(run.folder) as port:
+            streams = await asyncio.gather(*(Stream.open(port, "chart=cpu&since=0") for _ in range(6)))
+            answers = [await stream._reader.readuntil(b"\r\n") for stream in streams]
+            assert sum(b"200 OK" in answer for answer in answers) == 2
+            for stream in streams:
+                stream.writer.close()
+
+
+async def test_a_client_that_left_before_its_first_point_frees_its_place() -> None:
+    left: list[bool] = []
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b""
+
+    async def gone(*_: object) -> dict[str, str]:
+        raise OSError("the client has left")
+
+    with pytest.raises(BaseExceptionGroup):
+        await app._Stream(never(), lambda: left.append(True))({"type": "http"}, gone, gone)
+    assert left == [True]
+
+
 def test_a_filter_without_restrictions_accepts_everything() -> None:
     assert Filter().accepts(Series("a", "loss", part="1"))
     assert not Filter(ports=frozenset({"x"})).accepts(Series("a", "net_rx_bytes", "y"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from pydantic_core import to_json
@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from railbed.web.access import Refusal
 from railbed.web.page.live import news
@@ -93,21 +94,33 @@ class Page:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
 
-        async def counted() -> AsyncIterator[bytes]:
-            self._watching += 1
-            try:
-                async for part in news(self._source, charts, chosen, since, self._ending):
-                    yield part
-            finally:
-                self._watching -= 1
+        self._watching += 1
+        points = news(self._source, charts, chosen, since, self._ending)
+        return _Stream(points, self._leave)
 
-        return StreamingResponse(counted(), media_type="text/event-stream")
+    def _leave(self) -> None:
+        self._watching -= 1
 
     def _file(self, name: str) -> Response:
         if name not in self._files:
             raise Refusal(404, "There is nothing at this address.")
         data, kind = self._files[name]
         return Response(data, media_type=kind)
+
+
+class _Stream(StreamingResponse):
+    """Server-sent events; `on_end` is called once, also if the client has left before the first one."""
+
+    def __init__(self, parts: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+        super().__init__(parts, media_type="text/event-stream")
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until the client leaves or there are no more."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._on_end()
 
 
 def _json(data: object) -> Response:
