@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -141,6 +142,15 @@ def test_wrong_runs_get_a_sentence(tmp_path: Path) -> None:
     said_once(railbed(tmp_path, "watch", folder.name, "--port", "80"), 2, "--port needs --page or --exporter")
     said_once(railbed(tmp_path, "watch", folder.name, "--page", "--address", "192.0.2.1"), 2, "not an address of this")
     said_once(railbed(tmp_path, "watch", "--interval", "0.01"), 2, "greater than or equal to 0.1")
+
+
+@pytest.mark.whole
+def test_an_address_that_cannot_be_served_leaves_no_run(tmp_path: Path) -> None:
+    said_once(railbed(tmp_path, "watch", "--page", "--address", "192.0.2.1"), 2, "not an address of this machine")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said_once(railbed(tmp_path, "watch", "--page", "--port", port), 2, "the port is in use")
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import secrets
 import socket
@@ -15,15 +14,15 @@ from typing import TYPE_CHECKING
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from railbed.errors import UsageError, os_reason
+from railbed.errors import UsageError
 from railbed.web.access import Access, is_loopback
+from railbed.web.listen import BACKLOG, listen
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 LOCAL = "127.0.0.1"
 MOST_CONNECTIONS = 64
-BACKLOG = 64
 REQUEST_SECONDS = 20.0
 """A connection that is silent for so long is closed, since it takes a place from others: before a complete request,
 or while it takes nothing of an answer."""
@@ -73,21 +72,28 @@ class _Protocol(H11Protocol):
 
 @asynccontextmanager
 async def serving(
-    app: ASGIApp, ending: asyncio.Event, *, address: str = LOCAL, port: int = 0, token: str | None = None
+    app: ASGIApp,
+    ending: asyncio.Event,
+    *,
+    address: str = LOCAL,
+    port: int = 0,
+    token: str | None = None,
+    listener: socket.socket | None = None,
 ) -> AsyncIterator[Served]:
     """Serve an application; `ending` is set when it should end its streams.
 
-    Port 0 takes a free one. An address that others can reach gets a token, which is part of the URL.
+    Port 0 takes a free one. An address that others can reach gets a token, which is part of the URL. `listener` is a
+    socket that listens there already, and is closed here.
     """
     if token is None and not is_loopback(address):
         token = secrets.token_urlsafe(32)
-    with _listening(address, port) as listener:
-        bound = int(listener.getsockname()[1])
+    with listener or listen(address, port) as bound:
+        number = int(bound.getsockname()[1])
         server = _Server(_config(Access(app, address, token)))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
+        task = asyncio.create_task(server.serve(sockets=[bound]))
         try:
             await _until_started(server, task)
-            yield Served(_url(address, bound, token), bound)
+            yield Served(_url(address, number, token), number)
         finally:
             ending.set()
             server.should_exit = True
@@ -119,36 +125,6 @@ async def _until_started(server: uvicorn.Server, task: asyncio.Task[None]) -> No
             await task
             raise UsageError("the server did not start")
         await asyncio.sleep(0.01)
-
-
-@contextmanager
-def _listening(address: str, port: int) -> Generator[socket.socket, None, None]:
-    try:
-        family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(where[:2], family=family, backlog=BACKLOG)
-    except socket.gaierror as error:
-        raise UsageError(f"{address} is not an address of this machine", hint="name one with --address") from error
-    except OSError as error:
-        raise UsageError(f"cannot serve on {address} port {port}: {_reason(error)}", hint=_hint(error)) from error
-    with listener:
-        yield listener
-
-
-def _reason(error: OSError) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return "the port is in use"
-        case errno.EADDRNOTAVAIL:
-            return "it is not an address of this machine"
-        case errno.EACCES:
-            return "ports below 1024 need root"
-    return os_reason(error)
-
-
-def _hint(error: OSError) -> str:
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "`ip addr` lists the addresses of this machine"
-    return "choose another --port, or leave it out for a free one"
 
 
 def _url(address: str, port: int, token: str | None) -> str:

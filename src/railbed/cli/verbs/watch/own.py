@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from railbed.cli.options import Options
@@ -12,7 +13,7 @@ from railbed.cli.perform import perform
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.watch import WatchScreen
 from railbed.cli.series import RunSeries
-from railbed.cli.verbs.watch.page import page_beside
+from railbed.cli.verbs.watch.page import listening, page_beside
 from railbed.cli.verbs.watch.records import Samples
 from railbed.cli.verbs.watch.view import DRAW_SECONDS, ViewRequest
 from railbed.fleet import Fleet
@@ -24,6 +25,11 @@ from railbed.watch.run import watch
 
 def watch_cluster(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
     """Sample a cluster until Ctrl-C, or for the requested time."""
+    with listening(request.page) as page:
+        return _sample_into_run(cluster, replace(request, page=page), timeout=timeout)
+
+
+def _sample_into_run(cluster: Cluster, request: ViewRequest, *, timeout: float) -> int:
     series = RunSeries(request.interval or 1.0)
     screen = JsonScreen() if request.json else WatchScreen()
     folders: list[Path] = []

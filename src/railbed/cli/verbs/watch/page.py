@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from railbed.cli.verbs.watch.token import own_token
+from railbed.web.listen import listen
 
 LOCAL = "127.0.0.1"
 Show = Callable[[str], None]
@@ -22,6 +24,8 @@ class PageRequest:
     address: str = LOCAL
     port: int = 0
     token: str | None = None
+    listener: socket.socket | None = None
+    """If it listens already."""
 
 
 def local_page() -> PageRequest:
@@ -33,6 +37,16 @@ def show_line(line: str) -> None:
     """Print a line on standard error."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def listening(request: PageRequest | None) -> Iterator[PageRequest | None]:
+    """Listen before a run is created, so that an address that cannot be served leaves no run behind."""
+    if request is None:
+        yield None
+        return
+    with listen(request.address, request.port) as listener:
+        yield replace(request, listener=listener)
 
 
 @asynccontextmanager
@@ -49,6 +63,14 @@ async def page_beside(folder: Path | None, request: PageRequest | None, show: Sh
 
     ending = asyncio.Event()
     app = page_app(folder, ending)
-    async with serving(app, ending, address=request.address, port=request.port, token=request.token) as served:
+    server = serving(
+        app,
+        ending,
+        address=request.address,
+        port=request.port,
+        token=request.token,
+        listener=request.listener,
+    )
+    async with server as served:
         show(f"the page of {folder.name}: {served.url}")
         yield
