@@ -158,6 +158,32 @@ def test_a_clock_that_is_set_back_gives_no_spike(tmp_path: Path) -> None:
     np.testing.assert_allclose((minutes.low, minutes.high), 1000.0)
 
 
+@pytest.mark.parametrize("back", [1.5, 20.5, 90.5])
+@pytest.mark.parametrize("changes", [(200,), (190, 210), (150, 200, 201, 260)])
+def test_a_clock_that_is_set_back_while_the_series_of_a_device_change(
+    tmp_path: Path, back: float, changes: tuple[int, ...]
+) -> None:
+    rows = [(time - (back if index >= 200 else 0.0), values) for index, (time, values) in enumerate(growing(300))]
+    with SeriesWriter(tmp_path) as writer:
+        reader = SeriesReader(tmp_path)
+        for index, (time, values) in enumerate(rows):
+            count = 2 if sum(index >= change for change in changes) % 2 else 3
+            writer.append(Sample("node1", time, LAYOUT[:count], values[:count]))
+        reader.refresh()
+        assert reader.samples(RX).times.tolist() == [time for time, _ in rows]
+    for following in (True, False):
+        reader = reader if following else SeriesReader(tmp_path)
+        reader.refresh()
+        samples = reader.samples(RX)
+        assert samples.times.tolist() == [time for time, _ in rows]
+        assert samples.values.tolist() == [values[0] for _, values in rows]
+        for start, end in ((START, START + 400), (START + 150, START + 205), (START + 195, START + 300)):
+            result = rates(COUNTER, reader.samples(RX, start, end))
+            np.testing.assert_allclose(result[~np.isnan(result)], 1000.0, rtol=1e-6)
+        minutes = reader.rollup(RX, "minute")
+        np.testing.assert_allclose((minutes.low, minutes.high), 1000.0)
+
+
 def test_a_full_disk_is_explained_and_writing_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = growing(150)
     real, real_close = os.pwrite, os.close

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -42,15 +41,6 @@ class Rollup(NamedTuple):
 def meter_of(name: str) -> Meter:
     """Return the meter with a name; for a name of a later version, a plain gauge."""
     return METERS.get(name) or Meter(name, "1", "unknown to this version", kind="gauge")
-
-
-def joined(parts: Sequence[Samples]) -> Samples:
-    """Return samples of several tables as one sequence; only their times show which was taken first."""
-    if len(parts) == 1:
-        return parts[0]
-    times = np.concatenate([part.times for part in parts]) if parts else np.empty(0)
-    values = np.concatenate([part.values for part in parts]) if parts else np.empty(0, np.int64)
-    return Samples(*by_time(times, values))
 
 
 def by_time(times: Floats, values: NDArray[T]) -> tuple[Floats, NDArray[T]]:

@@ -11,8 +11,9 @@ import numpy as np
 from railbed.model.series import Series
 from railbed.store.run import SERIES
 from railbed.store.series.cache import ArrayCache
-from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, joined, meter_of
+from railbed.store.series.data import SECONDS, Floats, Rollup, Samples, Span, meter_of
 from railbed.store.series.files import list_files, read_layout
+from railbed.store.series.join import Order, joined, order_of
 from railbed.store.series.rollups import merge, of_samples
 from railbed.store.series.table import Table
 
@@ -30,6 +31,7 @@ class SeriesReader:
         self._tables: dict[int, Table] = {}
         self._unreadable: set[int] = set()
         self._places: dict[Series, list[tuple[Table, int]]] = {}
+        self._orders: dict[tuple[int, ...], Order] = {}
         self.refresh()
 
     @property
@@ -45,6 +47,8 @@ class SeriesReader:
                 is_new |= self._add(number)
         for number, table in self._tables.items():
             is_new |= table.refresh(listing.rows.get(number, ()))
+        if is_new:
+            self._orders.clear()
         return is_new
 
     def _add(self, number: int) -> bool:
@@ -71,8 +75,19 @@ class SeriesReader:
 
         After the clock was set back, samples outside that were taken in between are returned as well.
         """
-        places = self._places.get(series, ())
-        return joined([table.samples(column, start, end) for table, column in places])
+        places = self._places.get(series, [])
+        match places:
+            case []:
+                return Samples(np.empty(0), np.empty(0, np.int64))
+            case [(table, column)]:
+                return table.samples(column, start, end)
+        return joined(places, self._order([table for table, _ in places]), start, end)
+
+    def _order(self, tables: Sequence[Table]) -> Order:
+        key = tuple(table.number for table in tables)
+        if key not in self._orders:
+            self._orders[key] = order_of(tables)
+        return self._orders[key]
 
     def rollup(self, series: Series, span: Span) -> Rollup:
         """Return lowest, highest and mean value of each minute, hour or day that has samples."""

@@ -20,10 +20,15 @@ class MinuteRollup:
         self._gauges = np.flatnonzero([meter.kind == "gauge" for meter in self._meters])
         self._scales = np.array([meter.scale for meter in self._meters])
         self._last: tuple[Floats, Integers] | None = None
+        self._number = -1
 
-    def next(self, times: Floats, values: Integers) -> Rollups:
-        """Return the roll-up of the next minute, from its rows."""
-        before, self._last = self._last, (times[-1:].copy(), values[-1:].copy())
+    def next(self, number: int, times: Floats, values: Integers) -> Rollups:
+        """Return the roll-up of the next minute, from its rows.
+
+        If minutes of other tables are between it and the last one, its first rate is unknown here.
+        """
+        before = self._last if number == self._number + 1 else None
+        self._number, self._last = number, (times[-1:].copy(), values[-1:].copy())
         if before is not None:
             times, values = np.concatenate((before[0], times)), np.concatenate((before[1], values))
         first = int(before is not None)

@@ -32,6 +32,14 @@ class _Window(NamedTuple):
     """Of the rows of these blocks and minutes, one after another."""
 
 
+class Span(NamedTuple):
+    """A minute of a device: its number, which grows in the order of sampling, its earliest and its latest time."""
+
+    number: int
+    first: float
+    last: float
+
+
 class _Rolled(NamedTuple):
     """The chunks whose roll-ups are read, by block, with their times and numbers of rows."""
 
@@ -47,7 +55,7 @@ class Table:
         self.series: Sequence[Series] = layout.series
         columns, checksum = len(layout.series), layout.checksum
         self._folder = folder
-        self._number = number
+        self.number = number
         self._format = RowFormat(columns, checksum)
         self._minutes: dict[int, RowFile] = {}
         self._chunks = ChunkFile(chunks_path(folder, number), columns, checksum, cache)
@@ -69,7 +77,7 @@ class Table:
         is_new = False
         for number in row_files:
             if number not in self._chunks.numbers:
-                rows = self._minutes.get(number) or RowFile(rows_path(self._folder, self._number, number), self._format)
+                rows = self._minutes.get(number) or RowFile(rows_path(self._folder, self.number, number), self._format)
                 self._minutes[number] = rows
                 is_new |= rows.refresh()
         if self._chunks.refresh():
@@ -107,17 +115,31 @@ class Table:
         blocks, minutes = list(self._chunks.blocks(start, end)), sorted(self._minutes)
         parts = [self._chunks.times(block) for block in blocks] + [self._minutes[number].times for number in minutes]
 
-        def written() -> NDArray[np.int64]:
-            counts = [(chunk.number, chunk.rows) for _, chunks in blocks for chunk in chunks]
-            counts += [(number, len(self._minutes[number].times)) for number in minutes]
-            return np.repeat(*np.array(counts, np.int64).T)
-
-        times, chosen = _select(np.concatenate([*parts, np.empty(0)]), start, end, written)
+        times, chosen = _select(
+            np.concatenate([*parts, np.empty(0)]), start, end, lambda: self._numbers(blocks, minutes)
+        )
         times.flags.writeable = False
         if len(self._windows) >= MOST_WINDOWS:
             self._windows.clear()
         window = self._windows[start, end] = _Window(blocks, minutes, times, chosen)
         return window
+
+    def _numbers(self, blocks: Sequence[Block], minutes: Sequence[int]) -> NDArray[np.int64]:
+        """Return the number of the minute of each row of these blocks and minutes."""
+        counts = [(chunk.number, chunk.rows) for _, chunks in blocks for chunk in chunks]
+        counts += [(number, len(self._minutes[number].times)) for number in minutes]
+        return np.repeat(*np.array(counts, np.int64).reshape(-1, 2).T)
+
+    def numbers(self, start: float, end: float) -> NDArray[np.int64]:
+        """Return, for each sample between two times, the number of its minute."""
+        window = self._window(start, end)
+        return self._numbers(window.blocks, window.minutes)[window.chosen]
+
+    def spans(self) -> list[Span]:
+        """Return the minutes of the table."""
+        spans = [Span(chunk.number, chunk.first, chunk.last) for chunk in self._chunks.chunks]
+        rows = [(number, rows.times) for number, rows in self._minutes.items() if len(rows.times)]
+        return spans + [Span(number, float(times.min()), float(times.max())) for number, times in rows]
 
     def rollups(self, column: int, *, by_hour: bool) -> tuple[Floats, Integers, Rollups]:
         """Return the roll-ups of a column by chunk or, as far as possible, by hour, with times and numbers of rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -39,8 +40,7 @@ class SeriesWriter:
     def __init__(self, run_folder: Path, *, chunk_seconds: float = CHUNK_SECONDS) -> None:
         self._folder = run_folder / SERIES
         self._chunk_seconds = chunk_seconds
-        self._tables: dict[str, dict[tuple[Series, ...], _Table]] = {}
-        self._current: dict[str, _Table] = {}
+        self._devices: dict[str, _Device] = {}
         self._complete: deque[tuple[_Table, int, bytes]] = deque()
         with explain_failure(self._folder):
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -60,43 +60,45 @@ class SeriesWriter:
             self._append(sample)
 
     def _append(self, sample: Sample) -> None:
-        table = self._current.get(sample.device)
+        device = self._devices.get(sample.device)
+        if device is None:
+            device = self._devices[sample.device] = _Device()
+        table = device.current
         if table is None or table.series is not sample.layout:
-            table = self._current[sample.device] = self._table_of(sample.device, sample.layout)
+            table = self._table_of(device, sample)
         span = sample.time // self._chunk_seconds
-        if span != table.span:
-            self._end_minute(table)
-            table.span = span
+        if span != table.span or device.current is not table:
+            # Also if the list of series changed: the numbers of minutes show which rows were taken first.
+            self._end_minute(device.current)
+            device.current, table.span = table, span
         self._compact_next()
-        table.append(sample)
+        device.minutes = table.append(sample, device.minutes + 1)
 
     def close(self) -> None:
         """Compress all rows and close the files; what cannot be compressed stays as rows."""
-        for tables in self._tables.values():
-            for table in tables.values():
-                self._end_minute(table)
+        for device in self._devices.values():
+            self._end_minute(device.current)
         while self._complete:
             self._compact_next()
-        for tables in self._tables.values():
-            for table in tables.values():
+        for device in self._devices.values():
+            for table in device.tables.values():
                 table.close()
-        self._tables.clear()
-        self._current.clear()
+        self._devices.clear()
 
-    def _table_of(self, device: str, series: tuple[Series, ...]) -> _Table:
+    def _table_of(self, device: _Device, sample: Sample) -> _Table:
         """Return the table of a device with these series; a changed list of series begins a new one."""
-        tables = self._tables.setdefault(device, {})
+        tables, series = device.tables, sample.layout
         if series not in tables:
             if not series:
-                raise ValueError(f"{device}: a sample without series")
+                raise ValueError(f"{sample.device}: a sample without series")
             layout = write_layout(self._folder, self._count + 1, series)
             self._count += 1
             tables[series] = _Table(self._folder, self._count, layout)
         tables[series].series = series
         return tables[series]
 
-    def _end_minute(self, table: _Table) -> None:
-        if rows := table.end_minute():
+    def _end_minute(self, table: _Table | None) -> None:
+        if table and (rows := table.end_minute()):
             self._complete.append((table, table.number, rows))
 
     def _compact_next(self) -> None:
@@ -106,6 +108,16 @@ class SeriesWriter:
             # If the disk is full, rows stay rows: readers accept both, and the next row reports it.
             with suppress(OSError):
                 table.compact(number, rows)
+
+
+@dataclass
+class _Device:
+    """The tables of a device: one for each list of series that it had."""
+
+    tables: dict[tuple[Series, ...], _Table] = field(default_factory=dict)
+    current: _Table | None = None
+    minutes: int = 0
+    """How many were begun, in all tables."""
 
 
 class _Table:
@@ -127,17 +139,18 @@ class _Table:
         self._chunks = AppendedFile(chunks_path(folder, table))
         self._hours = AppendedFile(hours_path(folder, table))
 
-    def append(self, sample: Sample) -> None:
-        """Write a row, with one call."""
+    def append(self, sample: Sample, next_number: int) -> int:
+        """Write a row, with one call; return the number of its minute, the next one if it begins one."""
         row = self._format.pack(sample.time, sample.values)
         if self._descriptor < 0:
-            path = rows_path(self._folder, self._table, self.number + 1)
+            path = rows_path(self._folder, self._table, next_number)
             self._descriptor = for_us_alone(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            self.number += 1
+            self.number = next_number
         write_at(self._descriptor, row, len(self._rows))
         self._rows += row
         if len(self._rows) >= MOST_ROWS * self._format.size:
             self.span = -1.0
+        return self.number
 
     def end_minute(self) -> bytes:
         """Close the file of the current minute and return its rows."""
@@ -156,7 +169,7 @@ class _Table:
         """Store rows as a chunk, then remove them."""
         times, values = self._format.unpack(rows, len(rows))
         times, values = np.ascontiguousarray(times), np.ascontiguousarray(values)
-        rollup = self._rollup.next(times, values)
+        rollup = self._rollup.next(number, times, values)
         self._chunks.append(encode(number, times, values, rollup, self._checksum))
         # Only now: a reader that no longer finds the rows must find the chunk.
         rows_path(self._folder, self._table, number).unlink()
