@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from railbed.cli.screens.watch import amount, duration, seconds, share, sparkline, view
+from railbed.cli.console import SafeConsole
+from railbed.cli.screens.watch import amount, duration, node_table, seconds, share, sparkline, view
 from railbed.cli.screens.watch_rows import natural, node_rows, queue_rows
 from railbed.cli.verbs.watch.records import Samples
 from railbed.model.measures import MEASURES
@@ -203,9 +204,17 @@ def test_this_machine_is_sampled_into_a_run(tmp_path: Path) -> None:
     assert (again.code, again.out.splitlines()[2].split()[0]) == (0, "local")
 
 
-def test_the_view_of_a_run_without_samples_says_so() -> None:
-    from railbed.cli.console import SafeConsole
+def test_columns_that_do_not_fit_are_left_out() -> None:
+    timeline = Timeline(write_generated(Generated(nodes=2, seconds=20)))
+    for width, last in ((80, "trend"), (40, "err/s"), (20, "pause")):
+        console = SafeConsole(record=True, width=width)
+        console.print(node_table(node_rows(timeline), width))
+        lines = console.export_text().splitlines()
+        assert lines[0].split()[-1] == last
+        assert "…" not in "".join(lines)
 
+
+def test_the_view_of_a_run_without_samples_says_so() -> None:
     console = SafeConsole(record=True, width=80)
-    console.print(view(Timeline(plain_run([], verb="check"))))
+    console.print(view(Timeline(plain_run([], verb="check")), 80))
     assert "this run has no samples" in console.export_text()

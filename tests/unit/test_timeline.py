@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from railbed.cli.verbs.watch.records import Samples
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.record import Finding, Measurement, Verdict
@@ -204,6 +206,22 @@ def test_long_spans_are_drawn_from_rollups(run: OpenRun) -> None:
     assert len(drawn.times) <= 100
     assert drawn.high.max() == 10**9
     assert abs(drawn.times[np.argmax(drawn.high)] - START - 60_000) <= 3600
+
+
+def test_samples_are_printed_on_after_the_clock_was_set_back(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = time.time()
+    timeline = Timeline(run.folder)
+    printed = Samples(timeline, 1.0)
+    for clock, memory in ((0.0, 5), (-3600.0, 777)):
+        with SeriesWriter(run.folder) as writer:
+            for second in range(10):
+                writer.append(Sample("node1", begin + clock + second, (MEMORY,), [memory]))
+        values = set()
+        for later in (0.0, 20.0):
+            monkeypatch.setattr(time, "time", lambda now=begin + clock + later: now)
+            timeline.refresh()
+            values |= {record.value for record in printed.complete()}
+        assert values == {memory}
 
 
 def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:

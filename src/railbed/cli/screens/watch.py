@@ -58,7 +58,7 @@ class WatchScreen(Screen):
         timeline = self._opened
         timeline.refresh()
         if self._live:
-            self._live.update(view(timeline), refresh=True)
+            self._live.update(view(timeline, self._console.width), refresh=True)
             return
         marks = timeline.marks()
         for mark in marks[self._marks :]:
@@ -66,14 +66,14 @@ class WatchScreen(Screen):
         self._marks = len(marks)
         if time.monotonic() - self._printed >= PLAIN_SECONDS:
             self._printed = time.monotonic()
-            self._console.print(view(timeline, events=False))
+            self._console.print(view(timeline, self._console.width, events=False))
         sys.stdout.flush()
 
     def finish(self, run: Path) -> None:
         """Leave the final view on the screen."""
         self._end()
         self._opened.refresh()
-        self._console.print(view(self._opened))
+        self._console.print(view(self._opened, self._console.width))
         if self._own:
             self._console.print(Text.assemble("saved in ", (str(run), "bold")))
 
@@ -92,12 +92,12 @@ class WatchScreen(Screen):
             live.stop()
 
 
-def view(timeline: Timeline, *, events: bool = True) -> RenderableType:
-    """Return what is shown of a run now."""
+def view(timeline: Timeline, width: int, *, events: bool = True) -> RenderableType:
+    """Return what is shown of a run now, on a screen of some width."""
     nodes, queues = node_rows(timeline), queue_rows(timeline)
     parts: list[RenderableType] = [heading(timeline)]
     if nodes:
-        parts += [node_table(nodes)]
+        parts += [node_table(nodes, width)]
     if queues:
         parts += [Text(""), queue_table(queues)]
     marks = [mark for mark in timeline.marks() if mark.kind != "checkpoint"][-MOST_MARKS:]
@@ -134,27 +134,24 @@ def last_step(timeline: Timeline) -> int | None:
     return timeline.step_at(max(times)) if times else None
 
 
-def node_table(rows: Sequence[NodeRow]) -> Table:
-    """Return one line for each node; columns that nothing measures are left out."""
-    columns: list[tuple[str, Callable[[NodeRow], str]]] = [
-        ("step", lambda row: seconds(row.step_seconds)),
-        ("wait", lambda row: seconds(row.wait_seconds)),
-        ("rx b/s", lambda row: amount(row.received, 8)),
-        ("tx b/s", lambda row: amount(row.sent, 8)),
-        ("pause", lambda row: share(row.pause)),
-        ("ecn/s", lambda row: amount(row.notified)),
-        ("err/s", lambda row: amount(row.faulty)),
-        ("cpu", lambda row: NOTHING if row.cpu is None else f"{row.cpu:.1f}"),
-        ("gpu", lambda row: share(row.gpu)),
-        ("trend", lambda row: sparkline(row.trend)),
-    ]
+def node_table(rows: Sequence[NodeRow], width: int) -> Table:
+    """Return one line for each node; columns that nothing measures, or that do not fit, are left out."""
+    cells = {name: [text(row) for row in rows] for name, text in COLUMNS}
+    room = width - max(len(printable(row.node)) for row in rows)
+    shown = set()
+    for name in BY_IMPORTANCE:
+        if any(text not in (NOTHING, "") for text in cells[name]):
+            room -= 1 + max(len(text) for text in (name, *cells[name]))
+            if room < 0:
+                break
+            shown.add(name)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("node", no_wrap=True, overflow="ellipsis", min_width=5)
-    shown = [(name, text) for name, text in columns if any(text(row) not in (NOTHING, "") for row in rows)]
-    for name, _ in shown:
+    names = [name for name, _ in COLUMNS if name in shown]
+    for name in names:
         table.add_column(name, justify="left" if name == "trend" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(printable(row.node), *(_styled(name, text(row)) for name, text in shown))
+    for place, row in enumerate(rows):
+        table.add_row(printable(row.node), *(_styled(name, cells[name][place]) for name in names))
     return table
 
 
@@ -242,3 +239,19 @@ def sparkline(values: Sequence[float]) -> str:
 def _styled(column: str, text: str) -> Text:
     alarming = column in ("pause", "err/s", "ecn/s") and text not in (NOTHING, "0", "0 %")
     return Text(text, style="yellow" if alarming else "dim" if text == NOTHING else "")
+
+
+COLUMNS: Sequence[tuple[str, Callable[[NodeRow], str]]] = (
+    ("step", lambda row: seconds(row.step_seconds)),
+    ("wait", lambda row: seconds(row.wait_seconds)),
+    ("rx b/s", lambda row: amount(row.received, 8)),
+    ("tx b/s", lambda row: amount(row.sent, 8)),
+    ("pause", lambda row: share(row.pause)),
+    ("ecn/s", lambda row: amount(row.notified)),
+    ("err/s", lambda row: amount(row.faulty)),
+    ("cpu", lambda row: NOTHING if row.cpu is None else f"{row.cpu:.1f}"),
+    ("gpu", lambda row: share(row.gpu)),
+    ("trend", lambda row: sparkline(row.trend)),
+)
+"""Name and text of each column, in their order."""
+BY_IMPORTANCE = ("step", "pause", "err/s", "tx b/s", "rx b/s", "ecn/s", "wait", "cpu", "gpu", "trend")

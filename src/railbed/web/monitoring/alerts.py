@@ -53,6 +53,11 @@ def near_miss(title: str, *series: Mapping[str, str]) -> Case:
     return Case(title, _merged(series), None)
 
 
+def grew(title: str, labels: Mapping[str, str], series: str) -> tuple[Case, Case]:
+    """Return the cases of a counter that should not grow: an alert fires when it does, and not long after."""
+    return fires(title, labels, jumping(series, 1)), near_miss(f"{title}, long ago", constant(series, 5))
+
+
 def growing(series: str, per_second: float) -> dict[str, str]:
     """Return a counter that grows steadily."""
     return {series: f"0+{per_second * STEP_SECONDS:.10g}x{_STEPS}"}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from railbed.web.monitoring.alerts import Alert, Case, constant, fires, growing, jumping, lately, near_miss
+from railbed.web.monitoring.alerts import Alert, Case, constant, fires, grew, growing, jumping, lately, near_miss
 from railbed.web.monitoring.site import Site
 
 STORM_SHARE = 0.5
 PAUSE_SHARE = 0.05
 CNP_PER_SECOND = 100
 CNP_HANDLED_SHARE = 0.1
+_CNP = ("rdma_cnp_sent", "rdma_cnp_handled")
+_QUEUE_DROPS = ("queue_drop_packets", "queue_wred_drop_packets")
 
 
 def fabric_alerts(site: Site) -> Iterator[Alert]:
@@ -28,12 +30,12 @@ def fabric_alerts(site: Site) -> Iterator[Alert]:
 
 def _pfc_storm(site: Site) -> Alert:
     terms = [
-        f"increase({site.select('pause_storm_warnings')}[5m]) > 0",
-        f"increase({site.select('pause_storm_errors')}[5m]) > 0",
+        site.grew("pause_storm_warnings"),
+        site.grew("pause_storm_errors"),
         f"rate({site.select('pause_rx_us', priority=site.priority)}[1m]) > {STORM_SHARE}",
     ]
     if site.switch_ports:
-        terms.append(f"increase({site.select('watchdog_shutdowns', queue=site.queue)}[5m]) > 0")
+        terms.append(site.grew("watchdog_shutdowns", queue=site.queue))
     return Alert(
         name="RailbedPfcStorm",
         expr="\nor ".join(terms),
@@ -47,11 +49,9 @@ def _pfc_storm(site: Site) -> Alert:
 
 def _storm_cases(site: Site) -> Iterator[Case]:
     port = site.rdma_ports[0]
-    warnings, errors = port.series("pause_storm_warnings"), port.series("pause_storm_errors")
     pauses = port.series("pause_rx_us", site.priority)
-    yield fires("a pause lasted suspiciously long", port.labels(), jumping(warnings, 1))
-    yield fires("a card stopped pausing", port.labels(), jumping(errors, 1))
-    yield near_miss("storms long ago", constant(warnings, 3), constant(errors, 3))
+    yield from grew("a pause lasted suspiciously long", port.labels(), port.series("pause_storm_warnings"))
+    yield from grew("a card stopped pausing", port.labels(), port.series("pause_storm_errors"))
     labels = port.labels(priority=site.priority)
     yield fires("paused more than half of the time", labels, growing(pauses, STORM_SHARE * 1.1))
     yield near_miss("paused almost half of the time", growing(pauses, STORM_SHARE * 0.9))
@@ -61,8 +61,7 @@ def _storm_cases(site: Site) -> Iterator[Case]:
 def _watchdog_cases(site: Site) -> Iterator[Case]:
     for port in site.switch_ports[:1]:
         shutdowns = port.series("watchdog_shutdowns", site.queue)
-        yield fires("the watchdog shut the queue", port.labels(queue=site.queue), jumping(shutdowns, 1))
-        yield near_miss("the watchdog shut it long ago", constant(shutdowns, 3))
+        yield from grew("the watchdog shut the queue", port.labels(queue=site.queue), shutdowns)
         other = port.series("watchdog_shutdowns", site.other_priority)
         yield near_miss("the watchdog shut another queue", jumping(other, 1))
 
@@ -92,14 +91,10 @@ def _pause_share(site: Site) -> Alert:
 
 
 def _lossless_drops(site: Site) -> Alert:
-    in_card = site.select("priority_rx_drops", priority=site.priority)
-    in_queue, by_wred = (
-        site.select(meter, queue=site.queue) for meter in ("queue_drop_packets", "queue_wred_drop_packets")
-    )
-    terms = [f"increase({in_card}[5m]) > 0"]
+    terms = [site.grew("priority_rx_drops", priority=site.priority)]
     if site.switch_ports:
-        on_arrival = site.select("ingress_drop_packets")
-        terms += [f"increase({drops}[5m]) > 0" for drops in (in_queue, by_wred, on_arrival)]
+        terms += [site.grew(meter, queue=site.queue) for meter in _QUEUE_DROPS]
+        terms.append(site.grew("ingress_drop_packets"))
     return Alert(
         name="RailbedLosslessDrops",
         expr="\nor ".join(terms),
@@ -114,18 +109,13 @@ def _lossless_drops(site: Site) -> Alert:
 def _drop_cases(site: Site) -> Iterator[Case]:
     port = site.rdma_ports[0]
     in_card = port.series("priority_rx_drops", site.priority)
-    yield fires("the card drops", port.labels(priority=site.priority), jumping(in_card, 1))
-    yield near_miss("drops long ago", constant(in_card, 5))
+    yield from grew("the card drops", port.labels(priority=site.priority), in_card)
     yield near_miss("another priority drops", growing(port.series("priority_rx_drops", site.other_priority), 100))
     for end in site.switch_ports[:1]:
-        for meter in ("queue_drop_packets", "queue_wred_drop_packets"):
-            lossless = end.series(meter, site.queue)
-            yield fires(f"{meter} of the switch", end.labels(queue=site.queue), jumping(lossless, 1))
-            yield near_miss(f"{meter} long ago", constant(lossless, 5))
+        for meter in _QUEUE_DROPS:
+            yield from grew(f"{meter} of the switch", end.labels(queue=site.queue), end.series(meter, site.queue))
             yield near_miss(f"{meter} of another queue", growing(end.series(meter, site.other_priority), 100))
-        arriving = end.series("ingress_drop_packets")
-        yield fires("the switch drops on arrival", end.labels(), jumping(arriving, 1))
-        yield near_miss("the switch dropped on arrival long ago", constant(arriving, 5))
+        yield from grew("the switch drops on arrival", end.labels(), end.series("ingress_drop_packets"))
 
 
 def _cnp_without_reaction(site: Site) -> Alert:
@@ -154,19 +144,12 @@ def _cnp_without_reaction(site: Site) -> Alert:
     )
 
 
-_CNP = ("rdma_cnp_sent", "rdma_cnp_handled")
-
-
 def _cnp_ignored(site: Site) -> Alert:
     port = site.rdma_ports[0]
-    ignored = port.series("rdma_cnp_ignored")
     return Alert(
         name="RailbedCnpIgnored",
-        expr=f"increase({site.select('rdma_cnp_ignored')}[5m]) > 0",
+        expr=site.grew("rdma_cnp_ignored"),
         summary="{{ $labels.node }} {{ $labels.port }} ({{ $labels.rail }}) ignores congestion notifications.",
         action="DCQCN is off on this card. `railbed check` names the setting, `railbed configure` sets it.",
-        cases=(
-            fires("ignores one", port.labels(), jumping(ignored, 1)),
-            near_miss("ignored some long ago", constant(ignored, 5)),
-        ),
+        cases=grew("ignores one", port.labels(), port.series("rdma_cnp_ignored")),
     )

@@ -12,6 +12,7 @@ from railbed.web.monitoring.alerts import (
     constant,
     ended,
     fires,
+    grew,
     growing,
     jumping,
     lately,
@@ -62,10 +63,10 @@ def _out_of_sequence(site: Site) -> Alert:
 
 def _link_flap(site: Site) -> Alert:
     changes = site.select("net_carrier_changes", rail_matches=".+")
-    downs = site.select("rdma_link_downed", rail_matches=".+")
+    went_down = site.grew("rdma_link_downed", "15m", rail_matches=".+")
     return Alert(
         name="RailbedLinkFlap",
-        expr=f"increase({changes}[15m]) > {FLAPS}\nor increase({downs}[15m]) > 0",
+        expr=f"increase({changes}[15m]) > {FLAPS}\nor {went_down}",
         summary="The link of {{ $labels.node }} {{ $labels.port }} ({{ $labels.rail }}) went down and up.",
         action="Connections break when a link goes down. Look for a loose cable or a dirty connector; `railbed check` "
         "shows errors of the link.",
@@ -75,11 +76,11 @@ def _link_flap(site: Site) -> Alert:
 
 def _flap_cases(site: Site) -> Iterator[Case]:
     port = site.ports[0]
-    changes, downs = port.series("net_carrier_changes"), port.series("rdma_link_downed")
+    changes = port.series("net_carrier_changes")
     yield fires("down and up", port.labels(), jumping(changes, 2))
     yield near_miss("down only", jumping(changes, 1))
-    yield fires("the RDMA port went down", port.labels(), jumping(downs, 1))
-    yield near_miss("flaps long ago", constant(changes, 9), constant(downs, 4))
+    yield near_miss("flaps long ago", constant(changes, 9))
+    yield from grew("the RDMA port went down", port.labels(), port.series("rdma_link_downed"))
     elsewhere = site.select("net_carrier_changes", node=port.device, port=MANAGEMENT)
     yield near_miss("an interface that is not on a rail", jumping(elsewhere, 4))
 

@@ -107,6 +107,10 @@ class Site:
         parts = [f'cluster="{self.name}"', *(_matcher(name, value) for name, value in labels.items())]
         return f"{metric}{{{','.join(parts)}}}"
 
+    def grew(self, meter: str, within: str = "5m", **labels: str) -> str:
+        """Return a query for counters of this cluster that have grown lately."""
+        return f"increase({self.select(meter, **labels)}[{within}]) > 0"
+
     def series(self, meter: str, *, device: str, port: str = "", part: str = "") -> str:
         """Return the identity of a series exactly as the exporter reports it."""
         labels = Labels(self.cluster).of(Series(device, meter, port if METERS[meter].per_port else "", part))

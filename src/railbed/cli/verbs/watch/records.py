@@ -34,6 +34,7 @@ class Samples:
         late = 0.0 if all_of_it else LATE_SECONDS
         last = (self._timeline.end - late) / self._interval
         end = math.ceil(last) if all_of_it else math.floor(last)
+        self._next = min(self._next, end)  # later only if the clock was set back: continue from there
         while self._next < end:
             first, self._next = self._next, min(end, self._next + BLOCK)
             yield from self._block(first, self._next)
@@ -48,22 +49,27 @@ class Samples:
     def _intervals(self, series: Series, first: int, end: int) -> Iterator[Measurement]:
         track = self._timeline.track(series, first * self._interval, end * self._interval)
         present = ~np.isnan(track.values)
-        index = np.floor(track.times[present] / self._interval).astype(np.int64) - first
+        places = np.floor(track.times[present] / self._interval).astype(np.int64)
         values = track.values[present]
+        if not values.size:
+            return
         measure = measure_of(METERS[series.meter])
         labels: dict[str, str | int] = {"device": series.device}
         labels |= {name: text for name, text in (("port", series.port), ("part", series.part)) if text}
-        for place in np.unique(index).tolist():
-            inside = values[index == place]
-            for stat, value in {"mean": float(inside.mean()), "max": float(inside.max())}.items():
-                if stat == "mean" or value != float(inside.mean()):
-                    yield Measurement(
-                        name=measure.name,
-                        value=value,
-                        unit=measure.unit,
-                        labels={**labels, "stat": stat},
-                        time=(first + place) * self._interval,
-                    )
+        starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
+        low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+        mean = np.add.reduceat(values, starts) / np.diff(starts, append=values.size)
+        mean = np.where(low == high, low, mean)
+        for place, average, highest in zip(places[starts].tolist(), mean.tolist(), high.tolist(), strict=True):
+            stats = {"mean": average} if average == highest else {"mean": average, "max": highest}
+            for stat, value in stats.items():
+                yield Measurement(
+                    name=measure.name,
+                    value=value,
+                    unit=measure.unit,
+                    labels={**labels, "stat": stat},
+                    time=place * self._interval,
+                )
 
 
 async def stored_records(folder: Path) -> AsyncGenerator[Record, None]:
