@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from railbed.cli.console import SafeConsole
@@ -16,9 +18,11 @@ from railbed.cli.screens.watch import amount, duration, node_table, seconds, sha
 from railbed.cli.screens.watch_rows import natural, node_rows, queue_rows
 from railbed.cli.verbs.watch.records import Samples
 from railbed.model.measures import MEASURES
-from railbed.model.series import METERS
+from railbed.model.series import METERS, Series
+from railbed.store.series import SeriesReader
 from railbed.store.timeline import Timeline
 from tests.support.cli import RAILBED, environment, railbed, start
+from tests.support.disks import small_disk
 from tests.support.runs import plain_run
 from tests.support.terminal import Terminal
 from tests.support.watched import Generated, generated_run, write_generated
@@ -155,6 +159,23 @@ def test_an_address_that_cannot_be_served_leaves_no_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
+def test_a_run_that_cannot_be_written_is_shown(tmp_path: Path) -> None:
+    """An archive on a read-only disk; watching stores nothing in a run."""
+    with small_disk(tmp_path / "archive") as disk:
+        folder = write_generated(Generated(nodes=2, seconds=30))
+        archived = Path(shutil.copytree(folder, disk / folder.name))
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        for verb, code in (("watch", 0), ("diagnose", 1)):
+            result = railbed(tmp_path, verb, archived)
+            assert (result.code, result.err) == (code, ""), result
+        page = start(tmp_path, "watch", str(archived), "--page")
+        assert page.stderr is not None
+        assert f"the page of {folder.name}: " in page.stderr.readline().decode()
+        page.send_signal(signal.SIGINT)
+        assert page.communicate(timeout=60)[1] == b""
+
+
+@pytest.mark.whole
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     folder = write_generated(Generated(nodes=3, seconds=60))
     command = f"{RAILBED} watch {folder.name} --json | head -1; exit ${{PIPESTATUS[0]}}"
@@ -191,15 +212,19 @@ def test_the_page_is_served_until_ctrl_c(tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_this_machine_is_sampled_into_a_run(tmp_path: Path) -> None:
-    result = railbed(tmp_path, "watch", "--for", "3", "--interval", "0.5", "--json")
+    """As often as possible, every 100 ms."""
+    result = railbed(tmp_path, "watch", "--for", "3", "--interval", "0.1", "--json")
     assert result.code == 0, result.err
     records = result.records
-    assert any(record["name"] == "sampling" for record in records)
+    assert [record["data"]["interval"] for record in records if record["name"] == "sampling"] == [0.1]
     assert any(record["name"] == "cpu_busy_us_rate" for record in records)
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.endswith("-watch")
     stored = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     assert {record["kind"] for record in stored} == {"event"}
+    times = SeriesReader(folder).samples(Series("local", "cpu_busy_us")).times
+    assert len(times) > 3
+    assert (np.diff(times) > 0).all()
     again = railbed(tmp_path, "watch", folder.name)
     assert (again.code, again.out.splitlines()[2].split()[0]) == (0, "local")
 

@@ -162,6 +162,31 @@ async def test_a_clock_of_a_node_that_is_set_does_not_move_its_samples() -> None
     assert max(row.time for row in taken) - taken[0].time < 60.0
 
 
+async def test_a_row_of_60_kb_that_arrives_in_parts_is_a_sample() -> None:
+    """A node with many cards, over a connection that delivers 4 KiB at a time."""
+    names = [["net", f"card{number}", ["rx_bytes", "tx_bytes"]] for number in range(1600)]
+    reader = FakeReader("h 1 7")
+    values = [10**17 + number for number in range(2 * len(names))]
+
+    def send_in_parts(line: str) -> None:
+        data = f"{line}\n".encode()
+        for start in range(0, len(data), 4096):
+            reader.lines.put_nowait(data[start : start + 4096])
+        assert len(data) > 60_000 or line.startswith("l ")
+
+    send_in_parts("l " + json.dumps(names))
+
+    async def send_row() -> None:
+        await reader.began.wait()
+        send_in_parts(f"r {reader.monotonic * 1e6:.0f} {' '.join(map(str, values))}")
+
+    rows = asyncio.create_task(send_row())
+    (sampling,), (taken,) = await sampled(FakeFleet(reader), events.Sampling)
+    await rows
+    assert sampling.series == len(values)
+    assert list(taken.values) == values
+
+
 async def test_a_node_without_any_known_counter_is_a_gap() -> None:
     reader = FakeReader("h 1 7", "l " + json.dumps([["host", "", ["something_new"]]]))
     rows = asyncio.create_task(started(reader))
