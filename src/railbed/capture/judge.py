@@ -77,10 +77,18 @@ def _judge_rule(rule: Rule, analysis: Analysis) -> list[Finding]:
     observed = "nothing of the kind" + ("" if rule.scope == "cluster" else f" on {plural(judged, rule.scope)}")
     if reasons:
         observed += f"; {plural(len(reasons), 'other')} not judged: {reasons[0]}"
-    dropped = sum(recording.dropped or 0 for recording in analysis.recordings)
-    if rule.needs_all and dropped:
-        return [_brief(rule, Verdict.UNKNOWN, f"{observed}, but the recorders dropped {plural(dropped, 'packet')}")]
+    missing = _missing(analysis) if rule.needs_all else ""
+    if missing:
+        return [_brief(rule, Verdict.UNKNOWN, f"{observed}, but {missing}")]
     return [_brief(rule, Verdict.OK, observed)]
+
+
+def _missing(analysis: Analysis) -> str:
+    """Return why packets are missing from the analysis; empty if none are, as far as anybody counted."""
+    dropped = sum(recording.dropped or 0 for recording in analysis.recordings)
+    if dropped:
+        return f"the recorders dropped {plural(dropped, 'packet')}"
+    return f"{plural(analysis.left_out, 'packet')} of further flows were not analysed" if analysis.left_out else ""
 
 
 def _reason(reasons: Sequence[str]) -> str:

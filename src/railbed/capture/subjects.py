@@ -40,11 +40,8 @@ class PortView:
     @cached_property
     def sends(self) -> tuple[Flow, ...]:
         """Flows that it sends, without those of the connection manager."""
-        return tuple(
-            flow
-            for flow in self.analysis.flows
-            if flow.key.source == self.address and flow.key.qp not in MANAGEMENT_QPS
-        )
+        flows = self.analysis.by_source.get(self.address, ())
+        return tuple(flow for flow in flows if flow.key.qp not in MANAGEMENT_QPS)
 
 
 @dataclass(frozen=True)
@@ -85,12 +82,8 @@ class PathView:
     @cached_property
     def flows(self) -> tuple[Flow, ...]:
         """Flows in this direction, without those of the connection manager."""
-        return tuple(
-            flow
-            for flow in self.analysis.flows
-            if (flow.key.source, flow.key.destination) == (self.source, self.destination)
-            and flow.key.qp not in MANAGEMENT_QPS
-        )
+        flows = self.analysis.by_path.get((self.source, self.destination), ())
+        return tuple(flow for flow in flows if flow.key.qp not in MANAGEMENT_QPS)
 
     @property
     def back(self) -> PathView:
@@ -159,10 +152,9 @@ class ClusterView:
 
 def ports_of(analysis: Analysis) -> list[PortView]:
     """Return every address that sends, in order."""
-    return [PortView(analysis, address) for address in sorted({flow.key.source for flow in analysis.flows})]
+    return [PortView(analysis, address) for address in sorted(analysis.by_source)]
 
 
 def paths_of(analysis: Analysis) -> list[PathView]:
     """Return every pair of addresses between which packets flow, one for each direction."""
-    pairs = sorted({(flow.key.source, flow.key.destination) for flow in analysis.flows})
-    return [PathView(analysis, source, destination) for source, destination in pairs]
+    return [PathView(analysis, source, destination) for source, destination in sorted(analysis.by_path)]

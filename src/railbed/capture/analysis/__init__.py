@@ -3,6 +3,7 @@
 context      what the cluster file expects of addresses and marks
 operations   what an opcode does: request or answer, first or last of a message
 views        the packets of a recording, by flow
+nearest      where a recording was made, if nobody says
 pairing      which flow carries the answers to another
 sequence     gaps, repeats and order of packet sequence numbers
 answers      acknowledgements, refusals, round trips

@@ -15,13 +15,14 @@ from railbed.capture.analysis.incast import Incast, Load, incast_of
 from railbed.capture.analysis.join import Journey, differences, join
 from railbed.capture.analysis.marks import marks_of
 from railbed.capture.analysis.messages import messages_of
+from railbed.capture.analysis.nearest import nearest_addresses
 from railbed.capture.analysis.operations import ROLE, Role, transport
 from railbed.capture.analysis.pairing import Partner, partners_of
 from railbed.capture.analysis.pauses import Paused, pauses_of
 from railbed.capture.analysis.reaction import Reaction, reaction_of
 from railbed.capture.analysis.results import Analysis, Flow, FlowView, Leg
 from railbed.capture.analysis.sequence import fitting_size_of, full_size_of, judge_sequence, order_of
-from railbed.capture.analysis.views import End, FlowKey, Numbers, Rows, View, Views, own_addresses, views_of
+from railbed.capture.analysis.views import End, FlowKey, Numbers, Rows, View, Views, end_of, own_addresses, views_of
 from railbed.capture.packets import Icrc, Recording
 from railbed.model.record import Certainty
 
@@ -44,11 +45,13 @@ def analyse(recordings: Sequence[Recording], context: Context | None = None) -> 
     """Return what the recordings show together; without a context, nothing is expected of addresses and marks."""
     context = context or Context()
     parts = [_part(index, views_of(recording, context)) for index, recording in enumerate(recordings)]
+    parts = [replace(part, views=views) for part, views in zip(parts, _with_ends(parts), strict=True)]
     clocks = _clocks(parts)
     partners = _best_partners(parts)
     keys = sorted({key for part in parts for key in part.views})
     flows = [_flow(key, parts, clocks, partners) for key in keys]
-    flows = [_with_reaction(flow, flows_by_key(flows)) for flow in flows]
+    by_key = {flow.key: flow for flow in flows}
+    flows = [_with_reaction(flow, by_key) for flow in flows]
     flows.sort(key=lambda flow: -max(view.bytes for view in flow.views))
     return Analysis(
         recordings=tuple(recordings),
@@ -58,18 +61,21 @@ def analyse(recordings: Sequence[Recording], context: Context | None = None) -> 
         pauses=tuple(_pauses(recordings, context)),
         incasts=tuple(_incasts(flows, context, clocks)),
         left_out=sum(part.left_out for part in parts),
-        own=tuple(own_addresses(recording, context) for recording in recordings),
     )
-
-
-def flows_by_key(flows: Sequence[Flow]) -> dict[FlowKey, Flow]:
-    """Return flows by what identifies them."""
-    return {flow.key: flow for flow in flows}
 
 
 def _part(index: int, views: Views) -> _Part:
     by_key = {view.key: view for view in views.views}
     return _Part(index, views.recording, by_key, partners_of(views.views), views.left_out)
+
+
+def _with_ends(parts: Sequence[_Part]) -> list[Mapping[FlowKey, View]]:
+    """Return the views of each part, with the ends of those that the recordings do not name inferred."""
+    owners = nearest_addresses([(part.views, part.partners) for part in parts])
+    return [
+        {key: replace(view, end=end_of(key, own)) if own else view for key, view in part.views.items()}
+        for part, own in zip(parts, owners, strict=True)
+    ]
 
 
 def _best_partners(parts: Sequence[_Part]) -> Mapping[FlowKey, Partner]:

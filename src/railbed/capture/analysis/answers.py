@@ -147,6 +147,6 @@ def round_trips(view: View, new: Mask, resent: Numbers, answers: Answers) -> Rou
 
 
 def is_answer(view: View) -> Mask:
-    """Return which answers name a request, for matching flows."""
-    opcodes = view.column("opcode", view.answers)
-    return np.asarray(ANSWERS_FIRST[opcodes])
+    """Return which answers name a request that arrived, for matching flows; refusals name what did not."""
+    positive = view.column("syndrome", view.answers) >> 5 == _ACKNOWLEDGED
+    return np.asarray(ANSWERS_FIRST[view.column("opcode", view.answers)] & positive)

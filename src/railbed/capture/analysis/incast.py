@@ -13,6 +13,8 @@ from railbed.capture.analysis.views import Numbers
 WIDTH = 1_000_000
 """Nanoseconds in which packets count as simultaneous."""
 MOST_BUCKETS = 200_000
+MOST_CELLS = 20_000_000
+"""Senders times buckets, eight bytes each."""
 LEAST_SHARE = 0.1
 """Of the bytes in a moment: senders below it do not count."""
 LEAST_SENDERS = 2
@@ -59,7 +61,9 @@ def incast_of(receiver: str, loads: Sequence[Load], speed: float | None, clock_e
         return None
     start = min(int(load.times.min()) for load in loads)
     stop = max(int(load.times.max()) for load in loads)
-    axis = Axis.over(start, stop, width=max(WIDTH, int(4 * clock_error)), most=MOST_BUCKETS)
+    axis = Axis.over(
+        start, stop, width=max(WIDTH, int(4 * clock_error)), most=min(MOST_BUCKETS, MOST_CELLS // len(senders))
+    )
     total = np.zeros((len(senders), axis.count))
     for load in loads:
         total[senders.index(load.sender)] += axis.totals(load.times, load.lengths)

@@ -7,7 +7,7 @@ distance to the request that was sent last decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ SAMPLES = 256
 LEAST_SHARE, SURE_SHARE = 0.5, 0.95
 """Shares of answers that name a request of the other flow: to be considered, and to be sure."""
 SURE_SAMPLES = 4
-MOST_CANDIDATES = 64
+MOST_CANDIDATES = 32
 """Flows that are compared with a flow, if many connect the same addresses: those with the same source port first."""
 
 
@@ -37,9 +37,43 @@ class Partner:
 
 
 @dataclass(frozen=True, slots=True)
+class _Side:
+    """A flow, with what is compared of it."""
+
+    view: View
+    start: int
+    port: int
+    """The UDP source port of requests and answers; notifications have their own."""
+    times: Numbers
+    """When its requests were sent."""
+    sent: Numbers
+    """Their numbers, sorted."""
+    answers: Numbers
+    """Numbers of a sample of its answers."""
+    answered: Numbers
+
+    @classmethod
+    def of(cls, view: View) -> _Side:
+        """Prepare a flow."""
+        rows = view.answers[is_answer(view)]
+        if len(rows) > SAMPLES:
+            rows = rows[np.linspace(0, len(rows) - 1, SAMPLES).astype(np.intp)]
+        telling = [rows[0] for rows in (view.requests.rows, view.answers) if len(rows)]
+        return cls(
+            view=view,
+            start=int(view.times(view.rows[:1])[0]),
+            port=int(view.column("source_port", np.array(telling[:1]))[0]) if telling else 0,
+            times=view.times(view.requests.rows),
+            sent=np.sort(view.requests.psn, kind="stable"),
+            answers=view.column("psn", rows).astype(np.int64),
+            answered=view.times(rows),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Match:
-    first: View
-    second: View
+    first: FlowKey
+    second: FlowKey
     share: float
     samples: int
     distance: float
@@ -76,87 +110,64 @@ def _named(views: Sequence[View]) -> Iterator[tuple[FlowKey, Partner]]:
 
 
 def _pair_up(forward: Sequence[View], backward: Sequence[View]) -> Mapping[FlowKey, Partner]:
-    matches = [_match(first, second) for first in forward for second in _candidates(first, backward)]
+    ahead, back = [_Side.of(view) for view in forward], [_Side.of(view) for view in backward]
+    matches = [_match(first, second) for first in ahead for second in _candidates(first, back)]
+    rivals: dict[FlowKey, list[_Match]] = {}
+    for match in matches:
+        if match.share >= LEAST_SHARE:
+            rivals.setdefault(match.first, []).append(match)
+            rivals.setdefault(match.second, []).append(match)
     partners: dict[FlowKey, Partner] = {}
     for match in sorted(matches, key=lambda match: match.rank, reverse=True):
-        keys = match.first.key, match.second.key
-        if match.share < LEAST_SHARE or partners.keys() & set(keys):
-            continue
-        certainty = _certainty(match, [other for other in matches if other is not match])
-        partners |= {keys[0]: Partner(keys[1], certainty), keys[1]: Partner(keys[0], certainty)}
+        if match.share >= LEAST_SHARE and match.first not in partners and match.second not in partners:
+            others = [other for key in (match.first, match.second) for other in rivals[key] if other is not match]
+            partners |= _both(match.first, match.second, _certainty(match, others))
     alone = [[view for view in views if view.key not in partners] for views in (forward, backward)]
-    if all(len(views) == 1 and not len(views[0].datagrams) for views in alone) and not _contradicted(matches, alone):
+    if all(len(views) == 1 and not len(views[0].datagrams) for views in alone):
         first, second = alone[0][0].key, alone[1][0].key
-        certainty = "likely" if len(forward) == len(backward) == 1 else "possible"
-        partners |= {first: Partner(second, certainty), second: Partner(first, certainty)}
+        contradicted = any(match.samples and (match.first, match.second) == (first, second) for match in matches)
+        if not contradicted:
+            partners |= _both(first, second, "likely" if len(forward) == len(backward) == 1 else "possible")
     return partners
 
 
-def _contradicted(matches: Iterable[_Match], alone: Sequence[Sequence[View]]) -> bool:
-    """Whether the answers of the two remaining flows name no requests of each other."""
-    return any(
-        match.samples and match.first is alone[0][0] and match.second is alone[1][0] and match.share < LEAST_SHARE
-        for match in matches
+def _both(first: FlowKey, second: FlowKey, certainty: Certainty) -> Mapping[FlowKey, Partner]:
+    return {first: Partner(second, certainty), second: Partner(first, certainty)}
+
+
+def _candidates(side: _Side, others: Sequence[_Side]) -> Sequence[_Side]:
+    if len(others) <= MOST_CANDIDATES:
+        return others
+    return sorted(others, key=lambda it: (it.port != side.port, abs(it.start - side.start)))[:MOST_CANDIDATES]
+
+
+def _match(first: _Side, second: _Side) -> _Match:
+    pairs = [_agreement(first, second), _agreement(second, first)]
+    agreeing = np.concatenate([agree for agree, _ in pairs])
+    far = np.concatenate([distance for _, distance in pairs])
+    return _Match(
+        first=first.view.key,
+        second=second.view.key,
+        share=float(agreeing.mean()) if len(agreeing) else 0.0,
+        samples=len(agreeing),
+        distance=float(np.median(far[agreeing])) if agreeing.any() else np.inf,
+        same_port=first.port == second.port != 0,
     )
 
 
-def _candidates(view: View, others: Sequence[View]) -> Sequence[View]:
-    if len(others) <= MOST_CANDIDATES:
-        return others
-    start = _start(view)
-    return sorted(others, key=lambda other: (_port(other) != _port(view), abs(_start(other) - start)))[:MOST_CANDIDATES]
-
-
-def _start(view: View) -> int:
-    return int(view.recording.packets["time"][view.rows[0]])
-
-
-def _port(view: View) -> int:
-    """Return the UDP source port of requests and answers; notifications have their own."""
-    ports = [rows[0] for rows in (view.requests.rows, view.answers) if len(rows)]
-    return int(view.recording.packets["source_port"][ports[0]]) if ports else 0
-
-
-def _match(first: View, second: View) -> _Match:
-    agree, distances = zip(*(_agreement(*pair) for pair in ((first, second), (second, first))), strict=True)
-    agreeing, far = np.concatenate(agree), np.concatenate(distances)
-    share = float(agreeing.mean()) if len(agreeing) else 0.0
-    distance = float(np.median(far[agreeing])) if agreeing.any() else np.inf
-    same_port = _port(first) == _port(second) != 0
-    return _Match(first, second, share, len(agreeing), distance, same_port)
-
-
-def _agreement(requests: View, answers: View) -> tuple[Mask, Floats]:
+def _agreement(requests: _Side, answers: _Side) -> tuple[Mask, Floats]:
     """Return for a sample of answers whether each names an earlier request, and how far back."""
-    rows = answers.answers[is_answer(answers)]
-    if not len(rows):
-        return np.zeros(0, np.bool_), np.zeros(0)
-    if len(rows) > SAMPLES:
-        rows = rows[np.linspace(0, len(rows) - 1, SAMPLES).astype(np.intp)]
-    if not len(requests.requests.rows):
-        return np.zeros(len(rows), np.bool_), np.zeros(len(rows))
-    times, at = requests.times(requests.requests.rows), answers.times(rows)
-    psn = near(requests.requests, times, answers.column("psn", rows).astype(np.int64), at)
-    last = np.searchsorted(times, at, side="right") - 1
-    distance = requests.requests.psn[np.maximum(last, 0)] - psn
-    return (last >= 0) & _was_sent(requests, psn), np.abs(distance).astype(np.float64)
+    count = len(answers.answers)
+    if not count or not len(requests.times):
+        return np.zeros(count, np.bool_), np.zeros(count)
+    psn = near(requests.view.requests, requests.times, answers.answers, answers.answered)
+    last = np.searchsorted(requests.times, answers.answered, side="right") - 1
+    place = np.minimum(np.searchsorted(requests.sent, psn), len(requests.sent) - 1)
+    distance = requests.view.requests.psn[np.maximum(last, 0)] - psn
+    return (last >= 0) & (requests.sent[place] == psn), np.abs(distance).astype(np.float64)
 
 
-def _was_sent(view: View, psn: Numbers) -> Mask:
-    """Return which numbers are those of requests."""
-    sent = view.requests.psn
-    if np.all(sent[1:] >= sent[:-1]):
-        place = np.minimum(np.searchsorted(sent, psn), len(sent) - 1)
-        return np.asarray(sent[place] == psn)
-    return np.isin(psn, sent)
-
-
-def _certainty(match: _Match, others: Iterable[_Match]) -> Certainty:
-    rivals = [
-        other
-        for other in others
-        if other.share >= LEAST_SHARE and (other.first is match.first or other.second is match.second)
-    ]
+def _certainty(match: _Match, rivals: Sequence[_Match]) -> Certainty:
     if match.share >= SURE_SHARE and match.samples >= SURE_SAMPLES and not rivals:
         return "certain"
     by_port = match.same_port and not any(other.same_port for other in rivals)

@@ -10,7 +10,7 @@ from railbed.capture.analysis.views import Numbers, Rows
 from railbed.capture.packets import Kind, Recording
 
 QUANTUM_BITS = 512
-MOST_SENDERS = 256
+MOST_SENDERS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

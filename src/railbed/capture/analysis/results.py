@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -120,13 +120,27 @@ class Analysis:
     incasts: tuple[Incast, ...] = ()
     left_out: int = 0
     """Packets of flows that were too many to analyse."""
-    own: tuple[frozenset[str], ...] = field(default=())
-    """The addresses of each recorded port."""
 
     @cached_property
     def by_key(self) -> dict[FlowKey, Flow]:
         """Flows by what identifies them."""
         return {flow.key: flow for flow in self.flows}
+
+    @cached_property
+    def by_path(self) -> dict[tuple[str, str], list[Flow]]:
+        """Flows by their two addresses."""
+        paths: dict[tuple[str, str], list[Flow]] = {}
+        for flow in self.flows:
+            paths.setdefault((flow.key.source, flow.key.destination), []).append(flow)
+        return paths
+
+    @cached_property
+    def by_source(self) -> dict[str, list[Flow]]:
+        """Flows by the address that sends them."""
+        sources: dict[str, list[Flow]] = {}
+        for flow in self.flows:
+            sources.setdefault(flow.key.source, []).append(flow)
+        return sources
 
     def partner(self, flow: Flow) -> Flow | None:
         """Return the flow in the other direction of the same connection."""

@@ -134,13 +134,18 @@ def _view(recording: Recording, key: FlowKey, own: frozenset[str], rows: Rows) -
     return View(
         recording=recording,
         key=key,
-        end="sender" if key.source in own else "receiver" if key.destination in own else "between",
+        end=end_of(key, own),
         rows=rows,
         requests=Stream(requests, unwrap(recording.packets["psn"][requests])),
         datagrams=rows[asks & ~ordered],
         answers=rows[(role == Role.DATA) | (role == Role.ACK)],
         notices=rows[role == Role.NOTICE],
     )
+
+
+def end_of(key: FlowKey, own: frozenset[str]) -> End:
+    """Return where a flow is recorded by a port with these addresses."""
+    return "sender" if key.source in own else "receiver" if key.destination in own else "between"
 
 
 def unwrap(psn: NDArray[Any], start: int = RANGE) -> Numbers:
