@@ -122,7 +122,7 @@ class _Direction:
     def of(cls, flow: Flow, view: FlowView, rows: Rows) -> _Direction:
         """Return the packets of a flow among some rows of a recording."""
         own = rows[np.isin(rows, view.view.rows)]
-        leg = next((leg for leg in flow.legs if view in (leg.sent, leg.arrived)), None)
+        leg = next((leg for leg in flow.legs if view is leg.sent or view is leg.arrived), None)
         sends = leg is not None and leg.sent is view
         other = None if leg is None else leg.arrived if sends else leg.sent
         lost = np.intersect1d(own, leg.journey.lost) if leg and sends else own[:0]

@@ -25,7 +25,7 @@ class Axis:
     def over(cls, start: int, stop: int, *, width: int = 1, most: int = 400) -> Axis:
         """Return buckets from a start to a stop, at least so wide, and at most so many."""
         span = max(1, stop - start + 1)
-        width = max(width, -(-span // most))
+        width = min(max(width, -(-span // most)), span)
         return cls(start, width, -(-span // width))
 
     def totals(self, times: Numbers, weights: NDArray[Any] | None = None) -> Floats:
