@@ -7,8 +7,10 @@ pcap, pcapng   the formats
 frames, decode, transport, icrc   headers, of many packets at once
 columns    collect the result
 reader     all of it together
+details    every header of single packets
 """
 
+from railbed.capture.files.details import packet_details, packets_details
 from railbed.capture.files.reader import read_recording
 
-__all__ = ["read_recording"]
+__all__ = ["packet_details", "packets_details", "read_recording"]
