@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
 APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables tcpdump iperf3 sockperf fio \
-	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium
+	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium tshark
 
 # The tests start Python hundreds of times: keep its byte code, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,7 +35,7 @@ test: setup
 	[ $$tested -eq 0 ] && [ $$linted -eq 0 ]
 
 test-fast: setup
-	@$(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser or prometheus)"
+	@$(BIN)/pytest -n 2 -m "not (whole or ssh or netns or vm or browser or prometheus or tshark)"
 
 lint: setup
 	@$(BIN)/ruff format --check .

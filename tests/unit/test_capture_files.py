@@ -59,7 +59,7 @@ def variety() -> list[Packet]:
     packets += [Packet(tags=((0x8100, 1), (0x8100, 2), (0x9100, 3)), payload=2)]
     packets += [Packet(mirrored=kind, psn=5, tags=tags) for kind in MIRRORS for tags in ((), ((0x8100, 7),))]
     packets += [Packet(between=bytes(size)) for size in (4, 8, 40)]
-    packets += [Packet(**V6, between=headers.extensions(kinds)) for kinds in ((0,), (0, 60), (43, 60, 0, 135))]
+    packets += [Packet(**V6, between=headers.extensions(kinds)) for kinds in ((0,), (0, 60), (43, 60, 0))]
     packets += [Packet(icrc=Icrc.WRONG), Packet(icrc=Icrc.WRONG, **V6), Packet(icrc=Icrc.WRONG, **GIDS)]
     packets += [Packet(opcode=0xC1, payload=12), Packet(bits=31), Packet(bits=1), Packet(key=0x8001, payload=1499)]
     return packets

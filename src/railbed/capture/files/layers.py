@@ -32,7 +32,7 @@ IPV4, IPV6, ROCE1, FLOW_CONTROL = 0x0800, 0x86DD, 0x8915, 0x8808
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 MOST_TAGS = 4
 MOST_EXTENSIONS = 8
-EXTENSIONS = (0, 43, 44, 51, 60, 135, 139, 140)
+EXTENSIONS = (0, 43, 44, 51, 60, 139, 140)
 """Headers of IPv6 between its own and the transport's, which say where the next begins."""
 FRAGMENT_HEADER, AUTHENTICATION_HEADER = 44, 51
 UDP, GRE = 17, 47
