@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from railbed.capture.files import read_recording
 from railbed.capture.files import source as source_module
+from railbed.capture.files.engines import EngineName
 from railbed.capture.files.source import zstd_module
 from railbed.capture.opcodes import OPCODES
 from railbed.capture.packets import Bit, Icrc, Kind, Recording
@@ -31,14 +32,14 @@ V6: dict[str, Any] = {"source": "fd00::1", "destination": "fd00::2"}
 GIDS: dict[str, Any] = {"source": "fe80::1", "destination": "fe80::2", "kind": Kind.ROCE1}
 
 
-@pytest.fixture
-def read(tmp_path: Path) -> Callable[..., Recording]:
-    """Return a function that reads the bytes of a file."""
+@pytest.fixture(params=["numpy", "numba"])
+def read(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Recording]:
+    """Return a function that reads the bytes of a file, with each engine."""
 
     def reading(content: bytes, **options: Any) -> Recording:
         path = tmp_path / "file.pcap"
         path.write_bytes(content)
-        return read_recording(path, **options)
+        return read_recording(path, engine=request.param, **options)
 
     return reading
 
@@ -65,6 +66,7 @@ def variety() -> list[Packet]:
     return packets
 
 
+ENGINES: tuple[EngineName, ...] = ("numpy", "numba")
 MIRRORS = ("erspan1", "erspan2", "erspan3", "erspan3+")
 
 
@@ -277,8 +279,9 @@ def test_a_decompression_bomb(read: Read, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.shared
 @pytest.mark.skipif(not FIXTURE.is_file(), reason="no ../shared/fixtures here")
-def test_a_real_notification() -> None:
-    recording = read_recording(FIXTURE)
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_a_real_notification(engine: EngineName) -> None:
+    recording = read_recording(FIXTURE, engine=engine)
     row = {name: column.tolist() for name, column in recording.packets.columns.items()}
     assert row["kind"] == [Kind.CNP]
     assert (row["tos"], row["source_port"], row["bits"], row["qp"]) == ([0xC2], [0], [Bit.BECN], [0x118])
@@ -329,7 +332,33 @@ def test_any_packets(tmp_path_factory: pytest.TempPathFactory, packets: list[Pac
     path = tmp_path_factory.getbasetemp() / "any.pcap"
     write = files.pcapng if new else files.pcap
     path.write_bytes(write(files.records(packets), order=order))
-    assert differences(read_recording(path), recorded(packets)) == []
+    for engine in ENGINES:
+        assert differences(read_recording(path, engine=engine), recorded(packets)) == []
+
+
+@given(
+    packets_of_any_kind, st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=8), st.booleans()
+)
+def test_both_engines_agree_on_damaged_files(
+    tmp_path_factory: pytest.TempPathFactory, packets: list[Packet], changes: list[tuple[int, int]], new: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged.pcap"
+    content = bytearray((files.pcapng if new else files.pcap)(files.records(packets, snap=110)))
+    for place, value in changes:
+        content[place % len(content)] = value
+    path.write_bytes(content)
+    results = [reading_or_refusal(path, engine) for engine in ENGINES]
+    if isinstance(results[0], str) or isinstance(results[1], str):
+        assert results[0] == results[1]
+    else:
+        assert differences(results[0], results[1]) == []
+
+
+def reading_or_refusal(path: Path, engine: EngineName) -> Recording | str:
+    try:
+        return read_recording(path, engine=engine)
+    except CaptureFileError as refused:
+        return refused.message
 
 
 def test_order_of_many_packets(read: Read) -> None:

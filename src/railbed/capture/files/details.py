@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from railbed.capture.files import layers
+from railbed.capture.files.addresses import AddressTable
+from railbed.capture.files.engines import make_engine
 from railbed.capture.files.layers import REASON_TEXT, Reason
 from railbed.capture.files.links import Link
 from railbed.capture.files.reader import file_records
@@ -58,7 +60,7 @@ def packets_details(path: Path, numbers: Iterable[int]) -> list[Details]:
     source = open_source(path)
     try:
         window, before = Window(source), 0
-        for records in file_records(window, path, FileState()):
+        for records in file_records(window, path, FileState(), make_engine("auto", AddressTable(), path)):
             for number in set(wanted) - results.keys():
                 if before < number <= before + len(records):
                     row = number - before - 1

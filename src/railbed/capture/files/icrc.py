@@ -47,7 +47,14 @@ def _advanced(values: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
 
 _LOWER = _advanced(np.arange(1 << 16, dtype=np.uint32), 4)
 _UPPER = _advanced(np.arange(1 << 16, dtype=np.uint32) << np.uint32(16), 4)
-_REGISTER = np.uint32(zlib.crc32(LOCAL_HEADER) ^ 0xFFFFFFFF)
+REGISTER = zlib.crc32(LOCAL_HEADER) ^ 0xFFFFFFFF
+"""The register behind the local header."""
+
+
+def register_tables() -> NDArray[np.uint32]:
+    """Return the register after each byte and none to three bytes of zeros."""
+    every = np.arange(256, dtype=np.uint32)
+    return np.stack([_advanced(every, count) for count in range(1, 5)])
 
 
 def check(window: Window, begin: NDArray[np.int64], end: NDArray[np.int64], header: Header) -> NDArray[np.uint8]:
@@ -71,7 +78,7 @@ def _right_together(window: Window, begin: NDArray[np.int64], length: int, heade
         rows[:, place] = 0xFF
     rows[:, 0] |= header.first
     words = np.ascontiguousarray(rows.view("<u4").T)
-    register = np.full(len(begin), _REGISTER, np.uint32)
+    register = np.full(len(begin), REGISTER, np.uint32)
     for word in words[:-1]:
         register ^= word
         halves = register.view(np.uint16).reshape(-1, 2)

@@ -51,7 +51,7 @@ class PcapChain:
 
     def __init__(self, window: Window, header: PcapHeader) -> None:
         self.window = window
-        self.header = header
+        self.header, self.order = header, header.order
         self.words = window.words(header.order)
         self.near = 0
         """The seconds of a record close by."""

@@ -10,10 +10,9 @@ import numpy as np
 from railbed.capture.files import pcap, pcapng
 from railbed.capture.files.addresses import MOST_ADDRESSES, AddressTable, TooManyAddresses
 from railbed.capture.files.columns import Columns
-from railbed.capture.files.decode import Decoder
-from railbed.capture.files.lanes import walk_records
+from railbed.capture.files.engines import Engine, EngineName, make_engine
 from railbed.capture.files.links import READABLE, SUPPORTED, link_name
-from railbed.capture.files.records import FileState, Records, Walk
+from railbed.capture.files.records import FileState, Records
 from railbed.capture.files.source import open_source
 from railbed.capture.files.window import Window
 from railbed.capture.packets import Recording
@@ -39,6 +38,7 @@ def read_recording(
     device: str = "",
     port: str = "",
     addresses: tuple[str, ...] = (),
+    engine: EngineName = "auto",
 ) -> Recording:
     """Return the packets of a capture file: pcap or pcapng, as it is or compressed with gzip or zstd.
 
@@ -48,11 +48,10 @@ def read_recording(
     source = open_source(path)
     try:
         state, columns, table = FileState(), Columns(), AddressTable()
-        decoder = Decoder(table)
-        window = Window(source)
+        reading, window = make_engine(engine, table, path), Window(source)
         try:
-            for records in file_records(window, path, state):
-                _decode(window, records, decoder, columns)
+            for records in file_records(window, path, state, reading):
+                _decode(window, records, reading, columns)
         except TooManyAddresses:
             state.damage = f"{path} contains more than {MOST_ADDRESSES:,} addresses: it is read up to there"
     finally:
@@ -77,21 +76,21 @@ def read_recording(
     )
 
 
-def _decode(window: Window, records: Records, decoder: Decoder, columns: Columns) -> None:
+def _decode(window: Window, records: Records, engine: Engine, columns: Columns) -> None:
     for begin in range(0, len(records), CHUNK):
         chunk = records.part(begin, begin + CHUNK)
-        columns.add(chunk, decoder.decode(window, chunk.start, chunk.captured, chunk.link))
+        columns.add(chunk, engine.decode(window, chunk.start, chunk.captured, chunk.link))
 
 
-def file_records(window: Window, path: Path, state: FileState, walk: Walk = walk_records) -> Iterator[Records]:
+def file_records(window: Window, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
     """Yield the records of a file, window by window; each is valid until the next is requested."""
     start = window.copy(0, min(pcap.HEADER, window.end))
     if start[:4] == pcapng.MAGIC:
-        return pcapng.PcapngFile(window, path, state, walk).records()
+        return pcapng.PcapngFile(window, path, state, engine.walk).records()
     if start[:4] in pcap.MAGIC:
         if len(start) < pcap.HEADER:
             raise CaptureFileError(f"{path} ends within the header of the file")
-        return _pcap_records(window, path, state, walk)
+        return _pcap_records(window, path, state, engine)
     raise _refused(path, start, window.source.problem)
 
 
@@ -104,7 +103,7 @@ def _refused(path: Path, start: bytes, problem: str) -> CaptureFileError:
     return CaptureFileError(f"{path} is neither pcap nor pcapng", hint="tcpdump -w and Wireshark write such files.")
 
 
-def _pcap_records(window: Window, path: Path, state: FileState, walk: Walk) -> Iterator[Records]:
+def _pcap_records(window: Window, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
     header = pcap.read_header(window.copy(0, pcap.HEADER))
     link = SUPPORTED.get(header.link)
     if link is None:
@@ -113,8 +112,8 @@ def _pcap_records(window: Window, path: Path, state: FileState, walk: Walk) -> I
     position = pcap.HEADER
     while True:
         chain = pcap.PcapChain(window, header)
-        starts, position = walk(chain, position, window.end)
-        time, captured, length = pcap.record_fields(window, header, starts)
+        starts, position = engine.walk(chain, position, window.end)
+        time, captured, length = engine.pcap_fields(window, header, starts)
         yield Records(starts + pcap.RECORD, captured, length, time, np.full(len(starts), link, np.uint8))
         if pcap.is_damaged(chain, position):
             state.damage = f"{path} is damaged at byte {window.before + position}"

@@ -1,0 +1,129 @@
+"""Walk and decode records, one after another."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from railbed.capture.files import layers
+from railbed.capture.files.addresses import AddressTable, TooManyAddresses
+from railbed.capture.files.blocks import SHORTEST_BLOCK, BlockChain
+from railbed.capture.files.compiled import headers, numbers
+from railbed.capture.files.compiled.headers import get
+from railbed.capture.files.compiled.memory import Address, big2, big4, write1, write2, write4, write8
+from railbed.capture.files.compiled.transport import DECODED, DESTINATION, ROW, SOURCE, write_transport
+from railbed.capture.files.compiled.walk import pcap_fields, walk_blocks, walk_pcap
+from railbed.capture.files.decode import Decoded
+from railbed.capture.files.lanes import Chain, Positions
+from railbed.capture.files.pcap import RECORD, PcapChain, PcapHeader
+from railbed.capture.files.window import Window
+from railbed.capture.packets import COLUMNS, Kind
+
+PFC = int(Kind.PFC)
+PAUSES = {"sender": "u8", "per_class": "?", "vlan": "u2", "classes": "u1"}
+
+
+@njit(cache=True, nogil=True)
+def _write_pause(state: Address, row: int, columns: Address, index: int) -> None:
+    """Write a pause frame: its row, sender, whether it is PFC, tag, classes and times."""
+    position, sender = get(state, headers.POSITION), get(state, headers.SENDER)
+    per_class = get(state, headers.KIND) == PFC
+    write8(get(columns, 0) + 8 * index, row)
+    write8(get(columns, 1) + 8 * index, big4(sender) << 16 | big2(sender + 4))
+    write1(get(columns, 2) + index, 1 if per_class else 0)
+    write2(get(columns, 3) + 2 * index, get(state, headers.VLAN))
+    write1(get(columns, 4) + index, big2(position + 2) & 0xFF if per_class else 0xFF)
+    for priority in range(8):
+        place = position + 4 + 2 * priority if per_class else position + 2
+        write2(get(columns, 5) + 16 * index + 2 * priority, big2(place))
+
+
+@njit(cache=True, nogil=True)
+def _decode(
+    data: Address,
+    start: NDArray[np.int64],
+    captured: NDArray[np.int64],
+    link: NDArray[np.uint8],
+    reasons: NDArray[np.uint8],
+    places: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Decode the packets at these positions; return how many packets, pause frames and mirrored ones there are."""
+    state, sizes, known, columns, pause_columns = places[0], places[1], places[2], places[3], places[4]
+    count = pauses = mirrored = 0
+    for row in range(len(start)):
+        begin = data + start[row]
+        stop = begin + captured[row]
+        reason = headers.find_transport(begin, stop, int(link[row]), sizes, state)
+        reasons[row] = reason
+        if reason:
+            continue
+        mirrored += get(state, headers.MIRRORED)
+        if get(state, headers.KIND) >= PFC:
+            _write_pause(state, row, pause_columns, pauses)
+            pauses += 1
+            continue
+        version, network = get(state, headers.VERSION), get(state, headers.NETWORK)
+        source = numbers.source_number(known, version, network)
+        destination = numbers.destination_number(known, version, network)
+        if numbers.OVERFULL in (source, destination):
+            return numbers.OVERFULL, 0, 0
+        write8(get(columns, ROW) + 8 * count, row)
+        write4(get(columns, SOURCE) + 4 * count, source)
+        write4(get(columns, DESTINATION) + 4 * count, destination)
+        write_transport(state, stop, columns, count)
+        count += 1
+    return count, pauses, mirrored
+
+
+class CompiledEngine:
+    """Reads one file."""
+
+    def __init__(self, addresses: AddressTable) -> None:
+        self.addresses = addresses
+        self.known = numbers.Known()
+        self.state = np.zeros(headers.STATE_SIZE, np.int64)
+
+    def walk(self, chain: Chain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
+        """Return where the records begin, and where the walk ended; it is always sequential."""
+        del alone
+        assert isinstance(chain, PcapChain | BlockChain)
+        walk, shortest = (walk_pcap, RECORD) if isinstance(chain, PcapChain) else (walk_blocks, SHORTEST_BLOCK)
+        starts = np.empty(max(0, end - position) // shortest + 1, np.int64)
+        count, reached = walk(chain.window.bytes.ctypes.data, position, end, chain.order == ">", starts)
+        return starts[:count].copy(), reached
+
+    def pcap_fields(
+        self, window: Window, header: PcapHeader, starts: Positions
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]:
+        """Return the times, captured bytes and lengths of records."""
+        time, captured = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
+        length = np.empty(len(starts), np.uint32)
+        data = window.bytes.ctypes.data
+        pcap_fields(data, starts, header.order == ">", header.unit, time, captured, length)
+        return time, captured, length
+
+    def decode(
+        self, window: Window, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
+    ) -> Decoded:
+        """Decode the packets that begin at these positions."""
+        decoded = Decoded(np.zeros(len(start), np.uint8))
+        columns = [*(np.empty(len(start), COLUMNS[name]) for name in DECODED), np.empty(len(start), np.int64)]
+        pauses = [np.empty(len(start), kind) for kind in ("i8", *PAUSES.values())]
+        pauses.append(np.empty((len(start), 8), np.uint16))
+        pointers, pause_pointers = (np.array([column.ctypes.data for column in group]) for group in (columns, pauses))
+        parts = (self.state, layers.HEADER_BYTES, self.known.places, pointers, pause_pointers)
+        places = np.array([part.ctypes.data for part in parts])
+        count, pause_count, decoded.mirrored = _decode(
+            window.bytes.ctypes.data, start, captured, link, decoded.reasons, places
+        )
+        if count == numbers.OVERFULL:
+            raise TooManyAddresses
+        self.known.name(self.addresses)
+        if count:
+            *values, row = (column[:count] for column in columns)
+            decoded.groups.append((row, dict(zip(DECODED, values, strict=True))))
+        if pause_count:
+            described = dict(zip((*PAUSES, "quanta"), (column[:pause_count] for column in pauses[1:]), strict=True))
+            decoded.pauses.append((pauses[0][:pause_count], described))
+        return decoded
