@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.capture.files import lanes, pcapng, window
-from railbed.capture.files.blocks import BlockChain
-from railbed.capture.files.pcap import PcapChain, read_header
+from railbed.capture.files import window
+from railbed.capture.files.formats import lanes, pcapng
+from railbed.capture.files.formats.blocks import BlockChain
+from railbed.capture.files.formats.pcap import PcapChain, read_header
 from railbed.capture.files.reader import read_recording
 from railbed.capture.files.window import Window
 from railbed.errors import CaptureFileError

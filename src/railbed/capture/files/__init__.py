@@ -2,10 +2,11 @@
 
 source     the bytes, decompressed while they are read
 window     the part of a file that is in memory
-lanes      find where records begin, many at once
-pcap, pcapng   the formats
+formats    pcap and pcapng: where packets are, and when they were recorded
 frames, decode, transport, icrc   headers, of many packets at once
 columns    collect the result
+compiled   the same decoding, compiled by numba
+engines    choose between both
 reader     all of it together
 details    every header of single packets
 """

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from railbed.capture.files.addresses import AddressTable
 from railbed.capture.files.decode import Decoded
+from railbed.capture.files.formats.records import Records
 from railbed.capture.files.layers import REASON_TEXT, Reason
-from railbed.capture.files.records import Records
 from railbed.capture.packets import COLUMNS, NO_SYNDROME, Kind, Packets, Pauses
 
 NAMES = COLUMNS.names or ()

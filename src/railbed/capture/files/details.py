@@ -12,10 +12,10 @@ from typing import Any
 from railbed.capture.files import layers
 from railbed.capture.files.addresses import AddressTable
 from railbed.capture.files.engines import make_engine
+from railbed.capture.files.formats.records import FileState
 from railbed.capture.files.layers import REASON_TEXT, Reason
 from railbed.capture.files.links import Link
 from railbed.capture.files.reader import file_records
-from railbed.capture.files.records import FileState
 from railbed.capture.files.source import open_source
 from railbed.capture.files.window import Window
 from railbed.capture.opcodes import HEADER_BYTES, OPCODES, opcode_name

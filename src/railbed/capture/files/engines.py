@@ -8,10 +8,10 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files import pcap
 from railbed.capture.files.addresses import AddressTable
 from railbed.capture.files.decode import Decoded, Decoder
-from railbed.capture.files.lanes import Chain, Positions, walk_records
+from railbed.capture.files.formats import pcap
+from railbed.capture.files.formats.lanes import Chain, Positions, walk_records
 from railbed.capture.files.window import Window
 from railbed.errors import ToolMissing
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from railbed.capture.files import pcap, pcapng
 from railbed.capture.files.addresses import MOST_ADDRESSES, AddressTable, TooManyAddresses
 from railbed.capture.files.columns import Columns
 from railbed.capture.files.engines import Engine, EngineName, make_engine
+from railbed.capture.files.formats import pcap, pcapng
+from railbed.capture.files.formats.records import FileState, Records
 from railbed.capture.files.links import READABLE, SUPPORTED, link_name
-from railbed.capture.files.records import FileState, Records
 from railbed.capture.files.source import open_source
 from railbed.capture.files.window import Window
 from railbed.capture.packets import Recording

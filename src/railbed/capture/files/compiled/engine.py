@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from railbed.capture.files import layers
 from railbed.capture.files.addresses import AddressTable, TooManyAddresses
-from railbed.capture.files.blocks import SHORTEST_BLOCK, BlockChain
 from railbed.capture.files.compiled import headers, numbers
 from railbed.capture.files.compiled.headers import get
 from railbed.capture.files.compiled.memory import Address, big2, big4, write1, write2, write4, write8
 from railbed.capture.files.compiled.transport import DECODED, DESTINATION, ROW, SOURCE, write_transport
 from railbed.capture.files.compiled.walk import pcap_fields, walk_blocks, walk_pcap
 from railbed.capture.files.decode import Decoded
-from railbed.capture.files.lanes import Chain, Positions
-from railbed.capture.files.pcap import RECORD, PcapChain, PcapHeader
+from railbed.capture.files.formats.blocks import SHORTEST_BLOCK, BlockChain
+from railbed.capture.files.formats.lanes import Chain, Positions
+from railbed.capture.files.formats.pcap import RECORD, PcapChain, PcapHeader
 from railbed.capture.files.window import Window
 from railbed.capture.packets import COLUMNS, Kind
 
@@ -121,9 +123,16 @@ class CompiledEngine:
             raise TooManyAddresses
         self.known.name(self.addresses)
         if count:
-            *values, row = (column[:count] for column in columns)
+            *values, row = (_first(column, count) for column in columns)
             decoded.groups.append((row, dict(zip(DECODED, values, strict=True))))
         if pause_count:
-            described = dict(zip((*PAUSES, "quanta"), (column[:pause_count] for column in pauses[1:]), strict=True))
-            decoded.pauses.append((pauses[0][:pause_count], described))
+            described = dict(
+                zip((*PAUSES, "quanta"), (_first(column, pause_count) for column in pauses[1:]), strict=True)
+            )
+            decoded.pauses.append((_first(pauses[0], pause_count), described))
         return decoded
+
+
+def _first(column: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return the beginning of a column; what is not used is given back."""
+    return column if count == len(column) else column[:count].copy()

@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from railbed.capture.files.blocks import SECTION, SHORTEST_BLOCK
 from railbed.capture.files.compiled.memory import Address, big4, little4
-from railbed.capture.files.pcap import LONGEST_PACKET, RECORD
+from railbed.capture.files.formats.blocks import SECTION, SHORTEST_BLOCK
+from railbed.capture.files.formats.pcap import LONGEST_PACKET, RECORD
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files.lanes import Positions
+from railbed.capture.files.formats.lanes import Positions
 from railbed.capture.files.window import Order, Window, fields
 
 HEADER = 24

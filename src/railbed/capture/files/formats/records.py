@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files.lanes import Chain, Positions
+from railbed.capture.files.formats.lanes import Chain, Positions
 
 
 @dataclass(frozen=True, slots=True)

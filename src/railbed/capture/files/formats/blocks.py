@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files.lanes import Positions
+from railbed.capture.files.formats.lanes import Positions
 from railbed.capture.files.window import Order, Window
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6

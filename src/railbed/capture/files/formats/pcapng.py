@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files import blocks
-from railbed.capture.files.blocks import BlockChain
-from railbed.capture.files.interfaces import DROPPED, Interface, nanoseconds, read_interface
-from railbed.capture.files.lanes import Positions
+from railbed.capture.files.formats import blocks
+from railbed.capture.files.formats.blocks import BlockChain
+from railbed.capture.files.formats.interfaces import DROPPED, Interface, nanoseconds, read_interface
+from railbed.capture.files.formats.lanes import Positions
+from railbed.capture.files.formats.pcap import LONGEST_PACKET
+from railbed.capture.files.formats.records import FileState, Records, Walk
 from railbed.capture.files.links import READABLE, Link, link_name
-from railbed.capture.files.pcap import LONGEST_PACKET
-from railbed.capture.files.records import FileState, Records, Walk
 from railbed.capture.files.window import Order, Window, fields
 from railbed.errors import CaptureFileError
 

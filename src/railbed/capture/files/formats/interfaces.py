@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files.blocks import options
+from railbed.capture.files.formats.blocks import options
 from railbed.capture.files.links import SUPPORTED, Link
 from railbed.capture.files.window import Order
 
