@@ -73,7 +73,7 @@ class _Stages:
 
     def need(self, frames: Frames, size: int) -> Frames:
         """Leave out packets of which not so many bytes more were recorded."""
-        return self.reject(frames, frames.left < size, Reason.CUT_OFF)
+        return frames if frames.all_have(size) else self.reject(frames, frames.left < size, Reason.CUT_OFF)
 
     def link(self, frames: Frames, kind: Link) -> None:
         """Read the header of the link."""
@@ -88,7 +88,7 @@ class _Stages:
             return
         size, place, sender = LINK_HEADERS[kind]
         frames = self.need(frames.with_values(sender=frames.start + sender), size)
-        ethertype = frames.header(WORD, place)
+        ethertype = frames.header(WORD, place).astype(np.uint16)
         self.tags(frames.behind(size), ethertype)
 
     def tags(self, frames: Frames, ethertype: NDArray[np.uint16]) -> None:
@@ -102,7 +102,7 @@ class _Stages:
             vlan = frames.values["vlan"]
             control = frames.header(WORD).astype(np.uint16)
             frames = frames.with_values(vlan=np.where(vlan == NO_VLAN, control, vlan))
-            ethertype = frames.header(WORD, 2)
+            ethertype = frames.header(WORD, 2).astype(np.uint16)
             frames = frames.behind(4, needed=TRANSPORT_NEEDS + 40)
         self.network(frames, ethertype)
 
@@ -116,13 +116,14 @@ class _Stages:
             layers.ROCE1: self.roce1,
             layers.FLOW_CONTROL: self.flow_control,
         }
-        others = np.ones(len(frames), bool)
         for number, stage in stages.items():
             mask = ethertype == number
             if mask.any():
                 stage(frames.subset(mask))
-                others &= ~mask
-        self.reject(frames, others, Reason.NOT_ROCE)
+                if mask.all():
+                    return
+                frames, ethertype = frames.subset(~mask), ethertype[~mask]
+        self.reject(frames, np.ones(len(frames), bool), Reason.NOT_ROCE)
 
     def ipv4(self, frames: Frames) -> None:
         """Read IPv4 headers."""
@@ -134,19 +135,25 @@ class _Stages:
         fragment = frames.header(WORD, 6)
         frames = self.reject(frames, (fragment & layers.FRAGMENT_OFFSET) != 0, Reason.FRAGMENT)
         header = frames.header(layers.IPV4_HEADER)
-        size = (header["version"] & 15).astype(np.int64) * 4
         fragmented = (header["fragment"] & layers.MORE_FRAGMENTS) != 0
         frames = frames.with_values(
             tos=header["tos"],
             source=header["source"],
             destination=header["destination"],
-            content=header["total"] - size,
+            content=header["total"].astype(np.int64) - 20,
             fragmented=fragmented,
-            plain=(size == 20) & ~fragmented,
+            plain=~fragmented,
         )
-        protocol = header["protocol"]
-        frames = frames.behind(20, needed=TRANSPORT_NEEDS) if (size == 20).all() else frames.behind_each(size)
-        self.transports(frames, protocol)
+        self.transports(self.beyond_options(frames, header["version"]), header["protocol"])
+
+    def beyond_options(self, frames: Frames, version: NDArray[np.uint8]) -> Frames:
+        """Return packets behind their IPv4 header, which is longer than 20 bytes if it has options."""
+        without = version == 0x45
+        if without.all():
+            return frames.behind(20, needed=TRANSPORT_NEEDS)
+        size = (version & 15).astype(np.int64) * 4
+        content, plain = frames.values["content"] + 20 - size, frames.values["plain"] & without
+        return frames.with_values(content=content, plain=plain).behind_each(size)
 
     def ipv6(self, frames: Frames) -> None:
         """Read IPv6 headers and the extension headers behind them."""
@@ -192,7 +199,11 @@ class _Stages:
         """Hand packets on by the protocol inside IP."""
         if not len(frames):
             return
-        udp, gre = protocol == layers.UDP, protocol == layers.GRE
+        udp = protocol == layers.UDP
+        if udp.all():
+            self.udp(frames)
+            return
+        gre = protocol == layers.GRE
         if udp.any():
             self.udp(frames.subset(udp))
         if gre.any():
@@ -233,10 +244,10 @@ class _Stages:
     def transport(self, frames: Frames, kind: Kind) -> None:
         """Read the headers of InfiniBand's transport."""
         frames = self.need(frames, layers.BTH_BYTES)
-        opcode = frames.header(BYTE)
         pad = frames.header(BYTE, 1) >> 4 & 3
-        payload = frames.values["content"] - layers.HEADER_BYTES[opcode] - pad - layers.BTH_BYTES - layers.ICRC_BYTES
-        frames = self.reject(frames.with_values(payload=payload), payload < 0, Reason.MALFORMED)
+        headers = layers.TRANSPORT_BYTES[frames.header(BYTE)]
+        payload = frames.values["content"] - headers - pad - layers.ICRC_BYTES
+        frames = self.reject(frames.with_values(payload=payload, headers=headers), payload < 0, Reason.MALFORMED)
         if len(frames):
             self.decoded.mirrored += len(frames) if self.mirrored else 0
             self.decoded.groups.append((frames.row, decode_transport(frames, kind, self.addresses)))

@@ -27,6 +27,8 @@ class Frames:
     stop: NDArray[np.int64]
     """Where its recorded bytes end in the window."""
     table: NDArray[np.uint8]
+    shortest: int
+    """How many bytes of the shortest were recorded, from the beginning of its row, or fewer."""
     offset: int = 0
     """Where the next header begins in each row."""
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -42,7 +44,8 @@ class Frames:
         values: Mapping[str, NDArray[Any]],
     ) -> Frames:
         """Return packets whose next headers begin at these positions."""
-        return cls(window, row, start, stop, window.rows(start, WIDTH), 0, values)
+        shortest = int((stop - start).min(initial=1 << 30))
+        return cls(window, row, start, stop, window.rows(start, WIDTH), shortest, 0, values)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -56,6 +59,10 @@ class Frames:
     def left(self) -> NDArray[np.int64]:
         """Return how many bytes were recorded from the next header on."""
         return self.stop - self.start - self.offset
+
+    def all_have(self, size: int) -> bool:
+        """Return whether it is certain that so many bytes more of every packet were recorded."""
+        return self.shortest - self.offset >= size
 
     def header(self, kind: np.dtype[Any], behind: int = 0) -> NDArray[Any]:
         """Return the next header of every packet, or what lies so many bytes behind its beginning."""

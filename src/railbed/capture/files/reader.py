@@ -18,7 +18,7 @@ from railbed.capture.files.window import Window
 from railbed.capture.packets import Recording
 from railbed.errors import CaptureFileError
 
-CHUNK = 1 << 14
+CHUNK = 1 << 15
 """Records that are decoded at once: enough for numpy, few enough for the processor's cache."""
 OTHER_FORMATS = {
     b"\xa1\xb2\xcd\x34": "the modified pcap format of old Linux kernels (Kuznetzov's)",

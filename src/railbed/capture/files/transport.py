@@ -15,6 +15,12 @@ from railbed.capture.packets import NO_SYNDROME, Bit, Kind
 
 NUMBER = np.dtype(">u4")
 LOWER_24 = np.uint32(0xFFFFFF)
+LONGEST_HEADERS = int(layers.TRANSPORT_BYTES.max())
+_OF_OPCODE = list(zip(*(table.tolist() for table in layers.OFFSETS), strict=True))
+OFFSETS = sorted(set(_OF_OPCODE))
+"""Where AETH, RETH and DETH begin, for each combination that occurs; the first has none of them."""
+FORMS = np.array([OFFSETS.index(offsets) for offsets in _OF_OPCODE], np.uint8)
+"""The combination of each opcode."""
 
 
 def decode_transport(frames: Frames, kind: Kind, addresses: AddressTable) -> dict[str, NDArray[Any]]:
@@ -22,8 +28,10 @@ def decode_transport(frames: Frames, kind: Kind, addresses: AddressTable) -> dic
     header = frames.header(layers.BTH)
     opcode = header["opcode"].copy()
     qp, psn = header["qp"].astype(np.uint32), header["psn"].astype(np.uint32)
-    cut = frames.left < layers.HEADER_BYTES[opcode] + layers.BTH_BYTES
     count = len(frames)
+    cut = np.zeros(count, bool)
+    if not frames.all_have(LONGEST_HEADERS):
+        cut = frames.left < frames.values["headers"]
     columns: dict[str, NDArray[Any]] = {
         "kind": np.full(count, kind, np.uint8),
         "opcode": opcode,
@@ -63,28 +71,22 @@ def _bits(
 def _read_extended(
     frames: Frames, opcode: NDArray[np.uint8], cut: NDArray[np.bool_], columns: dict[str, NDArray[Any]]
 ) -> None:
-    for index, words in _extended(frames, opcode, cut, layers.AETH_OFFSET, 0):
-        columns["syndrome"][index] = words >> np.uint32(24)
-        columns["msn"][index] = words & LOWER_24
-    for index, words in _extended(frames, opcode, cut, layers.RETH_OFFSET, 12):
-        columns["message"][index] = words
-    for index, words in _extended(frames, opcode, cut, layers.DETH_OFFSET, 4):
-        columns["source_qp"][index] = words & LOWER_24
-
-
-def _extended(
-    frames: Frames, opcode: NDArray[np.uint8], cut: NDArray[np.bool_], offsets: NDArray[np.int64], place: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.uint32]]]:
-    """Return for each place at which the header occurs the packets that have it, and their word at `place` in it."""
-    places = offsets[opcode]
-    places[cut] = -1
-    index = np.flatnonzero(places >= 0)
-    results = []
-    for offset in np.unique(places[index]).tolist():
-        having = index[places[index] == offset]
-        words = frames.header(NUMBER, layers.BTH_BYTES + offset + place)[having].astype(np.uint32)
-        results.append((having, words))
-    return results
+    """Read what extended headers contain: few opcodes have some, and few of those combinations occur."""
+    form = FORMS[opcode]
+    form[cut] = 0
+    index = np.flatnonzero(form)
+    for number in np.unique(form[index]).tolist():
+        having = index[form[index] == number]
+        aeth, reth, deth = OFFSETS[number]
+        if aeth >= 0:
+            words = frames.header(NUMBER, layers.BTH_BYTES + aeth)[having].astype(np.uint32)
+            columns["syndrome"][having] = words >> np.uint32(24)
+            columns["msn"][having] = words & LOWER_24
+        if reth >= 0:
+            columns["message"][having] = frames.header(NUMBER, layers.BTH_BYTES + reth + 12)[having]
+        if deth >= 0:
+            words = frames.header(NUMBER, layers.BTH_BYTES + deth + 4)[having].astype(np.uint32)
+            columns["source_qp"][having] = words & LOWER_24
 
 
 def _check_icrc(frames: Frames, kind: Kind, *, is_ipv4: bool) -> NDArray[np.uint8]:

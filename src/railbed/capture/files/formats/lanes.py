@@ -8,6 +8,7 @@ only if the walk before it ends exactly where the lane begins. Otherwise a seque
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -65,7 +66,7 @@ def walk_records(chain: Chain, position: int, end: int, *, alone: bool = False) 
         rest, reached = chain.walk(reached, end, end)
         return np.array(first + rest, np.int64), reached
     starts = _synchronised(chain, reached, end, min(LANES, expected // RECORDS_PER_LANE), usual)
-    parts, reached = _verified(chain, *_walked(chain, starts, end), end)
+    parts, reached = _verified(chain, _walked(chain, starts, end), end)
     return np.concatenate([np.array(first, np.int64), *parts]), reached
 
 
@@ -104,8 +105,21 @@ def _links(chain: Chain, candidates: Positions) -> NDArray[np.bool_]:
     return linked
 
 
-def _walked(chain: Chain, starts: Positions, end: int) -> tuple[Positions, list[Positions], Positions]:
-    """Step all lanes until each arrives at the next; return their starts, their records, and where each arrived."""
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """What the lanes walked over."""
+
+    starts: Positions
+    arrived: Positions
+    """Where each ended: at the start of the next, if both are right."""
+    records: Positions
+    """The records of all lanes, one lane after another."""
+    ends: Positions
+    """Where the records of each lane end."""
+
+
+def _walked(chain: Chain, starts: Positions, end: int) -> _Lanes:
+    """Step all lanes until each arrives at the next."""
     stops = np.append(starts[1:], end)
     lanes = np.arange(len(starts), dtype=np.int16)
     current, arrived = starts, starts.copy()
@@ -115,42 +129,38 @@ def _walked(chain: Chain, starts: Positions, end: int) -> tuple[Positions, list[
         following = chain.following(current)
         valid = following >= 0
         if not valid.all():
-            lanes, current, following = lanes[valid], current[valid], following[valid]
+            arrived[lanes[~valid]] = current[~valid]
+            lanes, current, following, stops = lanes[valid], current[valid], following[valid], stops[valid]
         steps.append(current)
         walkers.append(lanes)
-        arrived[lanes] = following
-        going = following < stops[lanes]
-        if going.all():
-            current = following
-        else:
-            lanes, current = lanes[going], following[going]
+        going = following < stops
+        current = following
+        if not going.all():
+            arrived[lanes] = following
+            lanes, current, stops = lanes[going], following[going], stops[going]
+    arrived[lanes] = current
     if not steps:
-        return starts, [np.empty(0, np.int64)] * len(starts), arrived
+        return _Lanes(starts, arrived, np.empty(0, np.int64), np.zeros(len(starts), np.int64))
     walker = np.concatenate(walkers)
-    order = np.argsort(walker, kind="stable")
-    ends = np.cumsum(np.bincount(walker, minlength=len(starts)))
-    return starts, np.split(np.concatenate(steps)[order], ends[:-1]), arrived
+    records = np.concatenate(steps)[np.argsort(walker, kind="stable")]
+    return _Lanes(starts, arrived, records, np.cumsum(np.bincount(walker, minlength=len(starts))))
 
 
-def _verified(
-    chain: Chain, starts: Positions, records: list[Positions], arrived: Positions, end: int
-) -> tuple[list[Positions], int]:
+def _verified(chain: Chain, lanes: _Lanes, end: int) -> tuple[list[Positions], int]:
     """Return the records of the lanes that begin where the walk before them ended, and walk where none does."""
     parts: list[Positions] = []
-    position = int(starts[0])
-    lane, count = 0, len(starts)
+    position, lane, count = int(lanes.starts[0]), 0, len(lanes.starts)
+    broken = np.append(np.flatnonzero(lanes.arrived[:-1] != lanes.starts[1:]), count - 1)
     while True:
-        while lane < count and starts[lane] < position:
-            lane += 1
-        if lane < count and starts[lane] == position and len(records[lane]):
-            parts.append(records[lane])
-            position = int(arrived[lane])
-            lane += 1
-            continue
-        lane += lane < count and starts[lane] == position
-        until = int(starts[lane]) if lane < count else end
-        repaired, reached = chain.walk(position, until, end)
-        parts.append(np.array(repaired, np.int64))
-        if reached < until or until == end:
-            return parts, reached
-        position = reached
+        lane += int(np.searchsorted(lanes.starts[lane:], position))
+        if lane < count and lanes.starts[lane] == position:
+            last = int(broken[np.searchsorted(broken, lane)])
+            begin = int(lanes.ends[lane - 1]) if lane else 0
+            parts.append(lanes.records[begin : lanes.ends[last]])
+            position, lane = int(lanes.arrived[last]), last + 1
+        until = int(lanes.starts[lane]) if lane < count else end
+        if position < until or lane == count:
+            repaired, position = chain.walk(position, until, end)
+            parts.append(np.array(repaired, np.int64))
+            if position < until or until == end:
+                return parts, position

@@ -75,10 +75,12 @@ class PcapChain:
 
     def following(self, positions: Positions) -> Positions:
         """Return where the records after these begin, or -1."""
-        captured = self.words[positions + 8].astype(np.int64)
-        following = positions + RECORD + captured
-        bad = (captured > LONGEST_PACKET) | (following > self.window.end) | (positions > self.window.end - RECORD)
-        following[bad] = -1
+        captured = self.words[positions + 8]
+        following = positions + captured
+        following += RECORD
+        bad = (captured > LONGEST_PACKET) | (following > self.window.end)
+        if bad.any():
+            following[bad] = -1
         return following
 
     def candidates(self, starts: Positions, count: int) -> NDArray[np.bool_]:
