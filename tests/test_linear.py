@@ -29,7 +29,7 @@ CASES = Path(__file__).parent / "cases"
 PARTS = 12
 MUCH_SECONDS = 2.0
 """Processor time that no reader needs for two hundred lines; what is exponential passes it by far."""
-OUR_OWN_TEXT = ["railbed.check.rule"]
+OUR_OWN_TEXT = ["railbed.check.form"]
 """Reads the docstrings of rules."""
 
 

@@ -10,7 +10,7 @@ from railbed.model.probe import Probe
 from railbed.parsing.text import sections
 
 VERSION = re.compile(r"^(tcpdump|libpcap) version (\S+)", re.MULTILINE)
-INTERFACE = re.compile(r"\d+\.([^\s\[(]+)(.*)", re.ASCII)
+INTERFACE = re.compile(r"\d++\.([^\s\[(]++)(.*)", re.ASCII)
 RDMA = "RDMA sniffer"
 
 

@@ -16,6 +16,7 @@ MEGABYTE = 1_000_000
 LEAST_FILES, MOST_FILES = 2, 10
 """Of a ring: with one, nothing would be left whenever it is full."""
 CHUNK = 1 << 18
+LINE_END = re.compile(rb"[\r\n]+")
 COUNT = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
 NAMES = {
     "captured": "captured",
@@ -76,7 +77,7 @@ class Tcpdump:
         except BlockingIOError:
             return False
         self._text += data
-        *lines, self._text = re.split(rb"[\r\n]+", self._text)
+        *lines, self._text = LINE_END.split(self._text)
         for line in lines:
             self._take(line.decode("utf-8", "replace").strip())
         return bool(data)
