@@ -137,8 +137,9 @@ def _lost(flow: Flow) -> tuple[int, int, int]:
     """Return packets that were lost, missed by a recorder, and unresolved: from both ends if possible."""
     if flow.legs:
         journeys = [leg.journey for leg in flow.legs]
+        inside = flow.main.sequence.lost if flow.main.end == "sender" else 0
         return (
-            sum(len(journey.lost) for journey in journeys),
+            inside + sum(len(journey.lost) for journey in journeys),
             sum(journey.uncaptured + journey.unsent for journey in journeys),
             sum(journey.unresolved for journey in journeys),
         )

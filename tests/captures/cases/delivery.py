@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from railbed.capture.packets import Icrc, Recording
 from tests.captures.cases.case import Case, at, between, ok, skipped, stream, wrong
-from tests.captures.exchange import Transfer
+from tests.captures.exchange import Network, Transfer
 from tests.captures.flows import Flow
 from tests.captures.truth import Packet
 
@@ -19,6 +20,13 @@ def lost(count: int, **known: Any) -> tuple[Recording, Recording]:
     transfer = Transfer().send(400, [20 + 60 * number for number in range(count)])
     first, second = (replace(recording, **known) for recording in transfer.ends())
     return first, second
+
+
+def lost_inside(count: int, syndrome: int = 0x60) -> Sequence[Recording]:
+    """Return both ends of a transfer in which packets get lost before they leave the first port."""
+    transfer = Transfer().send(400, [20 + 60 * number for number in range(count)])
+    left = [packet for place, packet in enumerate(transfer.packets) if place not in transfer.lost]
+    return Network().ends(packet if packet.syndrome != 0x60 else replace(packet, syndrome=syndrome) for packet in left)
 
 
 def refused(count: int, syndrome: int) -> list[Packet]:
@@ -91,10 +99,30 @@ CASES = [
         (("unknown", "cluster", "nothing of the kind on 2 paths, but the recorders dropped 6 packets"),),
     ),
     Case(
+        "delivery_at_sender",
+        "three",
+        lambda: lost_inside(3),
+        wrong("fail", "node1/ens1", "3 packets to node2 were lost in node1, before they left on rail0"),
+    ),
+    Case("delivery_at_sender", "two", lambda: lost_inside(2), ok("nothing of the kind on 1 path")),
+    Case("delivery_at_sender", "on the way", lambda: lost(3), ok("nothing of the kind on 1 path")),
+    Case("delivery_at_sender", "not recorded", lambda: lost_inside(3, 0x1F), ok("nothing of the kind on 1 path")),
+    Case(
+        "delivery_at_sender",
+        "the other end",
+        lambda: lost_inside(3)[1:],
+        skipped("packets from node1 were not recorded where they were sent"),
+    ),
+    Case("delivery_lost", "before they left", lambda: lost_inside(5), ok("nothing of the kind on 2 paths")),
+    Case(
         "delivery_repeated",
         "three refusals",
         lambda: lost(3)[:1],
-        wrong("warn", PATH, "33 packets sent again; 3 requests of the receiver for lost packets"),
+        wrong(
+            "warn",
+            PATH,
+            "33 packets sent again between node1 and node2 on rail0; 3 requests of the receiver for lost packets",
+        ),
     ),
     Case(
         "delivery_repeated",
@@ -103,7 +131,8 @@ CASES = [
         wrong(
             "warn",
             PATH,
-            "3 packets sent again; 0 requests of the receiver for lost packets, 3 time-outs of up to 4.00 ms",
+            "3 packets sent again between node1 and node2 on rail0; 0 requests of the receiver for lost packets, "
+            "3 time-outs of up to 4.00 ms",
         ),
     ),
     Case("delivery_repeated", "two", lambda: [at(1, unanswered(3))], ok("nothing of the kind on 1 path")),

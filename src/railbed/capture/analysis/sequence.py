@@ -65,7 +65,7 @@ class Sequence:
     resent: int = 0
     """Packets that were sent again, as far as this recording shows."""
     lost: int = 0
-    """Packets lost before they reached the recorder: asked for again, or sent again."""
+    """Packets lost before they reached the recorder: asked for or sent again; at the sender, in its own queue."""
     uncaptured: int = 0
     """Packets that arrived, since they were acknowledged, or that the recorded port sent itself."""
     unresolved: int = 0
@@ -176,9 +176,11 @@ def _missing(
     by_resend = _count(holes, psn[resent_late])
     absent = size - by_resend - _count(holes, psn[reordered])
     early = int(resent_late.sum() - by_resend.sum())
-    if view.end == "sender":
-        return 0, int(absent.sum() + by_resend.sum()), 0, np.zeros(len(size), np.bool_)
     refused = answers.refused_between(holes.first, holes.stop) if answers else np.zeros(len(size), np.bool_)
+    if view.end == "sender":
+        # A port skips no number: either the recorder missed it, or it was lost before, in the port's own queue.
+        missing = absent + by_resend
+        return int(missing[refused].sum()), int(missing[~refused].sum()), 0, refused & (missing > 0)
     arrived = ~refused & (holes.stop <= answers.acknowledged_to) if answers else np.zeros(len(size), np.bool_)
     lost = by_resend + np.where(refused, absent, 0)
     uncaptured, unresolved = absent[arrived].sum(), absent[~arrived & ~refused].sum()

@@ -51,7 +51,8 @@ def judge(path: PathView) -> Iterator[Judgement]:
         proof_of(view, view.answers.rows_of("sequence"), "NAK") for view in answered[:2] if view.answers is not None
     ]
     yield warn(
-        f"{plural(count, 'packet')} sent again; {plural(refusals, 'request')} of the receiver for lost packets{waited}",
+        f"{plural(count, 'packet')} sent again {path.between}; {plural(refusals, 'request')} of the receiver for lost "
+        f"packets{waited}",
         *proofs,
         certainty="certain" if refusals or time_outs else "likely",
         expected="no packet is sent twice",
@@ -74,5 +75,5 @@ RULE = Rule(
     judge=judge,
     doc=__doc__,
     needs_all=True,
-    yields_to=("delivery_lost", "delivery_unanswered", "recorder_twice"),
+    yields_to=("delivery_lost", "delivery_at_sender", "delivery_unanswered", "recorder_twice"),
 )
