@@ -7,13 +7,16 @@ import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from inspect import getsource
+from typing import Any
 
 import pytest
 from pydantic_core import to_json
+from typer.main import get_command
 
 from railbed.capture import marked
 from railbed.capture.judge import all_rules
 from railbed.check.judge import all_checks
+from railbed.cli.main import make_app
 from railbed.diagnose.judge import all_rules as rules_of_diagnose
 from railbed.model.record import WRONG
 from railbed.store.records import read_record
@@ -22,6 +25,8 @@ from tests.captures.cases.case import Case
 
 CASES: list[Case] = [*marking.CASES, *reaction.CASES, *delivery.CASES, *recorder.CASES, *route.CASES]
 FACTORS = (0.25, 4.0)
+TOOLS = {"ethtool", "ip", "show", "tc", "tcpdump"}
+"""`show` is a command of the switch."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}: {case.name}")
@@ -52,6 +57,22 @@ def test_no_rules_explain_each_other() -> None:
 
 def test_a_name_means_one_rule() -> None:
     assert not all_rules().keys() & (all_checks().keys() | rules_of_diagnose().keys())
+
+
+@pytest.mark.parametrize("name", sorted(all_rules()))
+def test_the_next_command_works_when_typed(name: str) -> None:
+    """Commands of railbed parse and name rules that exist; others are of standard tools, or of the switch."""
+    commands = [text for text in re.findall(r"`([^`]*)`", all_rules()[name].fix) if " " in text]
+    assert commands
+    for command in commands:
+        tool, *words = command.split()
+        if tool != "railbed":
+            assert tool in TOOLS, command
+            continue
+        app: Any = get_command(make_app([words[0]]))  # typer hides what a group is
+        verb = app.commands[words[0]]
+        parameters = verb.make_context(verb.name, words[1:]).params
+        assert set(parameters.get("rules") or ()) <= all_checks().keys(), command
 
 
 def thresholds() -> Iterator[tuple[str, str]]:

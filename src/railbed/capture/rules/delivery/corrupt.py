@@ -11,7 +11,7 @@ the packet: a switch, a card, or memory. The receiver drops it, and the sender r
 
 Fix
 ---
-Record both ends of the path to see where packets change: `railbed capture --snap 0`. Update the firmware of the
+Record both ends of the path to see where packets change: `railbed capture --full`. Update the firmware of the
 device between, or replace it; `railbed check rdma_errors` shows `rx_icrc_encapsulated`.
 
 Source

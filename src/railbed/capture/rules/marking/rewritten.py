@@ -11,8 +11,8 @@ DSCP, or a policy sets it anew. Settings of the host cannot repair it.
 
 Fix
 ---
-Look at the policies of the switch ports on the way: `railbed check switch_dscp switch_network_qos`; remove `set dscp`
-or `set qos-group` lines that do not belong there.
+Look at the policies of the switch ports on the way: `railbed check switch_dscp switch_network_qos`; remove lines that
+set the DSCP or the QoS group and do not belong there.
 
 Source
 ------

@@ -11,8 +11,8 @@ that nothing is wrong are incomplete, and counts are lower bounds.
 
 Fix
 ---
-Record fewer bytes of each packet (`--snap 96`), fewer ports or a shorter time, to a faster disk; close busy programs
-on that node.
+Record fewer bytes of each packet (`railbed capture --snap 96`), fewer ports or a shorter time, to a faster disk;
+close busy programs on that node.
 
 Source
 ------

@@ -12,7 +12,7 @@ notifications cannot be judged, and losses only half.
 Fix
 ---
 Record both directions: a mirror session with `both`, a recorder without a direction filter; some card sniffers see
-incoming packets only after a firmware update.
+incoming packets only after a firmware update. Then read the file again: `railbed capture --from FILE`.
 
 Source
 ------

@@ -11,7 +11,8 @@ interfaces, doubles every packet. It looks as if everything were sent again, and
 
 Fix
 ---
-Mirror one port, or one direction of several; record the physical interface only.
+Mirror one port, or one direction of several; record the physical interface only. Then read the file again: `railbed
+capture --from FILE`.
 
 Source
 ------

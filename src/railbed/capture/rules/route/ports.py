@@ -11,8 +11,9 @@ take the same link, and the others stay idle. On a rail with a single switch it 
 
 Fix
 ---
-Use a card and driver that derive the port from the queue pair (ConnectX with rdma-core 29 or newer does), hash on the
-queue pair in the switch, or raise `NCCL_IB_QPS_PER_CONNECTION` together with `NCCL_IB_SPLIT_DATA_ON_QPS=1`.
+Use a card and driver that derive the port from the queue pair (ConnectX with rdma-core 29 or newer does), let the
+switch hash on the queue pair (`show port-channel load-balance`), or raise `NCCL_IB_QPS_PER_CONNECTION` and set
+`NCCL_IB_SPLIT_DATA_ON_QPS`.
 
 Source
 ------
