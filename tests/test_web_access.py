@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from railbed.errors import UsageError
@@ -186,6 +186,25 @@ async def test_it_ends_although_clients_hang() -> None:
     assert time.process_time() - began < 5
     for _, writer in streams:
         writer.close()
+
+
+async def test_an_answer_that_takes_too_long_is_cut_off_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serve, "END_SECONDS", 0)
+    begun = asyncio.Event()
+
+    async def slow(_request: Request) -> Response:
+        begun.set()
+        await asyncio.Event().wait()
+        return Response()
+
+    async with serving(Starlette(routes=[Route("/", slow)]), asyncio.Event()) as served:
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await begun.wait()
+    writer.close()
+    assert caplog.records == []
 
 
 async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:

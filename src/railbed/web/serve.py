@@ -95,6 +95,8 @@ async def serving(
             await _until_started(server, task)
             yield Served(_url(address, number, token), number)
         finally:
+            # Answers that take too long are cut off now, and uvicorn would print a traceback for each.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             ending.set()
             server.should_exit = True
             await asyncio.shield(task)

@@ -8,6 +8,8 @@ import { COARSE, FINE, paintLines, paintMarks } from "./paint.js";
 const SHARED = "railbed";
 const MOST_VALUES = 5;
 const AXIS = 76;
+// Room for the half of the last time on the axis.
+const RIGHT = 26;
 const moves = (type) => type === "mousemove" || type === "mouseleave";
 
 export class Chart {
@@ -105,7 +107,7 @@ export class Chart {
     const axis = { stroke: text, grid, ticks: grid, font: "12px system-ui, sans-serif" };
     const { start, end } = page.view;
     return new uPlot({
-      width: this.width, height: this.height, padding: [11, 8, 0, 0], legend: { show: false },
+      width: this.width, height: this.height, padding: [11, RIGHT, 0, 0], legend: { show: false },
       scales: { x: { time: true, auto: false }, y: { auto: false } },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
       axes: [{ ...axis, size: 26, space: (plot) => (plot.width < 500 ? 55 : 90), values: (_, times, __, ___, step) => ticks(times, step) }, { ...axis, size: AXIS, space: 30, values: (_, ticks) => ticks.map((tick) => format(tick, about.unit)) }],

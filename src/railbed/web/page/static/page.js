@@ -58,7 +58,7 @@ export class Page {
     this.showState();
     if (this.about.live) this.listen();
     else this.live.close();
-    this.complain(this.about.charts.length ? "" : this.about.live ? "This run has no samples yet: they appear here as soon as they arrive." : "This run has no samples.");
+    this.complain(this.about.charts.length ? "" : this.about.live ? "This run has no samples yet: they appear here as soon as they arrive." : "This run has no samples and no training steps.");
     if (!this.about.charts.length && this.about.live) this.updateLater();
     this.invalidate();
   }
@@ -80,6 +80,7 @@ export class Page {
     const parted = new Set(Object.keys(this.about.parts).filter((meter) => ["priority", "queue"].includes(this.about.parts[meter])));
     this.filters.offer(this.series, this.marks, parted);
     this.devices = new Map(this.filters.devices.map((name, index) => [name, index]));
+    this.places = new Map([...new Set(this.series.map(([, , port, part]) => `${port} ${part}`))].map((place, index) => [place, index]));
     for (const about of this.about.charts) {
       if (this.charts.has(about.name)) continue;
       const chart = new Chart(about, this);
@@ -104,7 +105,11 @@ export class Page {
     return group;
   }
 
-  colourOf(number) { return deviceColour(this.devices.get(this.series[number][0]) ?? 0); }
+  // Of its device; if there is only one, of its port, priority, rank or GPU.
+  colourOf(number) {
+    const [device, , port, part] = this.series[number];
+    return deviceColour((this.devices.size === 1 ? this.places.get(`${port} ${part}`) : this.devices.get(device)) ?? 0);
+  }
 
   // --- the time axis ---
 
