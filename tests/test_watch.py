@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,11 @@ import pytest
 from railbed.cli.console import SafeConsole
 from railbed.cli.screens.watch import amount, duration, node_table, seconds, share, sparkline, view
 from railbed.cli.screens.watch_rows import natural, node_rows, queue_rows
+from railbed.cli.verbs.watch.own import while_shown
 from railbed.cli.verbs.watch.records import Samples
+from railbed.model.events import Notice
 from railbed.model.measures import MEASURES
+from railbed.model.record import Record
 from railbed.model.series import METERS, Series
 from railbed.store.series import SeriesReader
 from railbed.store.timeline import Timeline
@@ -184,6 +189,23 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (141, b"")
     assert json.loads(done.stdout)["kind"]
+
+
+async def test_sampling_ends_when_nothing_reads_its_output_any_more() -> None:
+    async def endless() -> AsyncGenerator[Record, None]:
+        yield Notice(message="begun")
+        await asyncio.Event().wait()
+
+    async def fail() -> None:
+        await closed.wait()
+        raise BrokenPipeError
+
+    closed = asyncio.Event()
+    shown = while_shown(endless(), asyncio.create_task(fail()))
+    assert isinstance(await anext(shown), Notice)
+    closed.set()
+    with pytest.raises(BrokenPipeError):
+        await anext(shown)
 
 
 @pytest.mark.whole

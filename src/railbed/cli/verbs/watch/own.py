@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,10 +64,30 @@ async def _shown(
         redrawing = asyncio.create_task(_repeat(view))
         stack.push_async_callback(_end, redrawing)
         records = watch(cluster, fleet, series.take, interval=series.interval, seconds=request.seconds)
-        async for record in await stack.enter_async_context(aclosing(records)):
+        await stack.enter_async_context(aclosing(records))
+        async for record in await stack.enter_async_context(aclosing(while_shown(records, redrawing))):
             yield record
     if isinstance(view, Printer):
         await asyncio.to_thread(view.refresh, all_of_it=True)
+
+
+async def while_shown(
+    records: AsyncGenerator[Record, None], showing: asyncio.Task[None]
+) -> AsyncGenerator[Record, None]:
+    """Yield records; an error of the view, such as a pipe that nothing reads any more, is raised here."""
+    while True:
+        coming = asyncio.ensure_future(anext(records, None))
+        try:
+            await asyncio.wait({coming, showing}, return_when=asyncio.FIRST_COMPLETED)
+            if showing.done():
+                showing.result()
+            record = await coming
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        if record is None:
+            return
+        yield record
 
 
 class Printer:
@@ -86,13 +108,15 @@ class Printer:
 async def _repeat(view: Printer | WatchScreen) -> None:
     while True:
         await asyncio.sleep(DRAW_SECONDS)
-        await asyncio.to_thread(view.refresh)
+        try:
+            await asyncio.to_thread(view.refresh)
+        except SystemExit:  # raised by rich if nothing reads the output
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None
 
 
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _nothing(_record: Record) -> None:
