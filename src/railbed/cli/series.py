@@ -21,7 +21,10 @@ class RunSeries:
     def __init__(self, interval: float) -> None:
         """Refuse an interval that sampling cannot hold; 0 means that nothing is sampled."""
         if 0 < interval < SHORTEST_SECONDS:
-            raise UsageError(f"samples are taken at most every {SHORTEST_SECONDS:g} s, not every {interval:g} s")
+            raise UsageError(
+                f"samples are taken at most every {SHORTEST_SECONDS:g} s, not every {interval:g} s",
+                hint=f"use {SHORTEST_SECONDS:g} or more, or 0 for no samples",
+            )
         self.interval = interval
         self.folder: Path | None = None
         """Of the run, while there is one."""

@@ -16,7 +16,9 @@ def listen(address: str, port: int) -> socket.socket:
         family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(where[:2], family=family, backlog=BACKLOG)
     except socket.gaierror as error:
-        raise UsageError(f"{address} is not an address of this machine", hint="name one with --address") from error
+        raise UsageError(
+            f"{address} is not an address of this machine", hint="`ip addr` lists the addresses of this machine"
+        ) from error
     except OSError as error:
         raise UsageError(f"cannot serve on {address} port {port}: {_reason(error)}", hint=_hint(error)) from error
 

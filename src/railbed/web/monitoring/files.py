@@ -61,7 +61,7 @@ def write_monitoring(folder: Path, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             write_atomically(folder / name, text.encode())
     except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {os_reason(error)}") from error
+        raise UsageError(f"cannot write to {folder}: {os_reason(error)}", hint="choose another folder") from error
 
 
 def _is_ours(path: Path) -> bool:

@@ -90,14 +90,14 @@ def number(query: QueryParams, name: str, *, default: float | None = None) -> fl
     except ValueError:
         value = math.nan
     if not abs(value) <= LATEST:
-        raise Refusal(400, f"{name} must be a number of seconds, at most {LATEST:.0e}.")
+        raise Refusal(400, f"{name} must be a number, at most {LATEST:.0e}.")
     return value
 
 
 def _several(query: QueryParams, name: str) -> list[str]:
     values = query.getlist(name)
     if len(values) > MOST_VALUES:
-        raise Refusal(400, f"The parameter {name} may be repeated {MOST_VALUES} times.")
+        raise Refusal(400, f"The parameter {name} may be repeated at most {MOST_VALUES} times.")
     if any(len(value) > LONGEST for value in values):
-        raise Refusal(400, f"A value of {name} may have {LONGEST} characters.")
+        raise Refusal(400, f"A value of {name} may have at most {LONGEST} characters.")
     return values

@@ -70,7 +70,7 @@ def _cluster(folder: Path) -> Cluster:
     except ClusterFileError as error:
         raise UsageError(
             f"{folder.name} has no readable copy of its cluster file: {str(error).splitlines()[0]}",
-            hint="the run was changed or damaged",
+            hint="the run was changed or damaged: restore the file, or diagnose another run",
         ) from error
 
 

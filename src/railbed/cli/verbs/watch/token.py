@@ -27,7 +27,9 @@ def read_token(path: Path) -> str:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(4096).decode("ascii", "replace").strip()
     except OSError as error:
-        raise UsageError(f"the token in {path} cannot be read: {os_reason(error)}") from error
+        raise UsageError(
+            f"the token in {path} cannot be read: {os_reason(error)}", hint=f"correct {VARIABLE}, or unset it"
+        ) from error
     if stat.S_IMODE(mode) & 0o077:
         raise UsageError(f"others can read the token in {path}", hint=f"`chmod 600 {path}`")
     if not TOKEN.fullmatch(text):
