@@ -31,7 +31,7 @@ from railbed.store.run import RAW
 def capture_cluster(file: Path | None, request: CaptureRequest, options: Options, stream: str | None) -> int:
     """Record the ports of a cluster, judge the packets, and return the exit code."""
     cluster = given_cluster(file, None) or built_in_local()
-    traffic = choose_stream(stream, cluster)
+    traffic = choose_stream(stream, cluster, request)
     folders: list[Path] = []
 
     @contextmanager

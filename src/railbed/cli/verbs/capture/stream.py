@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
+from railbed.capture.run import CaptureRequest
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding, Record, Verdict
 
+if TYPE_CHECKING:
+    from railbed.bench.suite import Suite
+
+SECONDS = 2.0
 Stream = Callable[[Fleet], AsyncGenerator[Record, None]]
-VERB, SUITE = "bench", "stream"
+VERB, NAME = "bench", "stream"
 
 
-def choose_stream(text: str | None, cluster: Cluster) -> Stream | None:
-    """Return the stream for `bench` or `bench:SUITE`; None if none is wanted."""
+def choose_stream(text: str | None, cluster: Cluster, recorded: CaptureRequest) -> Stream | None:
+    """Return the stream for `bench` or `bench:SUITE`, between what is recorded; None if none is wanted."""
     if text is None:
         return None
     verb, _, suite = text.partition(":")
@@ -26,13 +32,33 @@ def choose_stream(text: str | None, cluster: Cluster) -> Stream | None:
     from railbed.bench import suites
     from railbed.bench.run import BenchRequest, bench
 
-    name = suite or SUITE
-    request = BenchRequest(name=name, suite=suites.load(name))
+    part = _part(cluster, recorded)
+    request = BenchRequest(name=suite or NAME, suite=suites.load(suite) if suite else _suite(len(part.nodes)))
 
     def send(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _without_verdicts(bench(cluster, fleet, request))
+        return _without_verdicts(bench(part, fleet, request))
 
     return send
+
+
+def _suite(nodes: int) -> Suite:
+    """Return a short stream from every node on every rail; two nodes take turns, since both ways is another load."""
+    from railbed.bench.suite import Step, Suite
+
+    pattern, direction = ("ring", "one") if nodes > 2 else ("pair", "each")
+    step = Step.model_validate({"test": "ib_write_bw", "pattern": pattern, "direction": direction, "seconds": SECONDS})
+    return Suite(description="a short stream from every node on every rail", steps=(step,))
+
+
+def _part(cluster: Cluster, recorded: CaptureRequest) -> Cluster:
+    """Return the cluster with only the nodes and rails that are recorded."""
+    rails = {name: rail for name, rail in cluster.rails.items() if name in (recorded.rails or cluster.rails)}
+    nodes = {
+        name: node.model_copy(update={"ports": tuple(port for port in node.ports if port.rail in rails)})
+        for name, node in cluster.nodes.items()
+        if name in (recorded.nodes or cluster.nodes)
+    }
+    return cluster.model_copy(update={"rails": rails, "nodes": nodes})
 
 
 async def _without_verdicts(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:

@@ -1,0 +1,142 @@
+"""Capture of real RoCEv2 between virtual machines: marks, losses and training, compared with what devices count.
+
+Linux hands packets to a recorder after its own queue: a mark that the sender's queue makes, and a packet that it drops,
+show in the sender's recording as they do in the receiver's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support import cli
+from tests.support.labs import RunningLab
+
+pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
+PATIENTLY = ("--timeout", "300")
+STREAM = "timeout 120 ib_write_bw -d rxe{rail} -x 1 -F -u 18 -p 1851{rail} -n 20 -s 65536 --tclass={tclass}"
+PACKETS = 20 * 65536 // 4096
+LISTENS = "until ss -Hltn | grep -q ':1851{rail} '; do sleep 0.1; done"
+
+
+@pytest.fixture(scope="module")
+def lab(vm_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> RunningLab:
+    return vm_lab.seen_from(tmp_path_factory.mktemp("capture"), rails=("rail0", "rail1"))
+
+
+@pytest.fixture
+def healed(lab: RunningLab) -> Iterator[RunningLab]:
+    """The lab, without faults after the test."""
+    yield lab
+    lab.heal()
+
+
+class Captured:
+    """A capture, in progress and then as its records."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    def events(self, name: str) -> dict[str, dict[str, Any]]:
+        return {record["subject"]: record["data"] for record in self.records if record.get("name") == name}
+
+    def flows(self, path: str) -> list[dict[str, Any]]:
+        return [it["data"] for it in self.records if it.get("name") == "flow" and it["subject"] == path]
+
+    def findings(self, check: str) -> dict[str, dict[str, Any]]:
+        return {record["subject"]: record for record in self.records if record.get("check") == check}
+
+
+@contextmanager
+def capturing(lab: RunningLab, *options: str) -> Iterator[Captured]:
+    """Capture while the block runs, and judge after it."""
+    captured = Captured()
+    command = ("capture", "--cluster", lab.cluster, "--json", "--for", "900", *PATIENTLY, *options)
+    process = cli.start(lab.folder, *command)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            captured.records.append(json.loads(line))
+            if captured.records[-1].get("name") == "capture_started":
+                break
+        else:
+            raise AssertionError(process.communicate())
+        yield captured
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=600)
+        assert process.returncode in (0, 1), err
+        captured.records += [json.loads(line) for line in out.splitlines()]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def send(lab: RunningLab, rail: int, tclass: int) -> None:
+    """Send a stream of 64 KiB writes from node2 to node1."""
+    command = STREAM.format(rail=rail, tclass=tclass)
+    with lab.start_shell("node1", command) as server:
+        assert lab.shell("node1", LISTENS.format(rail=rail)).code == 0
+        sent = lab.shell("node2", f"{command} node1")
+        server.communicate()
+    assert sent.code == 0, sent
+
+
+def count(pattern: str, text: str) -> int:
+    match = re.search(pattern, text)
+    assert match, text
+    return int(match[1])
+
+
+def counters(lab: RunningLab, node: str, rail: int) -> dict[str, int]:
+    words = lab.shell(node, f"rdma statistic show link rxe{rail}/1").out.split()[2:]
+    return {name: int(value) for name, value in zip(words[::2], words[1::2], strict=True)}
+
+
+def grown(before: dict[str, int], after: dict[str, int], name: str) -> int:
+    return after[name] - before[name]
+
+
+def test_marks_and_losses_are_those_that_the_devices_count(healed: RunningLab) -> None:
+    """A marked stream through a queue that marks, and an unmarked one on a rail that loses packets."""
+    assert healed.fault("mark", "rail0", "4M").code == 0
+    assert healed.fault("lose", "rail1", "2").code == 0
+    before = {node: counters(healed, node, 1) for node in ("node1", "node2")}
+    with capturing(healed) as captured:
+        send(healed, 0, tclass=106)
+        send(healed, 1, tclass=0)
+    after = {node: counters(healed, node, 1) for node in ("node1", "node2")}
+    marked = count(r"marked (\d+)", healed.shell("node2", "tc -s qdisc show dev rail0").out)
+    lost = count(r"dropped (\d+)", healed.shell("node2", "tc -s qdisc show dev rail1").out)
+
+    methods = captured.events("capture_method")
+    assert {name: method["method"] for name, method in methods.items()} == dict.fromkeys(
+        ("node1/rail0", "node1/rail1", "node2/rail0", "node2/rail1"), "kernel"
+    )
+    assert {port["dropped"] for port in captured.events("port_captured").values()} == {0}
+
+    (flow,) = captured.flows("node2/rail0 → node1/rail0")
+    assert flow["dscp"] == {"26": flow["packets"]}
+    assert flow["packets"] == flow["arrived"] >= PACKETS
+    assert flow["ecn_arrived"]["ce"] == marked > 0
+    assert flow["ecn_arrived"]["ce"] + flow["ecn_arrived"]["ect0"] == flow["arrived"], "all left as ECT"
+
+    (flow,) = captured.flows("node2/rail1 → node1/rail1")
+    assert flow["dscp"] == {"0": flow["packets"]}
+    refused = grown(before["node1"], after["node1"], "out_of_seq_request")
+    assert lost > 0
+    assert flow["refusals"].get("sequence", 0) == refused
+    assert flow["resent"] > 0
+    assert flow["packets"] == grown(before["node1"], after["node1"], "rcvd_pkts")
+
+    assert "node2/rail1" in captured.findings("marking_missing")
+    assert "node2/rail0" not in captured.findings("marking_missing")
+    resent = captured.findings("delivery_repeated") | captured.findings("delivery_lost")
+    assert [subject for subject, it in resent.items() if it["verdict"] in ("fail", "warn")] == [
+        "node2/rail1 → node1/rail1"
+    ]
