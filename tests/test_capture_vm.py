@@ -57,8 +57,7 @@ class Captured:
 def capturing(lab: RunningLab, *options: str) -> Iterator[Captured]:
     """Capture while the block runs, and judge after it."""
     captured = Captured()
-    command = ("capture", "--cluster", lab.cluster, "--json", "--for", "900", *PATIENTLY, *options)
-    process = cli.start(lab.folder, *command)
+    process = cli.start(lab.folder, "capture", "--cluster", lab.cluster, "--json", "--for", "900", *PATIENTLY, *options)
     try:
         assert process.stdout is not None
         for line in process.stdout:

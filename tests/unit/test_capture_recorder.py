@@ -113,10 +113,13 @@ def test_a_ring_of_files_has_the_newest_packets() -> None:
         send(5000)
         running.send(b"s\nf\n")
         counts = json.loads(running.until("t"))["ports"]["lo"]
+        running.send(b"".join(b"p %d\n" % number for number in range(100)))
         data = running.file()
+        assert running.until("z") == "", "heartbeats are answered before or after a file, not within"
     assert counts["captured"] == 5000
     assert 1_000_000 <= len(data) <= 2_100_000
     assert (len(data) - 24) % (16 + 1000) == 0, "files are joined between two packets"
+    assert (set(data[32::1016]), set(data[33::1016])) == ({1000 % 256}, {1000 // 256}), "lengths are where they belong"
 
 
 def test_a_port_ends_by_itself_after_so_many_packets() -> None:

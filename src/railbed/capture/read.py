@@ -12,6 +12,7 @@ from railbed.capture.analysis.context import Context
 from railbed.capture.files import read_recording
 from railbed.capture.judge import judge
 from railbed.capture.packets import Recording
+from railbed.capture.records import records_of
 from railbed.capture.remote import PortResult
 from railbed.model import events
 from railbed.model.amount import duration, plural
@@ -64,6 +65,8 @@ async def read_and_judge(sources: Sequence[SourceFile], context: Context) -> Asy
         yield _event(recording, source)
     yield progress("judging packets")
     analysis = await asyncio.to_thread(analyse, recordings, context)
+    for event in await asyncio.to_thread(lambda: list(records_of(analysis))):
+        yield event
     for finding in await asyncio.to_thread(judge, analysis):
         yield finding
 

@@ -3,7 +3,8 @@
 Input, one line each: the order as JSON, then `p NUMBER` as a heartbeat, `g` when all nodes are ready, `s` to stop, and
 `f` to send the files. Output: `h VERSION PID` at the start, `y` when every tcpdump listens, `n JSON` with packets and
 bytes every second, `t JSON` with the final counts, `d KEY SIZE` followed by so many bytes for each port, `z` at the
-end, when nothing is left here, `q NUMBER` as the answer to a heartbeat, and `e TEXT` before it ends by a fault.
+end, when nothing is left here, `q NUMBER` as the answer to a heartbeat unless that arrives within a file, and `e TEXT`
+before it ends by a fault.
 
 It ends with its input, and so does everything it started. If its input falls silent, as after a power cut at the other
 end, the kernel ends it, and the janitor cleans up: the heartbeats renew an alarm.
@@ -48,6 +49,8 @@ class Recorder:
         self._children: list[tcpdump.Tcpdump] = []
         self._wishes: list[bytes] = []
         self._full = ""
+        self._sending = False
+        """Inside a file, which an answer to a heartbeat would damage."""
         self._began = self._ended = 0
 
     def run(self) -> None:
@@ -137,7 +140,9 @@ class Recorder:
         self._await(b"f")
         for child in self._children:
             write(f"d {child.key} {child.size}")
+            self._sending = True
             child.send_files(self._send_some)
+            self._sending = False
 
     def _send_some(self, data: bytes) -> None:
         write_all(data)
@@ -172,7 +177,8 @@ class Recorder:
 
     def _obey(self, line: bytes) -> None:
         if line.startswith(b"p "):
-            write(f"q {int(line[2:])}")
+            if not self._sending:
+                write(f"q {int(line[2:])}")
             signal.alarm(LEASE_SECONDS)
         else:
             self._wishes.append(line)

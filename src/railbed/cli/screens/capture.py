@@ -12,11 +12,17 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.text import TextScreen
 from railbed.model import events
-from railbed.model.amount import size
+from railbed.model.amount import duration, plural, size
 from railbed.model.cluster import Cluster
 from railbed.model.printable import printable
 from railbed.model.record import Event, Record
 from railbed.present.names import name_range
+
+MOST_FLOWS = 12
+"""More are shown with --all; records have every one."""
+ALWAYS = ("flow", "bytes", "packets", "DSCP", "CE")
+NOTHING = ("", "0")
+RIGHT = ("bytes", "packets", "CE", "lost", "again", "CNP", "round trip")
 
 
 class CaptureScreen(Screen):
@@ -24,10 +30,12 @@ class CaptureScreen(Screen):
 
     def __init__(self, *, verbose: bool, cluster: Cluster) -> None:
         super().__init__()
+        self._verbose = verbose
         self._findings = TextScreen(verbose=verbose, cluster=cluster)
         self._out = SafeConsole(highlight=False)
         self._methods: list[events.CaptureMethod] = []
         self._ports: list[events.PortCaptured] = []
+        self._flows: list[events.Flow] = []
         self._streaming = False
 
     def show(self, record: Record) -> None:
@@ -46,6 +54,8 @@ class CaptureScreen(Screen):
             case events.PortCaptured():
                 self._streaming = False
                 self._ports.append(record)
+            case events.Flow():
+                self._flows.append(record)
             case events.Notice():
                 self.line.print_line(f"{record.subject} {record.message}".strip(), "yellow")
             case Event():
@@ -58,9 +68,21 @@ class CaptureScreen(Screen):
         self.line.stop()
         if self._ports:
             self._out.print(_ports_table(self._ports))
+            self._out.print()
+        if self._flows:
+            self._show_flows()
         self._findings.finish(run)
         if self._ports:
             self._out.print(Text(f"the packets are in {run / 'raw'}"))
+
+    def _show_flows(self) -> None:
+        """Show the largest flows that carry data."""
+        carrying = [flow for flow in self._flows if flow.payload_bytes] or self._flows
+        shown = carrying if self._verbose else carrying[:MOST_FLOWS]
+        self._out.print(_flows_table(shown))
+        if hidden := len(self._flows) - len(shown):
+            self._out.print(Text(f"and {plural(hidden, 'flow')} with less data, or only answers", style="dim"))
+        self._out.print()
 
 
 def method_lines(methods: Sequence[events.CaptureMethod]) -> list[str]:
@@ -84,6 +106,40 @@ def _ports_table(ports: Sequence[events.PortCaptured]) -> Table:
             size(port.bytes),
         )
     return table
+
+
+def _flows_table(flows: Sequence[events.Flow]) -> Table:
+    """Return the flows in rows; columns in which all are zero or unknown are left out."""
+    rows = [_cells(flow) for flow in flows]
+    names = [name for name in rows[0] if name in ALWAYS or any(row[name] not in NOTHING for row in rows)]
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, justify="right" if name in RIGHT else "left", no_wrap=name != "flow")
+    for row in rows:
+        table.add_row(*(printable(row[name]) for name in names))
+    return table
+
+
+def _cells(flow: events.Flow) -> dict[str, str]:
+    ecn = flow.ecn_arrived or flow.ecn
+    ends = flow.source_node, flow.destination_node
+    return {
+        "flow": f"{ends[0]} → {ends[1]}" if all(ends) and flow.rail else flow.subject,
+        "rail": flow.rail or "",
+        "QP": str(flow.qp),
+        "bytes": size(flow.bytes),
+        "packets": f"{flow.packets:,}",
+        "DSCP": ", ".join(sorted(flow.dscp, key=lambda dscp: -flow.dscp[dscp])),
+        "CE": _share(ecn.get("ce", 0), sum(ecn.values())),
+        "CNP": f"{flow.notifications:,}",
+        "lost": f"{flow.lost:,}",
+        "again": f"{flow.resent:,}",
+        "round trip": duration(flow.round_trip.median) if flow.round_trip else "",
+    }
+
+
+def _share(part: int, total: int) -> str:
+    return f"{100 * part / total:.1f} %" if part else "0"
 
 
 def _count(value: int | None) -> str:
