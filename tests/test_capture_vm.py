@@ -20,8 +20,8 @@ from tests.support.labs import RunningLab
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 PATIENTLY = ("--timeout", "300")
-STREAM = "timeout 120 ib_write_bw -d rxe{rail} -x 1 -F -u 18 -p 1851{rail} -n 20 -s 65536 --tclass={tclass}"
-PACKETS = 20 * 65536 // 4096
+STREAM = "timeout 120 ib_write_bw -d rxe{rail} -x 1 -F -u 18 -p 1851{rail} -n 12 -s 65536 --tclass={tclass}"
+PACKETS = 12 * 65536 // 4096
 LISTENS = "until ss -Hltn | grep -q ':1851{rail} '; do sleep 0.1; done"
 
 
