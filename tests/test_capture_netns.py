@@ -14,7 +14,6 @@ import pytest
 
 from railbed import clusterfile
 from railbed.capture import remote
-from railbed.capture.node.folder import PLACES, PREFIX
 from railbed.capture.plan import Limits
 from railbed.capture.run import CaptureRequest, capture
 from railbed.fleet import Fleet
@@ -53,10 +52,14 @@ def healed(lab: RunningLab) -> Iterator[RunningLab]:
 
 
 def traces(lab: RunningLab) -> list[str]:
-    """Return what captures left: processes on the nodes, and folders, which the nodes share with this machine."""
+    """Return the processes of captures on the nodes."""
     processes = [lab.shell(node, "pgrep -af '[t]cpdump|[t]ext.extend' || true").out for node in NODES]
-    folders = [str(path) for place in PLACES for path in Path(place).glob(f"{PREFIX}*")]
-    return [line for text in processes for line in text.splitlines()] + folders
+    return [line for text in processes for line in text.splitlines()]
+
+
+def folders(lab: RunningLab) -> list[Path]:
+    """Return the folders that tcpdump writes to: nodes share them with this machine, and with other labs."""
+    return [Path(line.split(" -w ")[1].split()[0]).parent for line in traces(lab) if " -w " in line]
 
 
 def send(lab: RunningLab, packets: int) -> None:
@@ -84,8 +87,9 @@ def test_ctrl_c_stops_and_what_was_recorded_is_there(healed: RunningLab) -> None
     process, started = begin(healed, "--for", "600", "--rail", "rail0")
     assert started["data"]["ports"] == [f"{node}/rail0" for node in NODES]
     send(healed, 300)
-    killed = healed.shell("node3", "pkill -9 tcpdump")
-    assert killed.code == 0
+    written = folders(healed)
+    assert len(written) == len(NODES)
+    assert healed.shell("node3", "pkill -9 tcpdump").code == 0
     process.send_signal(signal.SIGINT)
     records = rest(process)
     assert process.returncode in (0, 1), "it was judged"
@@ -105,15 +109,17 @@ def test_ctrl_c_stops_and_what_was_recorded_is_there(healed: RunningLab) -> None
     (finding,) = [finding for finding in findings if finding["check"] == "captured"]
     assert (finding["subject"], finding["verdict"]) == ("node3/rail0", "warn")
     assert "tcpdump was killed by signal 9" in finding["observed"]
-    assert traces(healed) == [], "nothing is left when it ends"
+    assert traces(healed) == []
+    assert [folder for folder in written if folder.exists()] == [], "nothing is left when it ends"
 
 
 def test_nothing_is_left_when_railbed_is_killed(healed: RunningLab) -> None:
     process, _ = begin(healed, "--for", "600")
-    assert len([line for line in traces(healed) if "tcpdump -i" in line]) == 2 * len(NODES)
+    written = folders(healed)
+    assert len(written) == 2 * len(NODES)
     process.kill()
     process.communicate()
-    wait_for(lambda: traces(healed) == [])
+    wait_for(lambda: traces(healed) == [] and not any(folder.exists() for folder in written))
 
 
 async def test_a_node_that_falls_silent_is_a_finding_and_the_others_are_recorded(

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support import cli
 from tests.support.labs import RunningLab
+from tests.support.smallrun import write_text
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 PATIENTLY = ("--timeout", "300")
@@ -139,3 +140,43 @@ def test_marks_and_losses_are_those_that_the_devices_count(healed: RunningLab) -
     assert [subject for subject, it in resent.items() if it["verdict"] in ("fail", "warn")] == [
         "node2/rail1 → node1/rail1"
     ]
+
+
+RECIPE = """
+extends: tiny
+steps: 4
+model: {layers: 1, heads: 2, width: 256, context: 16, vocabulary: 512}
+batch: {sequences: 2}
+threads: 1
+checkpoint: {steps: 100}
+evaluation: {every: 0}
+data: {files: [text.txt], validation: 0.1, prompt: "", sample: 0}
+"""
+"""Few tokens and many parameters: 3.7 MB of gradients a step."""
+
+
+@pytest.mark.soak  # a minute of training on emulated machines
+def test_a_training_over_mpi_has_the_bytes_that_the_devices_count(lab: RunningLab) -> None:
+    write_text(lab.folder)
+    (lab.folder / "small.yaml").write_text(RECIPE)
+    quickly = ("--no-check", "--sample", "0", "--transport", "mpi", "--json", *PATIENTLY)
+    nodes = ("node1", "node2")
+    with capturing(lab, "--rail", "rail0") as captured:
+        before = {node: (counters(lab, node, 0), sent_bytes(lab, node)) for node in nodes}
+        trained = lab.railbed("train", "small.yaml", *quickly)
+        after = {node: (counters(lab, node, 0), sent_bytes(lab, node)) for node in nodes}
+    assert trained.code == 0, trained.err
+    gradients = sum(record["value"] for record in trained.records if record.get("name") == "bytes_sent") / 2
+    assert {port["dropped"] for port in captured.events("port_captured").values()} == {0}
+    for node, other in (("node1", "node2"), ("node2", "node1")):
+        flows = captured.flows(f"{node}/rail0 → {other}/rail0")
+        packets = sum(flow["packets"] for flow in flows)
+        assert packets == pytest.approx(grown(before[node][0], after[node][0], "sent_pkts"), rel=0.01)
+        payload = sum(flow["payload_bytes"] for flow in flows)
+        assert gradients < payload
+        # The interface also counts TCP: the ranks' rendezvous.
+        assert sum(flow["bytes"] for flow in flows) == pytest.approx(after[node][1] - before[node][1], rel=0.01)
+
+
+def sent_bytes(lab: RunningLab, node: str) -> int:
+    return int(lab.shell(node, "cat /sys/class/net/rail0/statistics/tx_bytes").out)

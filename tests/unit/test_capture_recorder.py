@@ -40,7 +40,7 @@ class Recorder:
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin, self._stdout = process.stdin, process.stdout
-        self.pid = 0
+        self.pid = int(self.until("h").split()[1])
 
     def send(self, text: bytes) -> None:
         self._stdin.write(text)
@@ -57,6 +57,13 @@ class Recorder:
                 return rest
         raise AssertionError(f"it ended without {kind!r}")
 
+    @property
+    def tcpdump(self) -> tuple[int, Path]:
+        """Return its process, and the folder it writes to; other tests of this machine have their own."""
+        (child,) = map(int, Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()[1:])
+        words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        return child, Path(words[words.index("-w") + 1]).parent
+
     def file(self) -> bytes:
         return self._stdout.read(int(self.until("d").split()[-1]))
 
@@ -70,8 +77,10 @@ def recorder(*, text: bytes = RECORDER.text, prefix: tuple[str, ...] = (), **cha
     order = json.dumps({**ORDER, "ports": [PORT], **changes}).encode() + b"\n"
     command = [*prefix, sys.executable, "-I", "-S", "-B", "-c", FETCH.format(size=len(text))]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-3) as process:
+        assert process.stdin is not None
+        process.stdin.write(text + order + b"p 1\n")
+        process.stdin.flush()
         running = Recorder(process)
-        running.send(text + order + b"p 1\n")
         try:
             yield running
         finally:
@@ -85,16 +94,11 @@ def send(packets: int) -> None:
                 sender.sendto(bytes(1000), ("127.0.0.1", port))
 
 
-def leftovers() -> set[str]:
-    return {str(path) for place in folders.PLACES for path in Path(place).glob(f"{folders.PREFIX}*")}
-
-
 def test_packets_are_recorded_counted_and_sent_and_nothing_is_left() -> None:
-    before = leftovers()
     with recorder() as running:
         running.until("y")
-        (folder,) = leftovers() - before
-        assert Path(folder).stat().st_mode & 0o777 == 0o700
+        _, folder = running.tcpdump
+        assert folder.stat().st_mode & 0o777 == 0o700
         running.send(b"g\n")
         send(50)
         running.send(b"s\nf\n")
@@ -103,7 +107,7 @@ def test_packets_are_recorded_counted_and_sent_and_nothing_is_left() -> None:
         assert running.until("z") == ""
     assert (counts["captured"], counts["dropped"], counts["reason"]) == (50, 0, "")
     assert (data[:4], len(data)) == (b"\x4d\x3c\xb2\xa1", 24 + 50 * (16 + 128)), "nanoseconds, headers only"
-    assert leftovers() == before
+    assert not folder.exists()
 
 
 def test_a_ring_of_files_has_the_newest_packets() -> None:
@@ -135,26 +139,24 @@ def test_a_port_ends_by_itself_after_so_many_packets() -> None:
 
 @pytest.mark.parametrize("end", ["input", "killed"])
 def test_nothing_is_left_however_it_ends(end: str) -> None:
-    before = leftovers()
     with recorder() as running:
-        pid = int(running.until("h").split()[1])
         running.until("y")
-        (folder,) = leftovers() - before
-        assert folders.users_of(folder)
+        tcpdump, folder = running.tcpdump
+        assert folders.users_of(str(folder)) == [tcpdump]
         if end == "input":
             running.close()
         else:
-            os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: leftovers() == before and not folders.users_of(folder))
+            os.kill(running.pid, signal.SIGKILL)
+        wait_for(lambda: not folder.exists() and not folders.users_of(str(folder)))
 
 
 def test_it_ends_when_its_input_falls_silent() -> None:
-    before = leftovers()
     quick = RECORDER.text.replace(b"LEASE_SECONDS = 120, 30", b"LEASE_SECONDS = 120, 1")
     assert quick != RECORDER.text
     with recorder(text=quick) as running:
         running.until("y")
-        wait_for(lambda: leftovers() == before)
+        _, folder = running.tcpdump
+        wait_for(lambda: not folder.exists())
 
 
 def test_a_folder_that_outlived_a_power_cut_is_removed() -> None:
@@ -174,9 +176,7 @@ def test_tcpdump_that_is_killed_is_a_reason() -> None:
     with recorder() as running:
         running.until("y")
         running.send(b"g\n")
-        (folder,) = leftovers()
-        (tcpdump,) = folders.users_of(folder)
-        os.kill(tcpdump, signal.SIGKILL)
+        os.kill(running.tcpdump[0], signal.SIGKILL)
         wait_for(lambda: json.loads(running.until("n"))["lo"]["ended"])
         running.send(b"s\nf\n")
         counts = json.loads(running.until("t"))["ports"]["lo"]

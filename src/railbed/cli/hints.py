@@ -15,9 +15,11 @@ from pathlib import Path
 from railbed.cli.options import DEFAULT_CLUSTER
 from railbed.model.record import Change, Event, Finding, Record
 
-COMMAND = re.compile(r"`(railbed (?:discover|check|configure|bench|train)(?: [^`\n]*)?)`")
+COMMAND = re.compile(r"`(railbed (?:discover|check|configure|bench|train|capture)(?: [^`\n]*)?)`")
 """A command of a verb that takes a cluster file."""
-WITHOUT_CLUSTER = re.compile(r" (?:-c|--cluster|--explain|--list|--attach|--stop|--resume|--second-visit|--help)\b")
+WITHOUT_CLUSTER = re.compile(
+    r" (?:-c|--cluster|--explain|--list|--attach|--stop|--resume|--second-visit|--from|--help)\b"
+)
 """Options with which a command needs no cluster file."""
 
 _in_use: ContextVar[Path | None] = ContextVar("cluster_file_in_use", default=None)

@@ -30,6 +30,7 @@ DRAIN_SECONDS = 1.2
 """The kernel hands packets over once a second: what tcpdump has not read when it is stopped would be lost."""
 ENDING_SECONDS = 20.0
 REPORT_SECONDS = 1.0
+LOOK_SECONDS = 0.1
 RESERVE_BYTES = 64_000_000
 """Left free on the disk. tcpdump does not notice a full one."""
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -83,7 +84,8 @@ class Recorder:
             self._children.append(tcpdump.Tcpdump({**port, "number": number}, self._order, self._folder))
         deadline = time.monotonic() + LISTEN_SECONDS
         while not all(child.listening for child in self._children):
-            self._serve(deadline - time.monotonic())
+            # A tcpdump that ended just before has nothing more to say: do not wait for it.
+            self._serve(LOOK_SECONDS)
             for child in self._children:
                 if child.ended and not child.listening:
                     raise Refused(f"{child.key}: {child.reason or child.message}")
@@ -106,7 +108,7 @@ class Recorder:
         self._stop()
         deadline = time.monotonic() + ENDING_SECONDS
         while not all(child.ended for child in self._children) and time.monotonic() < deadline:
-            self._serve(0.1)
+            self._serve(LOOK_SECONDS)
         for child in self._children:
             child.kill()
         write("t " + json.dumps({"began": self._began, "ended": self._ended, "ports": self._totals()}))
