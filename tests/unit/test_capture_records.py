@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
 from railbed.capture.records import MOST_BUCKETS, records_of
-from railbed.model.events import ClockAligned, Flow, FlowRates, Ladder
+from railbed.model.events import ClockAligned, Flow, FlowRates, IncastSeen, Ladder, PortPaused
 from railbed.model.record import Event
 from railbed.store import read_record, to_line
-from tests.captures.cases.case import CONTEXT, at, between, stream
+from tests.captures.cases.case import CONTEXT, at, between, place, stream
 from tests.captures.cases.reaction import notified
+from tests.captures.cases.route import incast, pauses
 from tests.captures.exchange import Transfer
 
 E = TypeVar("E", bound=Event)
@@ -92,6 +94,17 @@ def test_the_sender_reacts() -> None:
     assert flow.reaction.reacted < 0.003
     assert flow.reaction.recovered is not None
     assert 0.002 < flow.reaction.recovered < 0.006
+    assert [episode.notifications for episode in flow.reaction.first] == [10, 10]
+
+
+def test_pauses_and_incast_are_recorded() -> None:
+    context = replace(CONTEXT, places={**CONTEXT.places, "10.0.0.3": place(3, speed=0.1)})
+    records = list(records_of(analyse([at(1, pauses(10, 200, 50_000)), between(incast(2))], context)))
+    (paused,) = of_kind(PortPaused, records)
+    assert (paused.priority, paused.stops, round(paused.seconds * 1e6, 1), paused.exact) == (3, 10, 102.4, True)
+    (seen,) = of_kind(IncastSeen, records)
+    assert (seen.senders, seen.overloaded) == (["10.0.0.1", "10.0.0.2"], 2)
+    assert seen.message == "node1, node2 sent 14.8 MB/s at once"
 
 
 def test_nothing_gives_nothing() -> None:

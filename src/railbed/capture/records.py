@@ -7,6 +7,7 @@ from statistics import median
 
 import numpy as np
 
+from railbed.capture.analysis.clocks import Clock
 from railbed.capture.analysis.join import Delay
 from railbed.capture.analysis.marks import congested
 from railbed.capture.analysis.rates import Axis
@@ -19,6 +20,7 @@ from railbed.model.record import Event
 
 MOST_RATES = 64
 """Flows with rates over time: those with the most bytes."""
+MOST_EPISODES = 20
 MOST_BUCKETS = 400
 LEAST_BUCKET = 10_000
 """Nanoseconds."""
@@ -33,6 +35,8 @@ def records_of(analysis: Analysis) -> Iterator[Event]:
         axis = Axis.over(*analysis.span, width=LEAST_BUCKET, most=MOST_BUCKETS)
         for flow in list(analysis.carrying())[:MOST_RATES]:
             yield _rates(analysis, flow, axis)
+    yield from _pauses(analysis)
+    yield from _incasts(analysis)
     yield from ladders_of(analysis)
 
 
@@ -110,7 +114,7 @@ def _flow(analysis: Analysis, flow: Flow) -> Event:
         notifications=_notifications(flow, partner),
         round_trip=_round_trip(main),
         delay=_delay(flow.legs[-1].journey.delay, flow.legs[-1].journey.arrived) if flow.legs else None,
-        reaction=_reaction(flow.reaction) if flow.reaction else None,
+        reaction=_reaction(flow.reaction, main.clock) if flow.reaction else None,
     )
 
 
@@ -166,7 +170,7 @@ def _delay(delay: Delay | None, count: int) -> events.Times | None:
     return events.Times(count=count, median=delay.median / 1e9, p99=delay.p99 / 1e9, longest=delay.longest / 1e9)
 
 
-def _reaction(reaction: Reaction) -> events.Reactions:
+def _reaction(reaction: Reaction, clock: Clock) -> events.Reactions:
     episodes = reaction.episodes
     return events.Reactions(
         episodes=len(episodes),
@@ -176,6 +180,20 @@ def _reaction(reaction: Reaction) -> events.Reactions:
         after=median(episode.after for episode in episodes) if episodes else None,
         reacted=_median_seconds(episodes, "reacted_after"),
         recovered=_median_seconds(episodes, "recovered_after"),
+        first=[_episode(episode, clock) for episode in episodes[:MOST_EPISODES]],
+    )
+
+
+def _episode(episode: Episode, clock: Clock) -> events.ReactionEpisode:
+    start, stop = clock.aligned(np.array([episode.start, episode.stop], np.int64)).tolist()
+    return events.ReactionEpisode(
+        start=start / 1e9,
+        stop=stop / 1e9,
+        notifications=episode.notices,
+        before=episode.before,
+        after=episode.after,
+        reacted=None if episode.reacted_after is None else episode.reacted_after / 1e9,
+        recovered=None if episode.recovered_after is None else episode.recovered_after / 1e9,
     )
 
 
@@ -204,3 +222,42 @@ def _rates(analysis: Analysis, flow: Flow, axis: Axis) -> Event:
         ce=axis.totals(marked).astype(int).tolist(),
         notifications=axis.totals(notices).astype(int).tolist(),
     )
+
+
+def _pauses(analysis: Analysis) -> Iterator[Event]:
+    for pause in analysis.pauses:
+        clock = analysis.clock_of(pause.recording)
+        began, ended = clock.aligned(np.array([pause.first, pause.last], np.int64)).tolist()
+        which = "all priorities" if pause.priority is None else f"priority {pause.priority}"
+        yield events.PortPaused(
+            subject=pause.recording.name,
+            message=f"{pause.sender} paused {which} {plural(pause.stops, 'time')}, {duration(pause.seconds)} in all",
+            sender=pause.sender,
+            priority=pause.priority,
+            frames=pause.frames,
+            stops=pause.stops,
+            seconds=pause.seconds,
+            longest=pause.longest,
+            exact=pause.exact,
+            began=began / 1e9,
+            ended=ended / 1e9,
+        )
+
+
+def _incasts(analysis: Analysis) -> Iterator[Event]:
+    for incast in analysis.incasts:
+        senders = [analysis.context.node(sender) for sender in incast.senders]
+        yield events.IncastSeen(
+            subject=analysis.context.port(incast.receiver),
+            message=f"{', '.join(senders)} sent {size(incast.peak)}/s at once",
+            receiver=incast.receiver,
+            senders=list(incast.senders),
+            moments=incast.moments,
+            overloaded=incast.overloaded,
+            width=incast.width / 1e9,
+            worst=incast.worst / 1e9,
+            began=incast.first / 1e9,
+            ended=incast.last / 1e9,
+            bytes_per_second=incast.peak,
+            share=incast.share,
+        )

@@ -65,10 +65,6 @@ FULL = _table((0, 1, 6, 7, 13, 14))
 """A packet that another one of the same message follows: its payload is as large as the path allows."""
 ANSWERS_FIRST = _table((13, 16, 17, 18))
 """An answer with the sequence number of a request."""
-ANSWERS_LAST = _table((15, 16, 17, 18))
-"""An answer that completes a request."""
-DATA_FOLLOWS = _table((14, 15))
-"""A response that continues the one before it."""
 ORDERED = _table(range(32), tops=(0, 1, 2, 5))
 """A connection whose sequence numbers have no gaps; datagrams of a queue pair go to many."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from railbed.model.record import Event
@@ -82,12 +82,28 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReactionEpisode:
+    """Notifications in a row from `start` to `stop`, with the sender's rate in bytes per second before and after.
+
+    `after` is the lowest rate; `reacted` and `recovered` are the seconds until the rate fell and was back, if it was.
+    """
+
+    start: float
+    stop: float
+    notifications: int
+    before: float
+    after: float
+    reacted: float | None = None
+    recovered: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reactions:
     """What a sender did about congestion notifications: `episodes` of them, in `slowed` of which its rate fell.
 
     Rates are medians in bytes per second, before and at the lowest after the notifications; `reacted` and `recovered`
     are the median times in seconds until the rate fell, and until it was back, if they were. Notifications without a
-    known rate before them are not judged: `unjudged` counts them.
+    known rate before them are not judged: `unjudged` counts them. `first` lists the first twenty episodes.
     """
 
     episodes: int
@@ -97,6 +113,7 @@ class Reactions:
     after: float | None = None
     reacted: float | None = None
     recovered: float | None = None
+    first: list[ReactionEpisode] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +223,48 @@ class Ladder(Event):
     steps: list[LadderStep]
     file: str | None = None
     other_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortPaused(Event):
+    """Pause frames of one sender for one priority, in one recording; without a priority, for all of them (802.3x).
+
+    `stops` are the frames that ask to stop. `seconds` is how long they stopped the link, `longest` without a break;
+    unless `exact`, the speed of the link is unknown, and the time up to the next frame counts.
+    """
+
+    name: ClassVar = "port_paused"
+    sender: str
+    """Its MAC address."""
+    frames: int
+    stops: int
+    seconds: float
+    longest: float
+    exact: bool
+    began: float
+    ended: float
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncastSeen(Event):
+    """Several nodes sent to one receiver in the same moments, each `width` seconds long.
+
+    `senders` are those at the worst moment, when they sent `bytes_per_second` together: `share` of the link's speed.
+    `overloaded` counts the moments above it; both are missing if the speed is unknown.
+    """
+
+    name: ClassVar = "incast"
+    receiver: str
+    senders: list[str]
+    moments: int
+    width: float
+    worst: float
+    began: float
+    ended: float
+    bytes_per_second: float
+    overloaded: int | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
