@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 QEMU_aarch64 := qemu-system-arm
 QEMU_x86_64 := qemu-system-x86
 APT_PACKAGES := openssh-server openssh-client iproute2 iputils-ping ethtool python3-venv nftables tcpdump iperf3 sockperf fio \
-	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium tshark
+	$(QEMU_$(shell uname -m)) qemu-utils mmdebstrap kmod e2fsprogs debian-archive-keyring chromium tshark \
+	slurmctld slurmd slurm-client munge
 
 # The tests start Python hundreds of times: keep its byte code, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE

@@ -60,6 +60,13 @@ def switch_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]
 
 
 @pytest.fixture(scope="session")
+def slurm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """The lab of three namespaces and a controller with Slurm that the tests of the group `netns` share."""
+    with running_lab(tmp_path_factory.mktemp("slurm"), "--nodes", "3", "--scheduler", "slurm") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
 def warm_python(netns_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python with torch loaded that the nodes of the group `nettrain` have."""
     return warm.start(netns_lab, tmp_path_factory.mktemp("warm"))

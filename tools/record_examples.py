@@ -417,6 +417,7 @@ EXAMPLES: tuple[Event, ...] = (
     events.LabCabled(subject="lab", message="namespaces connected, keys made", time=TIME),
     events.LabNodeUp(subject="node1", message="answers", time=TIME),
     events.LabSwitchUp(subject="nexus", message="an emulated n9k answers", time=TIME),
+    events.LabSchedulerUp(subject="controller", message="Slurm has all nodes, and they are idle", time=TIME),
     events.LabNodeBooted(subject="node1", message="booted, its rails are up", time=TIME),
     events.LabImage(subject="image", message="installed, 80.0 s", seconds=80.0, time=TIME),
     events.LabEmulated(subject="lab", message="there is no KVM on this machine", time=TIME),

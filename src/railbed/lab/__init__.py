@@ -5,6 +5,7 @@ folder      the files of labs, and their locks
 kind        the interface of a kind of lab; `netns/` and `vm/` implement it
 up, down    create a lab, and remove it completely
 fault       declares faults and heals them
+scheduler   waits for the scheduler of a lab
 status      lists labs, their nodes and faults
 host        root, programs and running commands on this machine
 keys        SSH keys of a lab

@@ -8,13 +8,14 @@ from dataclasses import replace
 from railbed.errors import DeviceError, UsageError
 from railbed.lab import folder, switch
 from railbed.lab.kind import KINDS
-from railbed.lab.model import SWITCH, Fault, FaultName, Lab
+from railbed.lab.model import CONTROLLER, SWITCH, Fault, FaultName, Lab
 from railbed.model import events
 from railbed.model.record import Record
 
 ON_NODES: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "mtu", "slow"})
 ON_RAILS: frozenset[FaultName] = frozenset({"cut", "slow", "lose", "mark"})
 ON_SWITCH: frozenset[FaultName] = frozenset({"cut", "freeze", "kill", "refuse"})
+ON_CONTROLLER: frozenset[FaultName] = frozenset({"freeze", "kill"})
 MTU_RANGE = range(68, 65536)
 SLOWEST = 1e5
 
@@ -29,10 +30,10 @@ async def inflict(name: str | None, fault: Fault) -> AsyncGenerator[Record, None
 
 
 async def heal(name: str | None, target: str | None) -> AsyncGenerator[Record, None]:
-    """Heal the faults on a node, a rail or the switch, or all."""
+    """Heal the faults on a node, a rail, the switch or the controller, or all."""
     with folder.locked(folder.chosen_lab(name)) as lab:
         if target is not None:
-            _check_target(lab, target, ["node", "rail", "switch"])
+            _check_target(lab, target, ["node", "rail", "switch", "controller"])
         healed = [fault for fault in lab.faults if target in (None, fault.target)]
         remaining = tuple(fault for fault in lab.faults if fault not in healed)
         await _settle(lab, replace(lab, faults=remaining), {fault.target for fault in healed})
@@ -79,7 +80,7 @@ async def _apply(lab: Lab, targets: set[str]) -> None:
 def _check(lab: Lab, fault: Fault) -> None:
     if lab.state != "up":
         raise UsageError(f"lab {lab.spec.name!r} is not up yet")
-    possible = {"node": ON_NODES, "rail": ON_RAILS, "switch": ON_SWITCH}
+    possible = {"node": ON_NODES, "rail": ON_RAILS, "switch": ON_SWITCH, "controller": ON_CONTROLLER}
     _check_target(lab, fault.target, [what for what, faults in possible.items() if fault.fault in faults])
     value = fault.value or 0
     if fault.fault == "mtu" and int(value) not in MTU_RANGE:
@@ -101,6 +102,7 @@ def _check_target(lab: Lab, target: str, kinds: list[str]) -> None:
         "node": [node.name for node in lab.nodes],
         "rail": list(lab.rails),
         "switch": [SWITCH] if lab.spec.switch else [],
+        "controller": [CONTROLLER] if lab.controller else [],
     }
     possible = [kind for kind in kinds if names[kind]] or kinds
     known = [name for kind in possible for name in names[kind]]

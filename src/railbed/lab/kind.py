@@ -61,7 +61,7 @@ class LabKind(Protocol):
         ...
 
     async def states(self, lab: Lab) -> Mapping[str, str]:
-        """Return the state of each node: `up`, `frozen` or `off`."""
+        """Return the state of each node, and of the controller: `up`, `frozen` or `off`."""
         ...
 
 

@@ -10,11 +10,14 @@ from typing import Literal
 
 KindName = Literal["netns", "vm"]
 ArchitectureName = Literal["aarch64", "x86_64"]
+SchedulerName = Literal["slurm"]
 PlatformName = Literal["n9k", "n9k-400g", "n9k-9.2", "n9k-ale", "n5k"]
 FaultName = Literal["cut", "freeze", "kill", "slow", "lose", "mark", "mtu", "refuse"]
 HOST_MTU = 9000
 SWITCH = "nexus"
 """Name of the emulated switch of a lab."""
+CONTROLLER, CONTROLLER_NUMBER = "controller", 252
+"""The machine of a lab with a scheduler that runs it and submits jobs; like a node, but on no rail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,8 @@ class Spec:
     """Whether virtual machines have what training needs; namespaces see this machine's Python."""
     switch: PlatformName | None = None
     """Model of the emulated switch that the rails are cabled to; None for a lab without one."""
+    scheduler: SchedulerName | None = None
+    """The scheduler that lends the nodes to jobs; None for a lab without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Fault:
 
     fault: FaultName
     target: str
-    """A node, a rail or the switch."""
+    """A node, a rail, the switch or the controller."""
     value: float | None = None
     """Bit/s for `slow` and `mark`, percent for `lose`, bytes for `mtu`."""
     text: str = ""
@@ -62,8 +67,8 @@ class LabNode:
 
     @property
     def name(self) -> str:
-        """`node1`, `node2`, …"""
-        return f"node{self.number}"
+        """`node1`, `node2`, …, or `controller`."""
+        return CONTROLLER if self.number == CONTROLLER_NUMBER else f"node{self.number}"
 
     def rail_address(self, rail: int) -> IPv4Address:
         """Return its address on a rail."""
@@ -100,6 +105,16 @@ class Lab:
         return tuple(LabNode(number, self.number) for number in range(1, self.spec.nodes + 1))
 
     @property
+    def controller(self) -> LabNode | None:
+        """The machine that runs the scheduler, if there is one."""
+        return LabNode(CONTROLLER_NUMBER, self.number) if self.spec.scheduler else None
+
+    @property
+    def machines(self) -> tuple[LabNode, ...]:
+        """The nodes, and the controller if there is one."""
+        return (*self.nodes, *([self.controller] if self.controller else []))
+
+    @property
     def rails(self) -> dict[str, int]:
         """Numbers of the rails, by name."""
         return {rail_name(rail): rail for rail in range(self.spec.rails)}
@@ -121,8 +136,8 @@ class Lab:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Names of everything that accepts SSH logins: the nodes, and the switch if there is one."""
-        return (*(node.name for node in self.nodes), *([SWITCH] if self.spec.switch else []))
+        """Names of everything that accepts SSH logins: the nodes, and the controller and the switch if it has them."""
+        return (*(machine.name for machine in self.machines), *([SWITCH] if self.spec.switch else []))
 
     def host_key(self, device: str) -> Path:
         """Return the private host key of a device."""
@@ -165,7 +180,7 @@ def rail_subnet(lab: int, rail: int) -> IPv4Network:
 
 
 def management_address(lab: int, host: int) -> IPv4Address:
-    """Return the address of a node (1 to 252), the switch (253) or this machine (254) on a management network."""
+    """Return an address on a management network: of a node (1 to 251), the switch (253), this machine (254), …"""
     address = ip_address(f"10.77.{lab}.{host}")
     assert isinstance(address, IPv4Address)
     return address

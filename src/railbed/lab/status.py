@@ -28,6 +28,7 @@ async def status() -> AsyncGenerator[Record, None]:
             arch=spec.arch,
             cluster=str(lab.cluster_file),
             switch=spec.switch,
+            scheduler=spec.scheduler,
             states={**await KINDS[spec.kind].states(lab), **({SWITCH: switch.state(lab)} if spec.switch else {})},
             faults=[_fault(fault) for fault in lab.faults],
         )

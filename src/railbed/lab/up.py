@@ -13,17 +13,17 @@ from types import TracebackType
 from railbed import clusterfile
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
-from railbed.lab import folder, switch
+from railbed.lab import folder, scheduler, switch
 from railbed.lab.down import clear_broken, take_down
 from railbed.lab.host import HostFault
 from railbed.lab.kind import KINDS
-from railbed.lab.model import SWITCH, Lab, Spec, rail_subnet
+from railbed.lab.model import CONTROLLER, SWITCH, Lab, Spec, rail_subnet
 from railbed.lab.patience import Patience, Signs
 from railbed.model import events
 from railbed.model.cluster import Cluster, Login, Rail, Training
 from railbed.model.progress import progress
 from railbed.model.record import Event, Record
-from railbed.transport.base import targets_of
+from railbed.transport.base import Target, targets_of
 from railbed.transport.connect import live_connector
 
 QUIET_SECONDS, ANSWER_SECONDS = 180.0, 3600.0
@@ -50,12 +50,16 @@ async def up(spec: Spec) -> AsyncGenerator[Record, None]:
             switch.start(lab)
         cluster = describe(lab)
         lab.cluster_file.write_text(clusterfile.dumps(cluster), encoding="utf-8")
-        async with aclosing(_until_all_answer(cluster, kind.signs(lab))) as answers:
+        async with aclosing(_until_all_answer(lab, kind.signs(lab))) as answers:
             async for event in answers:
                 yield event
         if spec.switch:
             await switch.settle(lab)
             yield events.LabSwitchUp(subject=SWITCH, message=f"an emulated {spec.switch} answers")
+        if spec.scheduler:
+            yield progress("waiting for Slurm to have all nodes", subject=spec.name)
+            await scheduler.until_ready(lab, _controller(lab))
+            yield events.LabSchedulerUp(subject=CONTROLLER, message="Slurm has all nodes, and they are idle")
         yield events.LabUp(subject=spec.name, cluster=str(lab.cluster_file), nodes=spec.nodes)
         # Last of all: an interruption before this leaves no lab.
         folder.save(replace(lab, state="up"))
@@ -93,16 +97,28 @@ def describe(lab: Lab) -> Cluster:
     )
 
 
-async def _until_all_answer(cluster: Cluster, signs: Signs) -> AsyncGenerator[Event, None]:
-    """Yield an event for each node that accepts our login."""
-    missing = dict.fromkeys(cluster.nodes, "no answer")
+def targets(lab: Lab) -> tuple[Target, ...]:
+    """Return everything of a lab that accepts logins; the cluster file does not have the controller."""
+    return (*targets_of(describe(lab)), *([_controller(lab)] if lab.controller else []))
+
+
+def _controller(lab: Lab) -> Target:
+    assert lab.controller
+    host = KINDS[lab.spec.kind].describe(lab, lab.controller).host
+    return Target(name=CONTROLLER, host=host, login=describe(lab).login)
+
+
+async def _until_all_answer(lab: Lab, signs: Signs) -> AsyncGenerator[Event, None]:
+    """Yield an event for each machine that accepts our login."""
+    machines = [target for target in targets(lab) if target.kind == "node"]
+    missing = dict.fromkeys((target.name for target in machines), "no answer")
     patience = Patience(lambda: (len(missing), signs()), quiet=QUIET_SECONDS, most=ANSWER_SECONDS)
     ask_seconds = ASK_SECONDS
-    yield progress("waiting for the nodes to answer", subject=cluster.name, waiting=list(missing))
+    yield progress("waiting for the nodes to answer", subject=lab.spec.name, waiting=list(missing))
     async with live_connector() as connect:
         while missing:
             start = time.monotonic()
-            async with Fleet(targets_of(cluster), connect, timeout=ask_seconds) as fleet:
+            async with Fleet(machines, connect, timeout=ask_seconds) as fleet:
                 async for answer in fleet.run(dict.fromkeys(missing, ())):
                     if answer.failure is None:
                         del missing[answer.device]

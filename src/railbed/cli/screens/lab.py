@@ -49,10 +49,16 @@ def show_up(spec: Spec, records: Sequence[Event], named: str = "") -> None:
     """Print how to use a lab; `named` is the option that selects it in a command, if needed."""
     ready = next(event for event in records if isinstance(event, events.LabUp))
     seconds = ready.time - records[0].time
+    jobs = (
+        f"  run a job     railbed lab shell controller{named} -- srun -N {spec.nodes} hostname\n"
+        if spec.scheduler
+        else ""
+    )
     sys.stdout.write(
         f"lab {spec.name!r} is up: {_parts(spec)}, {seconds:.1f} s\n"
         f"  check it      railbed check{cluster_option(ready.cluster)}\n"
         f"  log in        railbed lab shell node1{named}\n"
+        f"{jobs}"
         f"  break it      railbed lab fault cut node1{named}\n"
         f"  end it        railbed lab down{named}\n"
     )
@@ -96,5 +102,6 @@ def _parts(lab: Spec | events.LabStatus) -> str:
         plural(lab.nodes, "node"),
         plural(lab.rails, "rail"),
         *([f"switch {lab.switch}"] if lab.switch else []),
+        *(["Slurm"] if lab.scheduler else []),
     ]
     return ", ".join(parts)

@@ -18,12 +18,11 @@ from railbed.lab import folder
 from railbed.lab.down import down
 from railbed.lab.fault import heal, inflict
 from railbed.lab.host import program_path
-from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, PlatformName, Spec
+from railbed.lab.model import ArchitectureName, Fault, FaultName, KindName, PlatformName, SchedulerName, Spec
 from railbed.lab.status import status
 from railbed.lab.units import parse_delay, parse_percent, parse_rate
-from railbed.lab.up import describe, up
+from railbed.lab.up import targets, up
 from railbed.store.notes import note_in_runs
-from railbed.transport.base import targets_of
 
 if TYPE_CHECKING:
     from typer._click.core import Context
@@ -55,7 +54,9 @@ MemoryOption = Annotated[
         "--memory", metavar="MB", min=0, show_default=False, help="Memory of a virtual machine. [default: as needed]"
     ),
 ]
-DeviceArgument = Annotated[str, typer.Argument(metavar="NODE|SWITCH", help="A node, or the switch, nexus.")]
+DeviceArgument = Annotated[
+    str, typer.Argument(metavar="NODE|SWITCH|CONTROLLER", help="A node, nexus (the switch), or controller.")
+]
 
 
 class UpCommand(TyperCommand):
@@ -93,6 +94,10 @@ def lab_up(
         typer.Option("--arch", help="Processor of virtual machines; emulated if it is not this machine's."),
     ] = None,
     switch: SwitchOption = None,
+    scheduler: Annotated[
+        SchedulerName | None,
+        typer.Option("--scheduler", help="Run Slurm on the nodes, and a machine `controller` that submits jobs."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Bring up a lab, and print how to use it when every node answers.
@@ -110,6 +115,7 @@ def lab_up(
         training=extra == "training",
         arch=arch,
         switch=switch,
+        scheduler=scheduler,
     )
     left = (
         f"the lab {name} was removed again; if that was interrupted, `railbed lab down --name {name}` removes the rest"
@@ -153,7 +159,7 @@ def lab_shell(
     ] = None,
     name: NameOption = None,
 ) -> int:
-    """Log in to a node or the switch of a lab with ssh.
+    """Log in to a node, the switch or the controller of a lab with ssh.
 
     Example: railbed lab shell node1
     """
@@ -163,7 +169,7 @@ def lab_shell(
     ssh = program_path("ssh")
     if ssh is None:
         raise ToolMissing("ssh is not installed", hint="`apt-get install openssh-client` installs it")
-    target = next(target for target in targets_of(describe(lab)) if target.name == node)
+    target = next(target for target in targets(lab) if target.name == node)
     options = [f"-oUserKnownHostsFile={lab.known_hosts}", "-oStrictHostKeyChecking=yes", "-oIdentitiesOnly=yes"]
     port = ["-p", str(target.login.port)] if target.login.port else []
     line = _line(command) if target.kind == "node" else [" ".join(command)] if command else []
@@ -204,13 +210,13 @@ def fault_cut(
 
 @fault_command.command("freeze")
 def fault_freeze(node: DeviceArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Freeze a node or the switch: it keeps its connections and does not answer."""
+    """Freeze a node, the switch or the controller: it keeps its connections and does not answer."""
     return _inflict(name, as_json, "freeze", node)
 
 
 @fault_command.command("kill")
 def fault_kill(node: DeviceArgument, name: NameOption = None, as_json: JsonOption = False) -> int:
-    """Cut the power of a node or the switch; `heal` starts it again.
+    """Cut the power of a node, the switch or the controller; `heal` starts it again.
 
     The switch starts from its startup configuration, and its rails are not affected.
     """
@@ -277,12 +283,12 @@ def fault_refuse(
 @fault_command.command("heal")
 def fault_heal(
     target: Annotated[
-        str | None, typer.Argument(metavar="[NODE|RAIL|SWITCH]", help="Where. [default: everywhere]")
+        str | None, typer.Argument(metavar="[NODE|RAIL|SWITCH|CONTROLLER]", help="Where. [default: everywhere]")
     ] = None,
     name: NameOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Undo the faults of a node, a rail or the switch, or all."""
+    """Undo the faults of a node, a rail, the switch or the controller, or all."""
     lab = folder.chosen_lab(name).spec.name
     note_in_runs(lab, run_lab_verb(heal(lab, target), as_json=as_json))
     return 0

@@ -39,9 +39,9 @@ async def lay_uplink(lab: Lab) -> None:
 
 async def lay_cables(lab: Lab) -> None:
     """Create the nodes' namespaces and the cables between them."""
-    await batch([f"netns add {node_namespace(lab, node)}" for node in lab.nodes])
+    await batch([f"netns add {node_namespace(lab, machine)}" for machine in lab.machines])
     await batch(_switch_lines(lab), switch_namespace(lab))
-    await together(batch(_node_lines(lab, node), node_namespace(lab, node)) for node in lab.nodes)
+    await together(batch(_machine_lines(lab, machine), node_namespace(lab, machine)) for machine in lab.machines)
 
 
 async def remove_cables(lab: Lab) -> None:
@@ -88,27 +88,28 @@ def _switch_lines(lab: Lab) -> list[str]:
     lines.append(f"link set {UPLINK} master {BRIDGE} up")
     if lab.spec.switch:
         lines.append(f"addr add {management_address(lab.number, THIS_SWITCH)}/24 dev {BRIDGE}")
-    for node in lab.nodes:
-        peer = node_namespace(lab, node)
+    for machine in lab.machines:
+        port = switch_port(machine, None)
         lines += [
-            f"link add {switch_port(node, None)} type veth peer name {MANAGEMENT} netns {peer}",
-            f"link set {switch_port(node, None)} master {BRIDGE} up",
+            f"link add {port} type veth peer name {MANAGEMENT} netns {node_namespace(lab, machine)}",
+            f"link set {port} master {BRIDGE} up",
         ]
-        for name, rail in lab.rails.items():
-            port = switch_port(node, rail)
-            lines += [
-                f"link add {port} mtu {SWITCH_MTU} type veth peer name {name} mtu {HOST_MTU} netns {peer}",
-                f"link set {port} master {name} up",
-            ]
+    for node, rail in lab.ports():
+        port, name, peer = switch_port(node, rail), rail_name(rail), node_namespace(lab, node)
+        lines += [
+            f"link add {port} mtu {SWITCH_MTU} type veth peer name {name} mtu {HOST_MTU} netns {peer}",
+            f"link set {port} master {name} up",
+        ]
     return lines
 
 
-def _node_lines(lab: Lab, node: LabNode) -> list[str]:
+def _machine_lines(lab: Lab, machine: LabNode) -> list[str]:
     lines = [
         "link set lo up",
-        f"addr add {management_address(lab.number, node.number)}/24 dev {MANAGEMENT}",
+        f"addr add {management_address(lab.number, machine.number)}/24 dev {MANAGEMENT}",
         f"link set {MANAGEMENT} up",
     ]
-    for rail in range(lab.spec.rails):
-        lines += [f"addr add {node.rail_address(rail)}/24 dev {rail_name(rail)}", f"link set {rail_name(rail)} up"]
+    for node, rail in lab.ports():
+        if node == machine:
+            lines += [f"addr add {node.rail_address(rail)}/24 dev {rail_name(rail)}", f"link set {rail_name(rail)} up"]
     return lines

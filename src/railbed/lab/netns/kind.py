@@ -10,7 +10,7 @@ from railbed.errors import UsageError
 from railbed.lab.host import need_programs, need_root, run, together
 from railbed.lab.keys import make_keys, write_known_hosts
 from railbed.lab.model import SWITCH, Lab, LabNode, Spec, SwitchDoor, management_address, rail_name
-from railbed.lab.netns import cabling, machine, shaping
+from railbed.lab.netns import cabling, machine, shaping, slurm
 from railbed.lab.netns.names import switch_namespace
 from railbed.lab.patience import Signs, no_signs
 from railbed.model import events
@@ -54,6 +54,8 @@ class NetnsKind:
             )
         need_root("a netns lab")
         need_programs(PACKAGES)
+        if spec.scheduler:
+            slurm.need_slurm()
 
     async def taken_numbers(self) -> set[int]:
         """Return numbers whose management network overlaps with one that this machine is on or has a route to."""
@@ -68,14 +70,16 @@ class NetnsKind:
         """Create keys, cables and nodes."""
         yield progress("laying cables", subject=lab.spec.name)
         machine.write_files(lab)
+        if lab.spec.scheduler:
+            slurm.write_files(lab)
         await together([make_keys(lab), cabling.lay_cables(lab)])
-        doors = {node.name: (self._host(node), SSH_PORT) for node in lab.nodes}
+        doors = {each.name: (self._host(each), SSH_PORT) for each in lab.machines}
         write_known_hosts(lab, doors | ({SWITCH: (self.switch_door(lab).host, SSH_PORT)} if lab.spec.switch else {}))
         await shaping.shape_nodes(lab)
         await shaping.settle_rails(lab)
         yield events.LabCabled(subject=lab.spec.name, message="cables laid, keys made")
         yield progress("starting the nodes", subject=lab.spec.name)
-        await together(machine.start(lab, node) for node in lab.nodes)
+        await together(machine.start(lab, each) for each in lab.machines)
 
     def signs(self, lab: Lab) -> Signs:  # noqa: ARG002
         """Namespaces start within seconds."""
@@ -83,7 +87,7 @@ class NetnsKind:
 
     async def destroy(self, lab: Lab) -> None:
         """End what runs on the nodes, then remove their networks."""
-        await machine.stop(lab, lab.nodes)
+        await machine.stop(lab, lab.machines)
         await cabling.remove_cables(lab)
 
     def describe(self, lab: Lab, node: LabNode) -> Node:
@@ -116,15 +120,16 @@ class NetnsKind:
     async def settle(self, lab: Lab, targets: Iterable[str]) -> None:
         """Apply the faults to all rails and to the named nodes."""
         await shaping.settle_rails(lab)
-        for node in lab.nodes:
-            if node.name in targets:
-                await shaping.settle_mtu(lab, node)
-                await shaping.settle_cards(lab, node)
-                await machine.settle(lab, node)
+        for each in lab.machines:
+            if each.name in targets:
+                if each in lab.nodes:
+                    await shaping.settle_mtu(lab, each)
+                    await shaping.settle_cards(lab, each)
+                await machine.settle(lab, each)
 
     async def states(self, lab: Lab) -> Mapping[str, str]:
-        """Return the state of each node."""
-        return {node.name: machine.state(lab, node) for node in lab.nodes}
+        """Return the state of each machine."""
+        return {each.name: machine.state(lab, each) for each in lab.machines}
 
     def _host(self, node: LabNode) -> str:
         return str(management_address(node.lab, node.number))

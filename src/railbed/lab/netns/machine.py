@@ -20,6 +20,7 @@ from pathlib import Path
 
 from railbed.lab.host import end, program_path, run, send
 from railbed.lab.model import Lab, LabNode, management_address, rail_name
+from railbed.lab.netns import slurm
 from railbed.lab.netns.names import namespace_file, node_namespace
 from railbed.lab.processes import is_stopped
 
@@ -29,7 +30,7 @@ PAUSE_SECONDS = 0.05
 BOOT = """\
 mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
 mount --bind {hosts} /etc/hosts && mount --bind {accounts} /etc/passwd &&
-hostname {name} && {offloads} exec {sshd} -D -e -f {config}
+hostname {name} && {scheduler} {offloads} exec {sshd} -D -e -f {config}
 """
 CONFIG = """\
 Port 22
@@ -53,11 +54,11 @@ SHELL = "/bin/sh"
 def write_files(lab: Lab) -> None:
     """Write the files of the nodes: /etc/hosts, and the sshd configuration of each."""
     lines = ["127.0.0.1 localhost"]
-    for node in lab.nodes:
-        lines.append(f"{management_address(lab.number, node.number)} {node.name}")
-        lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for rail in range(lab.spec.rails)]
-        config = CONFIG.format(host_key=lab.host_key(node.name), key=lab.key) + _environment()
-        (lab.folder / f"{node.name}.sshd").write_text(config, encoding="utf-8")
+    for machine in lab.machines:
+        lines.append(f"{management_address(lab.number, machine.number)} {machine.name}")
+        config = CONFIG.format(host_key=lab.host_key(machine.name), key=lab.key) + _environment()
+        (lab.folder / f"{machine.name}.sshd").write_text(config, encoding="utf-8")
+    lines += [f"{node.rail_address(rail)} {node.name}-{rail_name(rail)}" for node, rail in lab.ports()]
     (lab.folder / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -83,7 +84,8 @@ async def start(lab: Lab, node: LabNode) -> None:
         hosts=shlex.quote(str(lab.folder / "hosts")),
         accounts=shlex.quote(str(_write_account(lab, node))),
         name=node.name,
-        offloads=" ".join(f"ethtool -K {name} gro on;" for name in lab.rails),
+        scheduler=slurm.boot_lines(lab, node),
+        offloads=" ".join(f"ethtool -K {name} gro on;" for name in (lab.rails if node in lab.nodes else ())),
         sshd=program_path("sshd"),
         config=shlex.quote(str(lab.folder / f"{node.name}.sshd")),
     )

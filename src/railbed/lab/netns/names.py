@@ -26,7 +26,7 @@ def node_namespace(lab: Lab, node: LabNode) -> str:
 
 def namespaces(lab: Lab) -> list[str]:
     """Return all network namespaces of a lab."""
-    return [switch_namespace(lab), *(node_namespace(lab, node) for node in lab.nodes)]
+    return [switch_namespace(lab), *(node_namespace(lab, machine) for machine in lab.machines)]
 
 
 def namespace_file(namespace: str) -> Path:

@@ -68,12 +68,11 @@ async def settle_cards(lab: Lab, node: LabNode) -> None:
 
 
 def _links(lab: Lab) -> Iterator[tuple[str, bool]]:
-    """Yield each port of the switch and whether it has a link; a node without power has none."""
-    for node in lab.nodes:
-        powered = not lab.of("kill", node.name)
-        yield switch_port(node, None), powered
-        for rail in range(lab.spec.rails):
-            yield switch_port(node, rail), powered and not lab.is_cut(node, rail)
+    """Yield each port of the switch and whether it has a link; a machine without power has none."""
+    for machine in lab.machines:
+        yield switch_port(machine, None), not lab.of("kill", machine.name)
+    for node, rail in lab.ports():
+        yield switch_port(node, rail), not lab.of("kill", node.name) and not lab.is_cut(node, rail)
 
 
 async def _settle_queues(lab: Lab, switch: str) -> None:

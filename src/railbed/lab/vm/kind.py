@@ -64,6 +64,8 @@ class VmKind:
             raise UsageError(f"a vm lab has at most {MOST_NODES} nodes", hint="choose fewer, or --kind netns")
         if spec.rails > MOST_RAILS:
             raise UsageError(f"a vm lab has at most {MOST_RAILS} rails", hint="choose fewer, or --kind netns")
+        if spec.scheduler:
+            raise UsageError("only a netns lab has a scheduler", hint="omit --kind vm or --scheduler")
         if 0 < spec.memory < LEAST_MEMORY:
             raise UsageError(f"a node needs at least {LEAST_MEMORY} MB of memory, not {spec.memory}")
         arch = architecture(spec.arch)

@@ -47,6 +47,13 @@ class LabSwitchUp(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabSchedulerUp(Event):
+    """The scheduler of a lab has all nodes, and can run jobs on them."""
+
+    name: ClassVar = "lab_scheduler_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabNodeBooted(Event):
     """A virtual machine of a lab booted."""
 
@@ -85,7 +92,7 @@ class LabHealed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabFault:
-    """A fault in force on a node, a rail or the switch, and a description of it."""
+    """A fault in force on a node, a rail, the switch or the controller, and a description of it."""
 
     fault: str
     target: str
@@ -107,6 +114,7 @@ class LabStatus(Event):
     arch: str | None = None
     switch: str | None = None
     """Model of its emulated switch."""
+    scheduler: str | None = None
     cluster: str
     states: Mapping[str, str] = field(default_factory=dict)
     faults: Sequence[LabFault] = ()
