@@ -131,7 +131,7 @@ def test_a_port_ends_by_itself_after_so_many_packets() -> None:
         running.until("y")
         running.send(b"g\n")
         send(20)
-        wait_for(lambda: json.loads(running.until("n"))["lo"]["ended"])
+        wait_for(lambda: json.loads(running.until("n"))["ports"]["lo"]["ended"])
         running.send(b"s\nf\n")
         counts = json.loads(running.until("t"))["ports"]["lo"]
     assert (counts["captured"], counts["reason"]) == (7, "")
@@ -177,7 +177,7 @@ def test_tcpdump_that_is_killed_is_a_reason() -> None:
         running.until("y")
         running.send(b"g\n")
         os.kill(running.tcpdump[0], signal.SIGKILL)
-        wait_for(lambda: json.loads(running.until("n"))["lo"]["ended"])
+        wait_for(lambda: json.loads(running.until("n"))["ports"]["lo"]["ended"])
         running.send(b"s\nf\n")
         counts = json.loads(running.until("t"))["ports"]["lo"]
     assert counts["reason"] == "tcpdump was killed by signal 9"
@@ -192,7 +192,7 @@ def test_a_full_disk_is_a_reason() -> None:
     with recorder(text=full) as running:
         running.until("y")
         running.send(b"g\n")
-        wait_for(lambda: json.loads(running.until("n"))["lo"]["ended"])
+        wait_for(lambda: json.loads(running.until("n"))["ports"]["lo"]["ended"])
         running.send(b"s\nf\n")
         assert json.loads(running.until("t"))["ports"]["lo"]["reason"] == "the disk of /var/tmp is full"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from railbed.capture import node as node_package
+from railbed.capture.messages import Ending, PortTotals, Progress
 from railbed.capture.plan import Limits, PortPlan
 from railbed.errors import DeviceError, UsageError, os_reason
 from railbed.fleet import Fleet
@@ -24,6 +27,7 @@ RECORDER = NodeProgram(
     folder=Path(node_package.__file__).parent,
     modules=("folder", "tcpdump", "recorder"),
 )
+M = TypeVar("M", bound=BaseModel)
 START_SECONDS = 90.0
 """How long a recorder may take until all its tcpdumps listen: an emulated machine is slow."""
 SILENCE_SECONDS = 15.0
@@ -35,6 +39,7 @@ ROCE = "(udp dst port 4791 or ether proto 0x8915)"
 PAUSE = "ether proto 0x8808"
 FILTER = f"{ROCE} or {PAUSE} or (vlan and ({ROCE} or (vlan and {ROCE})))"
 """RoCEv2, RoCEv1 and pause frames, with up to two VLAN tags. `vlan` shifts what follows it, so it comes last."""
+SOMETHING_ELSE = "its recorder sent something else"
 NOT_PERMITTED = ("permission", "not permitted")
 NEEDS_RIGHTS = "capturing needs root, sudo without a password, or the capability CAP_NET_RAW for tcpdump there"
 
@@ -88,8 +93,7 @@ class NodeRecorder:
     ended: bool = False
     """All its ports have ended by themselves."""
     results: list[PortResult] = field(default_factory=list)
-    _totals: Mapping[str, Any] = field(default_factory=dict)
-    _span: tuple[int, int] = (0, 0)
+    _ending: Ending = field(default_factory=lambda: Ending(began=0, ended=0, ports={}))
 
     async def serve(self, fleet: Fleet) -> None:
         """Record; a node that is lost is a value."""
@@ -155,12 +159,11 @@ class NodeRecorder:
             case b"y":
                 self.ready = True
             case b"n":
-                ports = _json(rest)
-                self.packets = sum(int(port["packets"]) for port in ports.values())
-                self.ended = all(port["ended"] for port in ports.values())
+                ports = _read(Progress, rest).ports.values()
+                self.packets = sum(port.packets for port in ports)
+                self.ended = all(port.ended for port in ports)
             case b"t":
-                ending = _json(rest)
-                self._totals, self._span = ending["ports"], (int(ending["began"]), int(ending["ended"]))
+                self._ending = _read(Ending, rest)
                 await output.remote.write(b"f\n")
             case b"d":
                 await self._fetch(rest, output)
@@ -171,19 +174,14 @@ class NodeRecorder:
             case b"q":
                 return
             case _:
-                raise Lost("its recorder sent something else")
+                raise Lost(SOMETHING_ELSE)
         self.control.changed.set()
 
     async def _fetch(self, header: bytes, output: ProgramOutput) -> None:
         """Store the packets of one port."""
-        try:
-            key, length = header.decode().rsplit(" ", 1)
-            plan = next(plan for plan in self.plans if plan.port.netdev == key)
-            left = int(length)
-            totals = self._totals[key]
-        except (ValueError, StopIteration, KeyError):
-            raise Lost("its recorder sent something else") from None
-        path = self.folder / self.node / f"{key}.pcap"
+        plan, totals, length = self._announced(header)
+        path = self.folder / self.node / f"{plan.port.netdev}.pcap"
+        left = length
         with _stored(path) as file:
             while left:
                 async with asyncio.timeout(SILENCE_SECONDS):
@@ -196,13 +194,25 @@ class NodeRecorder:
             PortResult(
                 plan=plan,
                 path=path,
-                bytes=int(length),
-                captured=_count(totals, "captured"),
-                dropped=_dropped(totals),
-                reason=explain(printable(str(totals.get("reason", "")))),
-                span=self._span if _count(totals, "captured") is not None and not self.ended else None,
+                bytes=length,
+                captured=totals.captured,
+                dropped=totals.lost,
+                reason=explain(printable(totals.reason)),
+                span=(self._ending.began, self._ending.ended)
+                if totals.captured is not None and not self.ended
+                else None,
             )
         )
+
+    def _announced(self, header: bytes) -> tuple[PortPlan, PortTotals, int]:
+        """Return the port whose packets follow, its counts, and how many bytes there are."""
+        key, _, length = header.decode("utf-8", "replace").rpartition(" ")
+        plan = next((plan for plan in self.plans if plan.port.netdev == key), None)
+        totals = self._ending.ports.get(key)
+        most = 2 * self.limits.bytes
+        if plan is None or totals is None or not length.isascii() or not length.isdigit() or int(length[:20]) > most:
+            raise Lost(SOMETHING_ELSE)
+        return plan, totals, int(length)
 
     async def _command(self, remote: Program) -> None:
         """Pass on what all nodes wait for."""
@@ -264,19 +274,8 @@ def _not_stored(path: Path, error: OSError) -> UsageError:
     )
 
 
-def _json(text: bytes) -> Any:  # noqa: ANN401  (checked where it is used)
+def _read(kind: type[M], text: bytes) -> M:
     try:
-        return json.loads(text)
-    except ValueError:
-        raise Lost("its recorder sent something else") from None
-
-
-def _count(totals: Mapping[str, Any], name: str) -> int | None:
-    value = totals.get(name)
-    return value if isinstance(value, int) else None
-
-
-def _dropped(totals: Mapping[str, Any]) -> int | None:
-    """Return what the kernel and the interface dropped."""
-    dropped = _count(totals, "dropped")
-    return None if dropped is None else dropped + (_count(totals, "interface_dropped") or 0)
+        return kind.model_validate_json(text)
+    except ValidationError:
+        raise Lost(SOMETHING_ELSE) from None

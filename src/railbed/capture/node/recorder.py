@@ -130,7 +130,7 @@ class Recorder:
             }
             for child in self._children
         }
-        write("n " + json.dumps(state))
+        write("n " + json.dumps({"ports": state}))
 
     def _totals(self) -> dict:  # type: ignore[type-arg]
         return {child.key: {**child.counts, "reason": self._why(child), "size": child.size} for child in self._children}
