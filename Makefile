@@ -62,6 +62,8 @@ bench: setup
 	@$(BIN)/python -m tools.bench_watch
 	@$(BIN)/python -m tools.bench_metrics
 	@$(BIN)/python -m tools.bench_page
+	@$(BIN)/python -m tools.bench_capture
+	@$(BIN)/python -m tools.bench_capture --format pcapng --repeats 1
 
 soak: $(SOAK_STEPS)
 

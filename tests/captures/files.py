@@ -33,6 +33,8 @@ class Record:
 
 def records(packets: Iterable[Packet], *, snap: int = SNAP_LENGTH, link: int = ETHERNET) -> list[Record]:
     """Return packets as records."""
+    if link == ETHERNET:
+        return [Record(packet.time, packet.beginning(snap), packet.length) for packet in packets]
     return [Record(packet.time, _linked(packet, link)).cut(snap) for packet in packets]
 
 
@@ -47,9 +49,7 @@ def _linked(packet: Packet, link: int) -> bytes:
             return headers.cooked(packet.ethertype, packet.tags) + packet.packet
         case 276:
             return headers.cooked2(packet.ethertype, packet.tags) + packet.packet
-        case 101:
-            return packet.packet
-    return packet.frame
+    return packet.packet
 
 
 def pcap(

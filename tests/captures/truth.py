@@ -78,7 +78,14 @@ class Packet:
     @cached_property
     def frame(self) -> bytes:
         """Return the bytes on the wire, from the Ethernet header."""
-        frame = headers.ethernet(self.ethertype, self.tags, source=self.mac) + self.packet
+        return self._framed(self.packet)
+
+    def beginning(self, size: int) -> bytes:
+        """Return the first bytes of `frame`; the ICRC is computed only if it is among them."""
+        return (self.frame if self.length <= size else self._framed(self._packet(is_complete=False)))[:size]
+
+    def _framed(self, packet: bytes) -> bytes:
+        frame = headers.ethernet(self.ethertype, self.tags, source=self.mac) + packet
         if self.is_pause:
             frame = headers.pause(self.quanta, self.classes if self.kind is Kind.PFC else None, source=self.mac)
         return headers.mirrored(frame, self.mirrored) if self.mirrored else frame
@@ -93,6 +100,9 @@ class Packet:
     @cached_property
     def packet(self) -> bytes:
         """Return the bytes from the IP header, or from the global route header."""
+        return self._packet(is_complete=True)
+
+    def _packet(self, *, is_complete: bool) -> bytes:
         base = headers.bth(self.opcode, qp=self.qp, psn=self.psn, pad=self.pad, bits=self.bits, key=self.key)
         content = self.data[: self.payload].ljust(self.payload + self.pad, b"\0")
         transport = base + extended_headers(self) + content
@@ -102,7 +112,7 @@ class Packet:
         else:
             udp = headers.udp(self.source_port, size)
             network = headers.ip(self.source, self.destination, 8 + size, tos=self.tos, between=self.between)
-        crc = icrc(network, udp, transport)
+        crc = icrc(network, udp, transport) if is_complete else bytes(4)
         if self.icrc is Icrc.WRONG:
             crc = bytes([crc[0] ^ 1]) + crc[1:]
         return network + udp + transport + crc

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from railbed.bench.judge import baseline
 from railbed.bench.measure.script import unwrap
 from railbed.bench.tool import Tool
 from railbed.bench.toolset import all_tools
+from railbed.capture.files import packets_details, read_recording
+from railbed.capture.packets import Recording
 from railbed.clusterfile import loads
 from railbed.clusterfile.difference import difference
 from railbed.errors import DeviceError, ParseError, UserError
@@ -55,6 +57,8 @@ from railbed.transport.https import parse_answer
 from railbed.transport.nxapi import read_reply
 from railbed.transport.replay import replay_connector
 from railbed.web.metrics.exporter import Exporter
+from tests.captures.compare import differences
+from tests.captures.small import small_captures
 from tests.support.mutate import mutated
 
 ROWS = """h 1 4711
@@ -99,6 +103,7 @@ def all_readers() -> dict[str, Reader]:
         *_series(folder),
         *_training(folder),
         *_wires(folder),
+        *_captures(folder),
     ]
     return {reader.name: reader for reader in readers}
 
@@ -429,6 +434,31 @@ def _wires(folder: Path) -> Iterator[Reader]:
     ]
     yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
+
+
+def _captures(folder: Path) -> Iterator[Reader]:
+    path = folder / "file.pcap"
+
+    def read(text: str) -> None:
+        path.write_bytes(text.encode("latin-1", "replace"))
+        results = [_recording_or_refusal(path, engine) for engine in ("numpy", "numba")]
+        if isinstance(results[0], Recording) and isinstance(results[1], Recording):
+            assert differences(results[0], results[1]) == []
+            if results[0].total:
+                to_json(packets_details(path, {1, results[0].total}))
+        else:
+            assert results[0] == results[1]
+
+    seeds = [content.decode("latin-1") for content in small_captures()]
+    read(seeds[0])  # loads what numba compiled, which is not the first input's fault
+    yield Reader("capture file", read, seeds, 12)
+
+
+def _recording_or_refusal(path: Path, engine: Literal["numpy", "numba"]) -> Recording | str:
+    try:
+        return read_recording(path, engine=engine)
+    except UserError as refused:
+        return refused.message
 
 
 _OUTPUT = {"input": "show x", "msg": "Success", "code": "200", "body": {"TABLE_x": {"ROW_x": [{"a": 1}]}}}

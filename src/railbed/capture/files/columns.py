@@ -1,7 +1,7 @@
 """Collect the decoded packets of all chunks.
 
-A packet takes 60 bytes here, which is all that is kept of it. Putting a column together takes its own bytes once more,
-8 per packet at most. Beside them are the window (32 MiB) and the tables of a chunk (about 10 MB).
+A packet takes 60 bytes here, which is all that is kept of it: columns grow in place. Beside them are the window
+(32 MiB) and the tables of a chunk (about 10 MB). Packets that are not RoCE are only counted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,39 @@ from railbed.capture.packets import COLUMNS, NO_SYNDROME, Kind, Packets, Pauses
 
 NAMES = COLUMNS.names or ()
 PAUSE_COLUMNS = {"number": "u4", "time": "i8", "sender": "u8", "classes": "u1", "quanta": "u2"}
+FEWEST_EXPECTED, MOST_EXPECTED = 1 << 12, 1 << 22
+"""Room for packets at first. What is not used of it takes no memory."""
+PLACED_TOGETHER = 1 << 16
 Group = tuple[NDArray[np.int64], dict[str, NDArray[Any]]]
+
+
+class Column:
+    """Values of one type, as many as come."""
+
+    def __init__(self, kind: np.dtype[Any], room: int) -> None:
+        self.values = np.empty(room, kind)
+
+    def put(self, begin: int, values: NDArray[Any]) -> None:
+        """Append values; growing moves no bytes, since the system only moves pages."""
+        end = begin + len(values)
+        if end > len(self.values):
+            self.values.resize(max(end, len(self.values) * 3 // 2), refcheck=False)
+        self.values[begin:end] = values
+
+    def take(self, count: int) -> NDArray[Any]:
+        """Return the values, and give the rest of the room back."""
+        values, self.values = self.values, self.values[:0]
+        values.resize(count, refcheck=False)
+        return values
 
 
 class Columns:
     """The packets of a file, as they come."""
 
-    def __init__(self) -> None:
-        self.parts: dict[str, list[NDArray[Any]]] = {name: [] for name in NAMES}
+    def __init__(self, expected: int = 0) -> None:
+        room = min(max(expected, FEWEST_EXPECTED), MOST_EXPECTED)
+        self.columns = {name: Column(COLUMNS[name], room) for name in NAMES}
+        self.count = 0
         self.pauses: dict[str, list[NDArray[Any]]] = {name: [] for name in PAUSE_COLUMNS}
         self.reasons = np.zeros(len(Reason), np.int64)
         self.total = 0
@@ -39,10 +64,13 @@ class Columns:
         groups = [*decoded.groups, *(self._add_pauses(records, group) for group in decoded.pauses)]
         if groups:
             row, columns = _merged(groups)
-            columns["number"] = (row + self.total + 1).astype(np.uint32)
-            columns["time"], columns["length"] = records.time[row], records.length[row]
-            for name in NAMES:
-                self.parts[name].append(columns[name])
+            columns["number"] = row + (self.total + 1)
+            every = len(row) == len(records)
+            columns["time"] = records.time if every else records.time[row]
+            columns["length"] = records.length if every else records.length[row]
+            for name, column in self.columns.items():
+                column.put(self.count, columns[name])
+            self.count += len(row)
         self.total += len(records)
 
     def _add_pauses(self, records: Records, group: Group) -> Group:
@@ -61,12 +89,11 @@ class Columns:
     def packets(self, addresses: AddressTable) -> Packets:
         """Return all packets, and forget them here."""
         texts, places = addresses.in_order()
-        columns = {}
-        for name in NAMES:
-            parts = self.parts.pop(name)
-            if name in ("source", "destination"):
-                parts = [places[part] for part in parts]
-            columns[name] = np.concatenate(parts) if parts else np.empty(0, COLUMNS[name])
+        columns = {name: column.take(self.count) for name, column in self.columns.items()}
+        for name in ("source", "destination"):
+            for begin in range(0, self.count, PLACED_TOGETHER):
+                part = columns[name][begin : begin + PLACED_TOGETHER]
+                part[:] = places[part]
         pauses = {
             name: np.concatenate(parts).astype(PAUSE_COLUMNS[name], copy=False) if parts else np.empty(0, dtype)
             for (name, parts), dtype in zip(self.pauses.items(), PAUSE_COLUMNS.values(), strict=True)

@@ -22,6 +22,11 @@ LINK_HEADERS = {Link.ETHERNET: (14, 12, 6), Link.COOKED: (16, 14, 6), Link.COOKE
 """The length of the header, and where the ethertype and the sender's address are."""
 WORD = np.dtype(">u2")
 BYTE = np.dtype("u1")
+NATIVE_WORD = np.dtype("u2")
+FRAGMENT_OFFSET, MORE_FRAGMENTS = (
+    np.array([bits], WORD).view(NATIVE_WORD)[0] for bits in (layers.FRAGMENT_OFFSET, layers.MORE_FRAGMENTS)
+)
+"""For words whose bytes are not swapped, which is faster than swapping those of every packet."""
 
 
 @dataclass
@@ -129,18 +134,20 @@ class _Stages:
         """Read IPv4 headers."""
         frames = self.need(frames, 20)
         version = frames.header(BYTE)
-        frames = self.reject(frames, (version < 0x45) | (version > 0x4F), Reason.MALFORMED)
+        if (version != 0x45).any():
+            frames = self.reject(frames, (version < 0x45) | (version > 0x4F), Reason.MALFORMED)
         protocol = frames.header(BYTE, 9)
-        frames = self.reject(frames, (protocol != layers.UDP) & (protocol != layers.GRE), Reason.NOT_ROCE)
-        fragment = frames.header(WORD, 6)
-        frames = self.reject(frames, (fragment & layers.FRAGMENT_OFFSET) != 0, Reason.FRAGMENT)
+        if (protocol != layers.UDP).any():
+            frames = self.reject(frames, (protocol != layers.UDP) & (protocol != layers.GRE), Reason.NOT_ROCE)
+        fragment = frames.header(NATIVE_WORD, 6)
+        frames = self.reject(frames, (fragment & FRAGMENT_OFFSET) != 0, Reason.FRAGMENT)
         header = frames.header(layers.IPV4_HEADER)
-        fragmented = (header["fragment"] & layers.MORE_FRAGMENTS) != 0
+        fragmented = (frames.header(NATIVE_WORD, 6) & MORE_FRAGMENTS) != 0
         frames = frames.with_values(
             tos=header["tos"],
             source=header["source"],
             destination=header["destination"],
-            content=header["total"].astype(np.int64) - 20,
+            content=header["total"].astype(np.int32) - np.int32(20),
             fragmented=fragmented,
             plain=~fragmented,
         )
@@ -151,7 +158,7 @@ class _Stages:
         without = version == 0x45
         if without.all():
             return frames.behind(20, needed=TRANSPORT_NEEDS)
-        size = (version & 15).astype(np.int64) * 4
+        size = (version & 15).astype(np.int32) * 4
         content, plain = frames.values["content"] + 20 - size, frames.values["plain"] & without
         return frames.with_values(content=content, plain=plain).behind_each(size)
 
@@ -165,7 +172,7 @@ class _Stages:
             tos=(header["version"] >> 20).astype(np.uint8),
             source=header["source"],
             destination=header["destination"],
-            content=header["payload"].astype(np.int64),
+            content=header["payload"].astype(np.int32),
             fragmented=np.zeros(len(frames), bool),
             plain=np.ones(len(frames), bool),
         )
@@ -188,7 +195,7 @@ class _Stages:
         more = frames.values["fragmented"] | (split & (fragment & 1 != 0))
         frames = frames.with_values(fragmented=more, plain=np.zeros(len(frames), bool))
         frames, kind = self.reject(frames, later, Reason.FRAGMENT), kind[~later]
-        count = frames.header(BYTE, 1).astype(np.int64)
+        count = frames.header(BYTE, 1).astype(np.int32)
         sizes = np.where(kind == layers.AUTHENTICATION_HEADER, count * 4 + 8, count * 8 + 8)
         sizes[kind == layers.FRAGMENT_HEADER] = 8
         protocol = frames.header(BYTE).copy()
@@ -214,13 +221,11 @@ class _Stages:
         """Read UDP headers."""
         frames = self.need(frames, 8)
         frames = self.reject(frames, frames.header(WORD, 2) != layers.ROCE_PORT, Reason.NOT_ROCE)
-        length = frames.header(WORD, 4).astype(np.int64)
-        bad = (length < 8 + layers.BTH_BYTES + layers.ICRC_BYTES) | (
-            (length > frames.values["content"]) & ~frames.values["fragmented"]
-        )
-        frames = self.reject(frames, bad, Reason.MALFORMED)
-        header = frames.header(layers.UDP_HEADER)
-        frames = frames.with_values(source_port=header["source"], content=header["length"].astype(np.int64) - 8)
+        length = frames.header(WORD, 4).astype(np.int32)
+        bad = length < 8 + layers.BTH_BYTES + layers.ICRC_BYTES
+        bad |= (length > frames.values["content"]) & ~frames.values["fragmented"]
+        frames = self.reject(frames.with_values(content=length - np.int32(8)), bad, Reason.MALFORMED)
+        frames = frames.with_values(source_port=frames.header(WORD))
         self.transport(frames.behind(8), Kind.ROCE2)
 
     def roce1(self, frames: Frames) -> None:
@@ -235,7 +240,7 @@ class _Stages:
             tos=(header["version"] >> 20).astype(np.uint8),
             source=header["source"],
             destination=header["destination"],
-            content=header["payload"].astype(np.int64),
+            content=header["payload"].astype(np.int32),
             source_port=np.zeros(len(frames), np.uint16),
             plain=np.ones(len(frames), bool),
         )

@@ -92,6 +92,6 @@ class Frames:
             return replace(self, offset=self.offset + size)
         return Frames.at(self.window, self.row, self.position + size, self.stop, self.values)
 
-    def behind_each(self, sizes: NDArray[np.int64]) -> Frames:
+    def behind_each(self, sizes: NDArray[np.signedinteger[Any]]) -> Frames:
         """Return them at the next header, which begins elsewhere for each packet."""
         return Frames.at(self.window, self.row, self.position + sizes, self.stop, self.values)

@@ -76,6 +76,6 @@ def _offsets(header: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 HEADER_BYTES = np.zeros(256, np.int64)
 for _code, _opcode in OPCODES.items():
     HEADER_BYTES[_code] = _opcode.header_bytes
-TRANSPORT_BYTES = HEADER_BYTES + BTH_BYTES
+TRANSPORT_BYTES = (HEADER_BYTES + BTH_BYTES).astype(np.int32)
 """With the base transport header."""
 OFFSETS = AETH_OFFSET, RETH_OFFSET, DETH_OFFSET = _offsets("AETH"), _offsets("RETH"), _offsets("DETH")

@@ -20,6 +20,8 @@ from railbed.errors import CaptureFileError
 
 CHUNK = 1 << 15
 """Records that are decoded at once: enough for numpy, few enough for the processor's cache."""
+SHORTEST_RECORD = 74
+"""An acknowledgement in a pcap file: there are not many more packets than so many bytes."""
 OTHER_FORMATS = {
     b"\xa1\xb2\xcd\x34": "the modified pcap format of old Linux kernels (Kuznetzov's)",
     b"\xa1\xe2\xcb\x12": "another modified pcap format (Navtel's)",
@@ -47,7 +49,7 @@ def read_recording(
     """
     source = open_source(path)
     try:
-        state, columns, table = FileState(), Columns(), AddressTable()
+        state, columns, table = FileState(), Columns(source.size // SHORTEST_RECORD), AddressTable()
         reading, window = make_engine(engine, table, path), Window(source)
         try:
             for records in file_records(window, path, state, reading):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from pathlib import Path
@@ -21,6 +22,8 @@ MOST_BYTES = 1 << 37
 class Source(Protocol):
     """Bytes, from the beginning to the end."""
 
+    size: int
+    """Bytes on the disk."""
     problem: str
     """Why the bytes end early, as a clause; empty if they do not."""
 
@@ -40,6 +43,7 @@ class PlainSource:
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self.file, self.path = file, path
+        self.size = os.fstat(file.fileno()).st_size
         self.problem = ""
 
     def readinto(self, target: memoryview) -> int:
@@ -148,6 +152,7 @@ class CompressedSource:
 
     def __init__(self, file: IO[bytes], path: Path, kind: type[GzipInflater | ZstdInflater], magic: bytes) -> None:
         self.file, self.path, self.kind, self.magic = file, path, kind, magic
+        self.size = os.fstat(file.fileno()).st_size
         self.inflater: Inflater | None = kind()
         self.failures: tuple[type[Exception], ...] = (zlib.error, OSError)
         if kind is ZstdInflater:

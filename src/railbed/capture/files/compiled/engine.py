@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -85,6 +83,16 @@ class CompiledEngine:
         self.addresses = addresses
         self.known = numbers.Known()
         self.state = np.zeros(headers.STATE_SIZE, np.int64)
+        self._make_room(0)
+
+    def _make_room(self, count: int) -> None:
+        """Allocate the columns of a chunk, which the next chunk uses again."""
+        self.room = count
+        self.columns = [*(np.empty(count, COLUMNS[name]) for name in DECODED), np.empty(count, np.int64)]
+        self.pauses = [np.empty(count, kind) for kind in ("i8", *PAUSES.values())]
+        self.pauses.append(np.empty((count, 8), np.uint16))
+        self.pointers = np.array([column.ctypes.data for column in self.columns])
+        self.pause_pointers = np.array([column.ctypes.data for column in self.pauses])
 
     def walk(self, chain: Chain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
         """Return where the records begin, and where the walk ended; it is always sequential."""
@@ -108,13 +116,11 @@ class CompiledEngine:
     def decode(
         self, window: Window, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
     ) -> Decoded:
-        """Decode the packets that begin at these positions."""
+        """Decode the packets that begin at these positions; what is returned is valid until the next call."""
         decoded = Decoded(np.zeros(len(start), np.uint8))
-        columns = [*(np.empty(len(start), COLUMNS[name]) for name in DECODED), np.empty(len(start), np.int64)]
-        pauses = [np.empty(len(start), kind) for kind in ("i8", *PAUSES.values())]
-        pauses.append(np.empty((len(start), 8), np.uint16))
-        pointers, pause_pointers = (np.array([column.ctypes.data for column in group]) for group in (columns, pauses))
-        parts = (self.state, layers.HEADER_BYTES, self.known.places, pointers, pause_pointers)
+        if len(start) > self.room:
+            self._make_room(len(start))
+        parts = (self.state, layers.HEADER_BYTES, self.known.places, self.pointers, self.pause_pointers)
         places = np.array([part.ctypes.data for part in parts])
         count, pause_count, decoded.mirrored = _decode(
             window.bytes.ctypes.data, start, captured, link, decoded.reasons, places
@@ -123,16 +129,9 @@ class CompiledEngine:
             raise TooManyAddresses
         self.known.name(self.addresses)
         if count:
-            *values, row = (_first(column, count) for column in columns)
+            *values, row = (column[:count] for column in self.columns)
             decoded.groups.append((row, dict(zip(DECODED, values, strict=True))))
         if pause_count:
-            described = dict(
-                zip((*PAUSES, "quanta"), (_first(column, pause_count) for column in pauses[1:]), strict=True)
-            )
-            decoded.pauses.append((_first(pauses[0], pause_count), described))
+            row, *values = (column[:pause_count].copy() for column in self.pauses)
+            decoded.pauses.append((row, dict(zip((*PAUSES, "quanta"), values, strict=True))))
         return decoded
-
-
-def _first(column: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return the beginning of a column; what is not used is given back."""
-    return column if count == len(column) else column[:count].copy()

@@ -141,9 +141,13 @@ def _walked(chain: Chain, starts: Positions, end: int) -> _Lanes:
     arrived[lanes] = current
     if not steps:
         return _Lanes(starts, arrived, np.empty(0, np.int64), np.zeros(len(starts), np.int64))
-    walker = np.concatenate(walkers)
-    records = np.concatenate(steps)[np.argsort(walker, kind="stable")]
-    return _Lanes(starts, arrived, records, np.cumsum(np.bincount(walker, minlength=len(starts))))
+    counts = np.bincount(np.concatenate(walkers), minlength=len(starts))
+    ends = np.cumsum(counts)
+    records = np.empty(ends[-1], np.int64)
+    begins = ends - counts
+    for step, (positions, walker) in enumerate(zip(steps, walkers, strict=True)):
+        records[begins[walker] + step] = positions
+    return _Lanes(starts, arrived, records, ends)
 
 
 def _verified(chain: Chain, lanes: _Lanes, end: int) -> tuple[list[Positions], int]:
