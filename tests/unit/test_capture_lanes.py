@@ -28,7 +28,7 @@ class Bytes:
     """A source in memory, which returns a few bytes at a time."""
 
     def __init__(self, content: bytes) -> None:
-        self.content, self.problem = content, ""
+        self.content, self.problem, self.size = content, "", len(content)
 
     def readinto(self, target: memoryview) -> int:
         piece = self.content[: min(len(target), 100_000)]

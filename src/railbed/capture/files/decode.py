@@ -14,7 +14,7 @@ from railbed.capture.files.frames import Frames
 from railbed.capture.files.layers import Reason
 from railbed.capture.files.links import Link
 from railbed.capture.files.transport import decode_transport
-from railbed.capture.files.window import Window
+from railbed.capture.files.window import Buffer
 from railbed.capture.packets import NO_VLAN, Kind
 
 TRANSPORT_NEEDS = layers.UDP_HEADER.itemsize + layers.BTH_BYTES + 28
@@ -48,13 +48,13 @@ class Decoder:
         self.addresses = addresses
 
     def decode(
-        self, window: Window, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
+        self, buffer: Buffer, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
     ) -> Decoded:
         """Decode the packets that begin at these positions."""
         decoded = Decoded(np.zeros(len(start), np.uint8))
         row = np.arange(len(start))
         vlan = np.full(len(start), NO_VLAN, np.uint16)
-        frames = Frames.at(window, row, start, start + captured, {"vlan": vlan})
+        frames = Frames.at(buffer, row, start, start + captured, {"vlan": vlan})
         stages = _Stages(self.addresses, decoded)
         for kind in np.unique(link).tolist():
             stages.link(frames.subset(link == kind), Link(kind))
@@ -307,13 +307,13 @@ class _Stages:
 def _fresh(frames: Frames) -> Frames:
     """Return packets as if they had not been wrapped."""
     vlan = np.full(len(frames), NO_VLAN, np.uint16)
-    return Frames.at(frames.window, frames.row, frames.position, frames.stop, {"vlan": vlan})
+    return Frames.at(frames.buffer, frames.row, frames.position, frames.stop, {"vlan": vlan})
 
 
 def _pause_columns(frames: Frames) -> dict[str, NDArray[Any]]:
     header = frames.header(layers.PAUSE)
     per_class = header["opcode"] == layers.PFC_OPCODE
-    sender = frames.window.view(">u8")[frames.values["sender"]].astype(np.uint64) >> np.uint64(16)
+    sender = frames.buffer.view(">u8")[frames.values["sender"]].astype(np.uint64) >> np.uint64(16)
     return {
         "sender": sender,
         "per_class": per_class,

@@ -12,7 +12,7 @@ from railbed.capture.files.addresses import AddressTable
 from railbed.capture.files.decode import Decoded, Decoder
 from railbed.capture.files.formats import pcap
 from railbed.capture.files.formats.lanes import Chain, Positions, walk_records
-from railbed.capture.files.window import Window
+from railbed.capture.files.window import Buffer
 from railbed.errors import ToolMissing
 
 EngineName = Literal["auto", "numpy", "numba"]
@@ -27,11 +27,11 @@ class Engine(Protocol):
     def walk(self, chain: Chain, position: int, end: int, *, alone: bool = False) -> tuple[Positions, int]:
         """Return where the records begin, and where the walk ended."""
 
-    def pcap_fields(self, window: Window, header: pcap.PcapHeader, starts: Positions) -> Fields:
+    def pcap_fields(self, buffer: Buffer, header: pcap.PcapHeader, starts: Positions) -> Fields:
         """Return the times, captured bytes and lengths of records."""
 
     def decode(
-        self, window: Window, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
+        self, buffer: Buffer, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
     ) -> Decoded:
         """Decode the packets that begin at these positions."""
 
@@ -43,9 +43,9 @@ class NumpyEngine(Decoder):
         """Return where the records begin, and where the walk ended."""
         return walk_records(chain, position, end, alone=alone)
 
-    def pcap_fields(self, window: Window, header: pcap.PcapHeader, starts: Positions) -> Fields:
+    def pcap_fields(self, buffer: Buffer, header: pcap.PcapHeader, starts: Positions) -> Fields:
         """Return the times, captured bytes and lengths of records."""
-        return pcap.record_fields(window, header, starts)
+        return pcap.record_fields(buffer, header, starts)
 
 
 def make_engine(name: EngineName, addresses: AddressTable, path: Path) -> Engine:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files.window import Window, fields
+from railbed.capture.files.window import Buffer, fields
 
 WIDTH = 112
 """Bytes of each packet in a table: two VLAN tags, IPv6, and the longest extended headers that are read."""
@@ -19,13 +19,13 @@ WIDTH = 112
 class Frames:
     """Packets whose next header begins at the same place of their rows in a table."""
 
-    window: Window
+    buffer: Buffer
     row: NDArray[np.int64]
     """The place of each packet in its chunk."""
     start: NDArray[np.int64]
-    """Where its row in the table begins in the window."""
+    """Where its row in the table begins in the buffer."""
     stop: NDArray[np.int64]
-    """Where its recorded bytes end in the window."""
+    """Where its recorded bytes end in the buffer."""
     table: NDArray[np.uint8]
     shortest: int
     """How many bytes of the shortest were recorded, from the beginning of its row, or fewer."""
@@ -37,7 +37,7 @@ class Frames:
     @classmethod
     def at(
         cls,
-        window: Window,
+        buffer: Buffer,
         row: NDArray[np.int64],
         start: NDArray[np.int64],
         stop: NDArray[np.int64],
@@ -45,14 +45,14 @@ class Frames:
     ) -> Frames:
         """Return packets whose next headers begin at these positions."""
         shortest = int((stop - start).min(initial=1 << 30))
-        return cls(window, row, start, stop, window.rows(start, WIDTH), shortest, 0, values)
+        return cls(buffer, row, start, stop, buffer.rows(start, WIDTH), shortest, 0, values)
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
     def position(self) -> NDArray[np.int64]:
-        """Return where the next headers begin in the window."""
+        """Return where the next headers begin in the buffer."""
         return self.start + self.offset
 
     @property
@@ -90,8 +90,8 @@ class Frames:
         """Return them at the next header; so many bytes of it are needed in the table."""
         if self.offset + size + needed <= WIDTH:
             return replace(self, offset=self.offset + size)
-        return Frames.at(self.window, self.row, self.position + size, self.stop, self.values)
+        return Frames.at(self.buffer, self.row, self.position + size, self.stop, self.values)
 
     def behind_each(self, sizes: NDArray[np.signedinteger[Any]]) -> Frames:
         """Return them at the next header, which begins elsewhere for each packet."""
-        return Frames.at(self.window, self.row, self.position + sizes, self.stop, self.values)
+        return Frames.at(self.buffer, self.row, self.position + sizes, self.stop, self.values)

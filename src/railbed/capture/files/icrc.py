@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from railbed.capture.files.window import Window
+from railbed.capture.files.window import Buffer
 from railbed.capture.packets import Icrc
 
 POLYNOMIAL = 0xEDB88320
@@ -57,7 +57,7 @@ def register_tables() -> NDArray[np.uint32]:
     return np.stack([_advanced(every, count) for count in range(1, 5)])
 
 
-def check(window: Window, begin: NDArray[np.int64], end: NDArray[np.int64], header: Header) -> NDArray[np.uint8]:
+def check(buffer: Buffer, begin: NDArray[np.int64], end: NDArray[np.int64], header: Header) -> NDArray[np.uint8]:
     """Return an Icrc for each packet from the header at `begin` to the end of its CRC."""
     results = np.zeros(len(begin), np.uint8)
     covered = end - begin - 4
@@ -65,15 +65,15 @@ def check(window: Window, begin: NDArray[np.int64], end: NDArray[np.int64], head
     for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
         index = np.flatnonzero(covered == length) if count < len(begin) else np.arange(count)
         if length <= LONGEST_TOGETHER and length % 4 == 0 and count >= FEWEST_TOGETHER:
-            right = _right_together(window, begin[index], length, header)
+            right = _right_together(buffer, begin[index], length, header)
         else:
-            right = np.array([_is_right(window, start, length, header) for start in begin[index].tolist()])
+            right = np.array([_is_right(buffer, start, length, header) for start in begin[index].tolist()])
         results[index] = np.where(right, Icrc.RIGHT, Icrc.WRONG)
     return results
 
 
-def _right_together(window: Window, begin: NDArray[np.int64], length: int, header: Header) -> NDArray[np.bool_]:
-    rows = window.rows(begin, length + 4)
+def _right_together(buffer: Buffer, begin: NDArray[np.int64], length: int, header: Header) -> NDArray[np.bool_]:
+    rows = buffer.rows(begin, length + 4)
     for place in header.changed:
         rows[:, place] = 0xFF
     rows[:, 0] |= header.first
@@ -88,10 +88,10 @@ def _right_together(window: Window, begin: NDArray[np.int64], length: int, heade
     return right
 
 
-def _is_right(window: Window, begin: int, length: int, header: Header) -> bool:
-    head = bytearray(window.memory[begin : begin + header.changed[-1] + 1])
+def _is_right(buffer: Buffer, begin: int, length: int, header: Header) -> bool:
+    head = bytearray(buffer.memory[begin : begin + header.changed[-1] + 1])
     for place in header.changed:
         head[place] = 0xFF
     head[0] |= header.first
-    value = zlib.crc32(window.memory[begin + len(head) : begin + length], zlib.crc32(head, zlib.crc32(LOCAL_HEADER)))
-    return value == int.from_bytes(window.memory[begin + length : begin + length + 4], "little")
+    value = zlib.crc32(buffer.memory[begin + len(head) : begin + length], zlib.crc32(head, zlib.crc32(LOCAL_HEADER)))
+    return value == int.from_bytes(buffer.memory[begin + length : begin + length + 4], "little")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from railbed.capture.files.formats import pcap, pcapng
 from railbed.capture.files.formats.records import FileState, Records
 from railbed.capture.files.links import READABLE, SUPPORTED, link_name
 from railbed.capture.files.source import open_source
-from railbed.capture.files.window import Window
+from railbed.capture.files.window import Buffer, Window
 from railbed.capture.packets import Recording
 from railbed.errors import CaptureFileError
 
@@ -52,8 +53,8 @@ def read_recording(
         state, columns, table = FileState(), Columns(source.size // SHORTEST_RECORD), AddressTable()
         reading, window = make_engine(engine, table, path), Window(source)
         try:
-            for records in file_records(window, path, state, reading):
-                _decode(window, records, reading, columns)
+            for buffer, records in _ahead(window, file_records(window, path, state, reading)):
+                _decode(buffer, records, reading, columns)
         except TooManyAddresses:
             state.damage = f"{path} contains more than {MOST_ADDRESSES:,} addresses: it is read up to there"
     finally:
@@ -78,10 +79,34 @@ def read_recording(
     )
 
 
-def _decode(window: Window, records: Records, engine: Engine, columns: Columns) -> None:
+def _ahead(window: Window, every: Iterator[Records]) -> Iterator[tuple[Buffer, Records]]:
+    """Yield records with their buffer, and find the next ones in a thread while the caller decodes.
+
+    numpy, numba and the decompressors let both threads run. The other buffer is filled meanwhile, and not more: the
+    thread stops until the caller wants what it found.
+    """
+
+    def step() -> tuple[Buffer, Records | None]:
+        records = next(every, None)
+        return window.buffer, records
+
+    if window.complete:
+        yield from ((window.buffer, records) for records in every)
+        return
+    with ThreadPoolExecutor(1) as executor:
+        pending = executor.submit(step)
+        while True:
+            buffer, records = pending.result()
+            if records is None:
+                return
+            pending = executor.submit(step)
+            yield buffer, records
+
+
+def _decode(buffer: Buffer, records: Records, engine: Engine, columns: Columns) -> None:
     for begin in range(0, len(records), CHUNK):
         chunk = records.part(begin, begin + CHUNK)
-        columns.add(chunk, engine.decode(window, chunk.start, chunk.captured, chunk.link))
+        columns.add(chunk, engine.decode(buffer, chunk.start, chunk.captured, chunk.link))
 
 
 def file_records(window: Window, path: Path, state: FileState, engine: Engine) -> Iterator[Records]:
@@ -115,7 +140,7 @@ def _pcap_records(window: Window, path: Path, state: FileState, engine: Engine) 
     while True:
         chain = pcap.PcapChain(window, header)
         starts, position = engine.walk(chain, position, window.end)
-        time, captured, length = engine.pcap_fields(window, header, starts)
+        time, captured, length = engine.pcap_fields(window.buffer, header, starts)
         yield Records(starts + pcap.RECORD, captured, length, time, np.full(len(starts), link, np.uint8))
         if pcap.is_damaged(chain, position):
             state.damage = f"{path} is damaged at byte {window.before + position}"

@@ -96,5 +96,5 @@ def _check_icrc(frames: Frames, kind: Kind, *, is_ipv4: bool) -> NDArray[np.uint
     index = np.flatnonzero(frames.values["plain"] & (end <= frames.stop))
     if len(index):
         header = icrc.IPV4 if is_ipv4 else icrc.GRH if kind is Kind.ROCE1 else icrc.IPV6
-        results[index] = icrc.check(frames.window, position[index] - header.length, end[index], header)
+        results[index] = icrc.check(frames.buffer, position[index] - header.length, end[index], header)
     return results

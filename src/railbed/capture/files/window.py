@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Literal
 
 import numpy as np
@@ -17,33 +16,13 @@ MARGIN = 1 << 12
 Order = Literal["<", ">"]
 
 
-class Window:
-    """A buffer that slides over a source. Positions are places in the buffer."""
+class Buffer:
+    """Bytes in memory, with views of every kind at every byte. Positions are places in it."""
 
-    def __init__(self, source: Source, size: int | None = None) -> None:
-        self.source = source
-        self.size = size or SIZE
-        self.bytes = np.zeros(self.size + MARGIN, np.uint8)
+    def __init__(self, size: int) -> None:
+        self.bytes = np.zeros(size + MARGIN, np.uint8)
         self.memory = self.bytes.data
-        self.end = 0
-        """Where the bytes end that were read."""
-        self.before = 0
-        """Bytes of the file that lie before the buffer."""
-        self.complete = False
-        """Whether the file ends here."""
         self._words = {order: self.view(f"{order}u4") for order in ("<", ">")}
-        self.advance(0)
-
-    def advance(self, position: int) -> None:
-        """Drop what lies before a position, and read on."""
-        rest = self.end - position
-        self.memory[:rest] = self.memory[position : self.end]
-        self.before += position
-        self.end = rest
-        while self.end < self.size and not self.complete:
-            count = self.source.readinto(self.memory[self.end : self.size])
-            self.complete = count == 0
-            self.end += count
 
     def view(self, kind: str) -> NDArray[Any]:
         """Return the values of a type that begin at each byte: they overlap, and are not aligned."""
@@ -58,13 +37,53 @@ class Window:
         """Return so many bytes from each position, as a table: one copy per row is far cheaper than one per field."""
         return self.view(f"V{width}")[positions].view(np.uint8).reshape(len(positions), width)
 
-    def unpack(self, form: str, position: int) -> tuple[Any, ...]:
-        """Return the values at a position."""
-        return struct.unpack_from(form, self.memory, position)
-
     def copy(self, position: int, length: int) -> bytes:
         """Return some of the bytes."""
         return bytes(self.memory[position : position + length])
+
+
+class Window:
+    """The part of a source that is in memory.
+
+    It has two buffers in turns: while one is filled, what was found in the other may still be decoded.
+    """
+
+    def __init__(self, source: Source, size: int | None = None) -> None:
+        self.source = source
+        self.size = size or SIZE
+        self.buffer = Buffer(self.size)
+        self._other: Buffer | None = None
+        self.end = 0
+        """Where the bytes end that were read."""
+        self.before = 0
+        """Bytes of the file that lie before the buffer."""
+        self.complete = False
+        """Whether the file ends here."""
+        self._fill()
+
+    def advance(self, position: int) -> None:
+        """Drop what lies before a position, and read on."""
+        following = self._other or Buffer(self.size)
+        rest = self.end - position
+        following.memory[:rest] = self.buffer.memory[position : self.end]
+        self._other, self.buffer = self.buffer, following
+        self.before += position
+        self.end = rest
+        self._fill()
+
+    def _fill(self) -> None:
+        while self.end < self.size and not self.complete:
+            count = self.source.readinto(self.buffer.memory[self.end : self.size])
+            self.complete = count == 0
+            self.end += count
+
+    def words(self, order: Order) -> NDArray[np.uint32]:
+        """Return the 32-bit numbers that begin at each byte of the buffer."""
+        return self.buffer.words(order)
+
+    def copy(self, position: int, length: int) -> bytes:
+        """Return some of the bytes."""
+        return self.buffer.copy(position, length)
 
 
 def fields(rows: NDArray[np.uint8], offset: int, kind: np.dtype[Any]) -> NDArray[Any]:

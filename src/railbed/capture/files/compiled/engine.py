@@ -17,7 +17,7 @@ from railbed.capture.files.decode import Decoded
 from railbed.capture.files.formats.blocks import SHORTEST_BLOCK, BlockChain
 from railbed.capture.files.formats.lanes import Chain, Positions
 from railbed.capture.files.formats.pcap import RECORD, PcapChain, PcapHeader
-from railbed.capture.files.window import Window
+from railbed.capture.files.window import Buffer
 from railbed.capture.packets import COLUMNS, Kind
 
 PFC = int(Kind.PFC)
@@ -100,21 +100,21 @@ class CompiledEngine:
         assert isinstance(chain, PcapChain | BlockChain)
         walk, shortest = (walk_pcap, RECORD) if isinstance(chain, PcapChain) else (walk_blocks, SHORTEST_BLOCK)
         starts = np.empty(max(0, end - position) // shortest + 1, np.int64)
-        count, reached = walk(chain.window.bytes.ctypes.data, position, end, chain.order == ">", starts)
+        count, reached = walk(chain.window.buffer.bytes.ctypes.data, position, end, chain.order == ">", starts)
         return starts[:count].copy(), reached
 
     def pcap_fields(
-        self, window: Window, header: PcapHeader, starts: Positions
+        self, buffer: Buffer, header: PcapHeader, starts: Positions
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]:
         """Return the times, captured bytes and lengths of records."""
         time, captured = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
         length = np.empty(len(starts), np.uint32)
-        data = window.bytes.ctypes.data
+        data = buffer.bytes.ctypes.data
         pcap_fields(data, starts, header.order == ">", header.unit, time, captured, length)
         return time, captured, length
 
     def decode(
-        self, window: Window, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
+        self, buffer: Buffer, start: NDArray[np.int64], captured: NDArray[np.int64], link: NDArray[np.uint8]
     ) -> Decoded:
         """Decode the packets that begin at these positions; what is returned is valid until the next call."""
         decoded = Decoded(np.zeros(len(start), np.uint8))
@@ -123,7 +123,7 @@ class CompiledEngine:
         parts = (self.state, layers.HEADER_BYTES, self.known.places, self.pointers, self.pause_pointers)
         places = np.array([part.ctypes.data for part in parts])
         count, pause_count, decoded.mirrored = _decode(
-            window.bytes.ctypes.data, start, captured, link, decoded.reasons, places
+            buffer.bytes.ctypes.data, start, captured, link, decoded.reasons, places
         )
         if count == numbers.OVERFULL:
             raise TooManyAddresses

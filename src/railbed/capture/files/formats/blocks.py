@@ -33,7 +33,7 @@ class BlockChain:
         """Return where the next blocks begin, and where the walk ended."""
         head = struct.Struct(f"{self.order}II").unpack_from
         tail = struct.Struct(f"{self.order}I").unpack_from
-        memory, end = self.window.memory, self.window.end
+        memory, end = self.window.buffer.memory, self.window.end
         last = min(until, end - SHORTEST_BLOCK + 1)
         positions: list[int] = []
         while position < last and len(positions) < most:
@@ -61,7 +61,7 @@ class BlockChain:
     def candidates(self, starts: Positions, count: int) -> NDArray[np.bool_]:
         """Return which places might be blocks, by their length."""
         width = 4 * count
-        rows = self.window.rows(starts + 4, width)
+        rows = self.window.buffer.rows(starts + 4, width)
         length = np.ndarray((len(starts), count), f"{self.order}u4", rows.data, 0, (width, 4))
         likely: NDArray[np.bool_] = length - np.uint32(SHORTEST_BLOCK) < np.uint32(1 << 18)
         aligned: NDArray[np.bool_] = length & np.uint32(3) == 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railbed.capture.files.formats.lanes import Positions
-from railbed.capture.files.window import Order, Window, fields
+from railbed.capture.files.window import Buffer, Order, Window, fields
 
 HEADER = 24
 RECORD = 16
@@ -59,7 +59,7 @@ class PcapChain:
     def walk(self, position: int, until: int, most: int) -> tuple[list[int], int]:
         """Return where the next records begin, and where the walk ended."""
         unpack = struct.Struct(f"{self.header.order}I").unpack_from
-        memory, last = self.window.memory, min(until, self.window.end - RECORD + 1)
+        memory, last = self.window.buffer.memory, min(until, self.window.end - RECORD + 1)
         end = self.window.end
         positions: list[int] = []
         if position < last:
@@ -85,7 +85,7 @@ class PcapChain:
 
     def candidates(self, starts: Positions, count: int) -> NDArray[np.bool_]:
         """Return which places might be records, by their seconds."""
-        rows = self.window.rows(starts, count + 4)
+        rows = self.window.buffer.rows(starts, count + 4)
         seconds = np.ndarray((len(starts), count), f"{self.header.order}u4", rows.data, 0, (count + 4, 1))
         return (seconds - np.uint32(self.near - NEAR_SECONDS & 0xFFFFFFFF)) < np.uint32(2 * NEAR_SECONDS)
 
@@ -105,11 +105,11 @@ def is_damaged(chain: PcapChain, position: int) -> bool:
 
 
 def record_fields(
-    window: Window, header: PcapHeader, starts: Positions
+    buffer: Buffer, header: PcapHeader, starts: Positions
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]:
     """Return the times, captured bytes and lengths of the records that begin at these positions."""
     word = f"{header.order}u4"
     kind = np.dtype([("seconds", word), ("fraction", word), ("captured", word), ("length", word)])
-    record = fields(window.rows(starts, RECORD), 0, kind)
+    record = fields(buffer.rows(starts, RECORD), 0, kind)
     time = record["seconds"].astype(np.int64) * 10**9 + record["fraction"].astype(np.int64) * header.unit
     return time, record["captured"].astype(np.int64), record["length"].astype(np.uint32)

@@ -184,7 +184,7 @@ class PcapngFile:
     ) -> Records:
         word = f"{self.order}u4"
         names = ("kind", "total", "interface", "high", "low", "captured", "length")
-        block = fields(self.window.rows(starts, PACKET_HEADER), 0, np.dtype([(name, word) for name in names]))
+        block = fields(self.window.buffer.rows(starts, PACKET_HEADER), 0, np.dtype([(name, word) for name in names]))
         interface = block["interface"].astype(np.int64)
         captured, original = block["captured"].astype(np.int64), block["length"].astype(np.uint32)
         begin, room = np.full(len(starts), PACKET_HEADER), length - PACKET_HEADER - 4
