@@ -13,8 +13,8 @@ from railbed.capture.packets import NO_ADDRESS
 SLOTS_BITS = 16
 MOST_ADDRESSES = 1 << 18
 """More than any fabric has: a file with more is read up to there."""
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(64 - SLOTS_BITS)
+_MULTIPLIER4, _SHIFT4 = np.uint32(0x9E3779B1), np.uint32(32 - SLOTS_BITS)
+_MULTIPLIER6, _SHIFT6 = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - SLOTS_BITS)
 
 
 class TooManyAddresses(Exception):
@@ -24,9 +24,9 @@ class TooManyAddresses(Exception):
 class _Slots:
     """A hash table of one family: each slot has the number of one address, or 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[np.uint32 | np.uint64]) -> None:
         self.high = np.zeros(1 << SLOTS_BITS, np.uint64)
-        self.low = np.zeros(1 << SLOTS_BITS, np.uint64)
+        self.low = np.zeros(1 << SLOTS_BITS, kind)
         self.numbers = np.zeros(1 << SLOTS_BITS, np.uint32)
 
 
@@ -36,34 +36,36 @@ class AddressTable:
     def __init__(self) -> None:
         self.numbers: dict[tuple[int, int, int], int] = {}
         """By version, upper and lower half."""
-        self._slots = {4: _Slots(), 6: _Slots()}
+        self._ipv4, self._ipv6 = _Slots(np.uint32), _Slots(np.uint64)
 
     def ipv4(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the numbers of IPv4 addresses."""
-        return self._numbered(4, np.zeros(len(addresses), np.uint64), addresses.astype(np.uint64))
+        table, low = self._ipv4, addresses.astype(np.uint32)
+        slots = low * _MULTIPLIER4 >> _SHIFT4
+        numbers: NDArray[np.uint32] = table.numbers[slots]
+        index = np.flatnonzero((table.low[slots] != low) | (numbers == 0))
+        if len(index):
+            distinct, inverse = np.unique(low[index], return_inverse=True)
+            assigned = [self.assign(4, 0, address) for address in distinct.tolist()]
+            numbers[index] = np.array(assigned, np.uint32)[inverse]
+            free = index[table.numbers[slots[index]] == 0]
+            table.numbers[slots[free]], table.low[slots[free]] = numbers[free], low[free]
+        return numbers
 
     def ipv6(self, addresses: NDArray[Any]) -> NDArray[np.uint32]:
         """Return the numbers of IPv6 addresses, each of 16 bytes."""
         halves = np.ascontiguousarray(addresses).view(">u8").astype(np.uint64).reshape(-1, 2)
-        return self._numbered(6, halves[:, 0], halves[:, 1])
-
-    def _numbered(self, version: int, high: NDArray[np.uint64], low: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        table = self._slots[version]
-        slots = ((low ^ high * _MULTIPLIER) * _MULTIPLIER >> _SHIFT).astype(np.int64)
-        numbers = table.numbers[slots]
-        unknown = (table.low[slots] != low) | (numbers == 0)
-        if version == 6:
-            unknown |= table.high[slots] != high
-        if unknown.any():
-            index = np.flatnonzero(unknown)
-            pairs = np.stack([high[index], low[index]], axis=1)
-            distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
-            assigned = [self.assign(version, first, second) for first, second in distinct.tolist()]
+        table, high, low = self._ipv6, halves[:, 0], halves[:, 1]
+        slots = (low ^ high * _MULTIPLIER6) * _MULTIPLIER6 >> _SHIFT6
+        numbers: NDArray[np.uint32] = table.numbers[slots]
+        index = np.flatnonzero((table.low[slots] != low) | (table.high[slots] != high) | (numbers == 0))
+        if len(index):
+            distinct, inverse = np.unique(halves[index], axis=0, return_inverse=True)
+            assigned = [self.assign(6, *pair) for pair in distinct.tolist()]
             numbers[index] = np.array(assigned, np.uint32)[inverse.ravel()]
             free = index[table.numbers[slots[index]] == 0]
             table.numbers[slots[free]] = numbers[free]
-            table.low[slots[free]] = low[free]
-            table.high[slots[free]] = high[free]
+            table.low[slots[free]], table.high[slots[free]] = low[free], high[free]
         return numbers
 
     def assign(self, version: int, high: int, low: int) -> int:
