@@ -75,5 +75,5 @@ RULE = Rule(
     judge=judge,
     doc=__doc__,
     needs_all=True,
-    yields_to=("delivery_lost", "delivery_unanswered", "recorder_twice"),
+    yields_to=("delivery_lost", "delivery_at_sender", "delivery_unanswered", "recorder_twice"),
 )

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from railbed.capture.analysis.marks import congested
 from railbed.capture.proof import proof_of
-from railbed.capture.rule import Judgement, NotJudged, Rule, fail
+from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule, fail
 from railbed.capture.subjects import PathView
 
 LEAST_CONGESTED = 50
@@ -34,7 +34,9 @@ LEAST_CONGESTED = 50
 
 def judge(path: PathView) -> Iterator[Judgement]:
     """Compare marked packets with notifications on the way back."""
-    arriving = [flow.views[-1] for flow in path.flows]
+    arriving = [flow.views[-1] for flow in path.flows if flow.views[-1].data.packets]
+    if not arriving:
+        raise NothingThere(f"no RDMA data from {path.sender} to {path.receiver} was recorded")
     marked = [(view, congested(view.view, view.view.rows)) for view in arriving if view.data.ce]
     count = sum(len(rows) for _, rows in marked)
     if count < LEAST_CONGESTED:

@@ -35,6 +35,8 @@ LEAST_MOMENTS = 2
 def judge(cluster: ClusterView) -> Iterator[Judgement]:
     """Look at each receiver with several senders at once."""
     analysis, context = cluster.analysis, cluster.context
+    if not analysis.carrying():
+        raise NotJudged("no RDMA data was recorded")
     unknown = [incast.receiver for incast in analysis.incasts if incast.overloaded is None]
     for incast in analysis.incasts:
         if incast.overloaded is None or incast.overloaded < LEAST_MOMENTS or incast.share is None:
