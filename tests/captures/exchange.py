@@ -33,6 +33,11 @@ class Network:
 
     def ends(self, packets: Iterable[Packet], **known: Any) -> tuple[Recording, Recording]:
         """Return what both ports record; the times of the packets are those at which they were sent."""
+        first, second = self.packets_at_ends(packets)
+        return port(first, FIRST, "node1", **known), port(second, SECOND, "node2", **known)
+
+    def packets_at_ends(self, packets: Iterable[Packet]) -> tuple[list[Packet], list[Packet]]:
+        """Return the packets that both ports record, by their clocks."""
         ends: dict[str, list[Packet]] = {FIRST: [], SECOND: []}
         for position, packet in enumerate(in_order(list(packets))):
             self._record(ends, packet.source, packet, packet.time)
@@ -40,8 +45,7 @@ class Network:
                 changed = self.rewrite(marked(packet) if position in self.marked else packet)
                 arrival = packet.time + self.delay + self.wait(position)
                 self._record(ends, packet.destination, changed, arrival)
-        first, second = (in_order(packets) for packets in ends.values())
-        return port(first, FIRST, "node1", **known), port(second, SECOND, "node2", **known)
+        return in_order(ends[FIRST]), in_order(ends[SECOND])
 
     def _record(self, ends: dict[str, list[Packet]], address: str, packet: Packet, time: int) -> None:
         ends[address].append(replace(packet, time=self.clock(time) if address == SECOND else time))

@@ -141,4 +141,34 @@ class Figure:
         return keys if len(keys) > 1 else []
 
 
-Block = Text | Heading | Facts | Table | Entries | Listing | Fold | Figure
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """A packet on its way from one node to the other, by rows from the top."""
+
+    to: Literal["left", "right"]
+    text: str
+    when: str
+    sent: float
+    arrived: float | None
+    """None if it got lost."""
+    note: str = ""
+    tone: Tone = "quiet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """Packets between two nodes, from top to bottom as time passes: a drawing on a page, and a table for the rest."""
+
+    template: ClassVar[str] = "ladder"
+    name: str
+    """Unique on its page."""
+    title: str
+    left: str
+    right: str
+    rungs: Sequence[Rung]
+    """In the order in which they were sent: the label of each has a row of its own."""
+    table: Table
+    note: str = ""
+
+
+Block = Text | Heading | Facts | Table | Entries | Listing | Fold | Figure | Ladder

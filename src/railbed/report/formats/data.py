@@ -16,7 +16,20 @@ from railbed import __version__
 from railbed.model.printable import clean, escaped
 from railbed.model.record import Measurement
 from railbed.present.wording import JOIN
-from railbed.report.blocks import Block, Cell, Entries, Facts, Figure, Fold, Heading, Listing, Table, Text, Value
+from railbed.report.blocks import (
+    Block,
+    Cell,
+    Entries,
+    Facts,
+    Figure,
+    Fold,
+    Heading,
+    Ladder,
+    Listing,
+    Table,
+    Text,
+    Value,
+)
 from railbed.report.document import Report
 from railbed.report.reading.run import measurements_in
 
@@ -60,9 +73,14 @@ def _block(block: Block) -> dict[str, Any]:
             return {"type": kind, "items": [{key: _text(text) for key, text in item.items()} for item in entries]}
         case Fold():
             return {"type": kind, "title": block.title, "blocks": [_block(item) for item in block.blocks]}
-        case Figure():
-            series = [_series(trace) for trace in block.traces]
-            return {"type": kind, "title": block.title, "note": block.note, "axes": _axes(block), "series": series}
+        case Figure() | Ladder():
+            return {"type": kind, "title": block.title, "note": block.note, **_drawing(block)}
+
+
+def _drawing(block: Figure | Ladder) -> dict[str, Any]:
+    if isinstance(block, Ladder):
+        return {"table": _block(block.table)}
+    return {"axes": _axes(block), "series": [_series(trace) for trace in block.traces]}
 
 
 def _series(trace: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from railbed.report.blocks import (
     Figure,
     Fold,
     Heading,
+    Ladder,
     Listing,
     Mark,
     Table,
@@ -62,8 +63,8 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[str]:
             case Fold():
                 yield f"**{_plain(block.title)}**"
                 yield from _blocks(block.blocks)
-            case Figure():
-                yield from _figure(block)
+            case Figure() | Ladder():
+                yield from _drawing(block)
 
 
 def _entry(entry: Entry) -> str:
@@ -72,16 +73,23 @@ def _entry(entry: Entry) -> str:
     return text + advice + (f" ({_prose(entry.detail)})" if entry.detail else "")
 
 
-def _figure(figure: Figure) -> Iterator[str]:
-    """Yield the title of a plot and its points, or a note if there are too many."""
-    yield f"**{_plain(figure.title)}**"
+def _drawing(block: Figure | Ladder) -> Iterator[str]:
+    """Yield the title of a drawing and what it shows as a table."""
+    yield f"**{_plain(block.title)}**"
+    if isinstance(block, Ladder):
+        yield from _blocks([block.table])
+    else:
+        yield _figure(block)
+    if block.note:
+        yield _prose(block.note)
+
+
+def _figure(figure: Figure) -> str:
+    """Return the points of a plot, or a note if there are too many."""
     columns, rows = _points(figure)
     if len(rows) > MOST_ROWS:
-        yield f"{len(rows):,} points, left out here: the page (`--format html`) draws them, `--format json` has them."
-    else:
-        yield _table(columns, rows, columns[1:])
-    if figure.note:
-        yield _prose(figure.note)
+        return f"{len(rows):,} points, left out here: the page (`--format html`) draws them, `--format json` has them."
+    return _table(columns, rows, columns[1:])
 
 
 def _points(figure: Figure) -> tuple[list[str], list[list[str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from railbed.model.events import RecordingRead
 from railbed.model.record import Finding, Verdict
 from railbed.present.findings import IN_BRIEF, count_verdicts, group_of, grouped
 from railbed.present.masks import NameMask
@@ -50,7 +51,7 @@ def _without_complaint(findings: Sequence[Finding]) -> Headline:
 
 def show(run: RunData) -> Sequence[Block] | None:
     """Show what is wrong, node by node; passing checks are folded away."""
-    if not run.findings:
+    if not run.findings or run.of(RecordingRead):  # verdicts about packets are shown with their evidence
         return None
     blocks: list[Block] = []
     for findings in grouped(run.findings):

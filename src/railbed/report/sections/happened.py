@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from railbed.model.record import WRONG, Finding, Verdict
+from railbed.present.findings import IN_BRIEF
 from railbed.present.wording import listed, plural, seconds
 from railbed.report.blocks import Block, Entries, Entry, Fold, Listing, Mark, Table, Text
 from railbed.report.reading.run import RunData
@@ -29,14 +30,19 @@ def show(run: RunData) -> Sequence[Block] | None:
     """Show each verdict with its evidence; what was fine or could not be judged is folded away."""
     if run.verdicts is None:
         return None
+    return verdict_blocks(run.verdicts, Text("Nothing unusual: no rule found anything to report."))
+
+
+def verdict_blocks(verdicts: Sequence[Finding], fine: Text) -> list[Block]:
+    """Return what is wrong with its evidence, or that all is fine; then the rest, folded."""
     blocks: list[Block] = []
-    for finding in _wrong(run):
-        blocks.append(Entries([_entry(finding)]))
-        if finding.evidence:
-            blocks.append(Listing(finding.evidence))
-    if not blocks:
-        blocks.append(Text("Nothing unusual: no rule found anything to report."))
-    rest = [finding for finding in run.verdicts if finding.verdict not in WRONG]
+    for finding in verdicts:
+        if finding.verdict not in IN_BRIEF:
+            blocks.append(Entries([_entry(finding)]))
+            if finding.evidence:
+                blocks.append(Listing(finding.evidence))
+    blocks = blocks or [fine]
+    rest = [finding for finding in verdicts if finding.verdict in IN_BRIEF]
     if rest:
         rows = [(Mark(finding.verdict.value), finding.check, finding.subject, finding.observed) for finding in rest]
         title = plural(len(rest), "other finding")

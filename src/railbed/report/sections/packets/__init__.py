@@ -1,0 +1,1 @@
+"""Sections about packets that were recorded."""
