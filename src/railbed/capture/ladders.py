@@ -173,7 +173,7 @@ def _steps(direction: _Direction, to: str, origin: int) -> list[events.LadderSte
         steps.append(
             events.LadderStep(
                 to=to,
-                text=opcode_name(int(packets["opcode"][row])).removeprefix("RDMA "),
+                text=opcode_name(int(packets["opcode"][row])).split(" ", 1)[-1].removeprefix("RDMA "),
                 psn=int(packets["psn"][row]),
                 number=int(packets["number"][row]),
                 left=near_seconds if at_left else far_seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 
 from railbed.model.events import Ladder as LadderEvent
 from railbed.model.events import LadderStep
@@ -36,7 +37,7 @@ def show(run: RunData) -> Sequence[Block] | None:
 
 
 def _ladder(event: LadderEvent, name: str) -> Ladder:
-    steps = sorted(event.steps, key=_sent)
+    steps = _from_the_first(event.steps)
     numbers = [step.number for step in steps]
     where = f" of {event.file}" if event.file else ""
     return Ladder(
@@ -48,6 +49,17 @@ def _ladder(event: LadderEvent, name: str) -> Ladder:
         table=Table(COLUMNS, [_row(step) for step in steps], numbers=(*COLUMNS[:2], *COLUMNS[4:6])),
         note=f"In Wireshark: packets {min(numbers)} to {max(numbers)}{where}.",
     )
+
+
+def _from_the_first(steps: Sequence[LadderStep]) -> list[LadderStep]:
+    """Return packets in the order in which they were sent, with times from the first of them on."""
+    ordered = sorted(steps, key=_sent)
+    first = _sent(ordered[0])
+    return [replace(step, left=_since(first, step.left), right=_since(first, step.right)) for step in ordered]
+
+
+def _since(start: float, at: float | None) -> float | None:
+    return None if at is None else at - start
 
 
 def _sent(step: LadderStep) -> float:
