@@ -13,6 +13,7 @@ from railbed.capture.judge import judge
 from railbed.capture.records import records_of
 from railbed.clusterfile import loads
 from railbed.model.events import RecordingRead
+from railbed.model.record import Record
 from railbed.report import Report, describe, read
 from railbed.report.blocks import Block, Figure, Ladder, Table
 from railbed.report.formats.data import as_json
@@ -46,7 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         dropped=0,
                     )
                 )
-            for record in [*records_of(analysis), *judge(analysis)]:
+            records: list[Record] = [*records_of(analysis), *judge(analysis)]
+            for record in records:
                 run.append(record)
             run.finish("done", 1)
     return run.folder
