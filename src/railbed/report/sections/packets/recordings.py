@@ -48,4 +48,4 @@ def _methods(run: RunData) -> list[Entry]:
     return [Entry(mark=Mark("method"), title=", ".join(ports), text=text) for text, ports in methods.items()]
 
 
-SECTION = Section(name="packets_recordings", title="Recordings", order=70, show=show)
+SECTION = Section(name="packets_recordings", title="Recordings", order=72, show=show)

@@ -20,4 +20,4 @@ def show(run: RunData) -> Sequence[Block] | None:
     return verdict_blocks(run.findings, Text(FINE))
 
 
-SECTION = Section(name="packets_verdicts", title="What the packets prove", order=10, show=show)
+SECTION = Section(name="packets_verdicts", title="What the packets prove", order=11, show=show)
