@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from railbed.model.events import RecordingRead
 from railbed.model.record import Record
 from railbed.report import Report, describe, read
 from railbed.report.blocks import Block, Figure, Ladder, Table
-from railbed.report.formats.data import as_json
+from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
 from railbed.store import open_run
@@ -111,6 +112,14 @@ def test_other_formats_have_the_same(document: Report) -> None:
     sections = {section["name"]: section for section in json.loads(as_json(document))["sections"]}
     ladder = next(block for block in sections["packets_ladders"]["blocks"] if block["type"] == "ladder")
     assert ladder["table"]["columns"][:2] == ["at the left", "at the right"]
+
+
+def test_csv_has_the_numbers_of_flows(folder: Path) -> None:
+    rows = list(csv.DictReader(as_csv(folder).decode().splitlines()))
+    (lost,) = [row for row in rows if row["name"] == "flow_lost_packets" and row["qp"] == "65"]
+    assert (lost["value"], lost["path"]) == ("4.0", "node1/ens1 → node2/ens1")
+    notices = [float(row["value"]) for row in rows if row["name"] == "flow_interval_cnp_packets"]
+    assert sum(notices) == 40
 
 
 def test_other_runs_have_no_such_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

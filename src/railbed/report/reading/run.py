@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from railbed.errors import UsageError
-from railbed.model.events import GenerationStarted
+from railbed.model.events import Flow, FlowRates, GenerationStarted
 from railbed.model.record import OF_STATE, Change, Event, Finding, Measurement
 from railbed.model.scrub import scrub
+from railbed.report.reading.packets import flow_measurements
 from railbed.report.reading.series import MeasuringRank, Series
 from railbed.store import RunSummary, read_record, read_run_in, record_lines
 from railbed.store.run import CLUSTER, RECORDS, SERIES
@@ -137,7 +138,7 @@ def with_timeline(run: RunData, folder: Path) -> RunData:
 
 
 def measurements_in(folder: Path) -> Iterator[Measurement]:
-    """Yield every measurement of a run as recorded, including those of repeated steps."""
+    """Yield every measurement of a run as recorded, including those of repeated steps, and the numbers of flows."""
     if not (folder / RECORDS).exists():
         return  # a run that died before its first record
     for line in record_lines(folder):
@@ -145,6 +146,8 @@ def measurements_in(folder: Path) -> Iterator[Measurement]:
             record = read_record(line)
             if isinstance(record, Measurement):
                 yield record
+            elif isinstance(record, Flow | FlowRates):
+                yield from flow_measurements(record)
 
 
 def _cluster_text(folder: Path) -> str:
