@@ -206,6 +206,14 @@ EXAMPLES: tuple[Event, ...] = (
         share=1.18,
         time=TIME,
     ),
+    events.PacketsExported(
+        message="7,804 packets of all recordings with 231 comments are in all.pcapng, for Wireshark",
+        file="all.pcapng",
+        packets=7804,
+        bytes=959_644,
+        comments=231,
+        time=TIME,
+    ),
     events.Ladder(
         subject="node1/ens1 → node2/ens1",
         message="around a lost packet",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
+from railbed.capture.export import Exported, export_recordings
 from railbed.capture.files import read_recording
 from railbed.capture.judge import judge
 from railbed.capture.packets import Recording
@@ -55,8 +56,13 @@ def source_of(result: PortResult, shown: str) -> SourceFile:
     )
 
 
-async def read_and_judge(sources: Sequence[SourceFile], context: Context) -> AsyncGenerator[Record, None]:
-    """Yield an event for each file, then flows, then findings; raise CaptureFileError for what is not a recording."""
+async def read_and_judge(
+    sources: Sequence[SourceFile], context: Context, export: Path | None = None
+) -> AsyncGenerator[Record, None]:
+    """Yield an event for each file, then flows, then findings; raise CaptureFileError for what is not a recording.
+
+    All packets are also written to `export`, as one file.
+    """
     recordings: list[Recording] = []
     for number, source in enumerate(sources):
         yield progress("reading packets", detail=source.name, done=number, total=len(sources))
@@ -67,8 +73,26 @@ async def read_and_judge(sources: Sequence[SourceFile], context: Context) -> Asy
     analysis = await asyncio.to_thread(analyse, recordings, context)
     for event in await asyncio.to_thread(lambda: list(records_of(analysis))):
         yield event
-    for finding in await asyncio.to_thread(judge, analysis):
+    findings = await asyncio.to_thread(judge, analysis)
+    for finding in findings:
         yield finding
+    if export:
+        yield progress("writing packets", detail=str(export))
+        files = [source.path for source in sources]
+        exported = await asyncio.to_thread(export_recordings, analysis, files, export, findings)
+        yield _exported(export, exported)
+
+
+def _exported(file: Path, exported: Exported) -> Event:
+    comments = plural(exported.comments, "comment")
+    return events.PacketsExported(
+        message=f"{plural(exported.packets, 'packet')} of all recordings with {comments} are in {file}, for Wireshark",
+        file=str(file),
+        packets=exported.packets,
+        bytes=exported.bytes,
+        comments=exported.comments,
+        left_out=exported.left_out or None,
+    )
 
 
 def _read(source: SourceFile) -> Recording:

@@ -38,6 +38,8 @@ class CaptureRequest:
     rails: Sequence[str] = ()
     """Empty for all."""
     limits: Limits = field(default_factory=Limits)
+    export: Path | None = None
+    """The file to write all packets to."""
 
 
 async def capture(
@@ -70,7 +72,7 @@ async def capture(
     # A tcpdump that is killed may not even have written the header of its file.
     filled = [result for result in recorded.ports if result.bytes]
     sources = [source_of(result, f"{folder.name}/{result.plan.node}/{result.path.name}") for result in filled]
-    async with aclosing(read_and_judge(sources, Context.of(cluster))) as records:
+    async with aclosing(read_and_judge(sources, Context.of(cluster), request.export)) as records:
         async for judged in records:
             yield judged
 

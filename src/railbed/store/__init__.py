@@ -18,6 +18,7 @@ from railbed.store.run import (
     read_run_in,
     record_lines,
     remove_run,
+    replacing,
     runs_folder,
     write_atomically,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "read_run_in",
     "record_lines",
     "remove_run",
+    "replacing",
     "runs_folder",
     "to_line",
     "write_atomically",

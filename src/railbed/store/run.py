@@ -291,14 +291,21 @@ def followed(path: Path) -> Path:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a temporary file, flush it to disk and rename it: after a crash the file is either old or new."""
+    """Write a file: after a crash it is either old or new."""
+    with replacing(path, mode=mode) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Write a temporary file; at the end, flush it to disk and rename it. If that fails, nothing has changed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise

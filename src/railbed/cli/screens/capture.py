@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +23,9 @@ MOST_FLOWS = 12
 """More are shown with --all; records have every one."""
 ALWAYS = ("flow", "bytes", "packets", "DSCP", "CE")
 NOTHING = ("", "0")
+DISPENSABLE = ("rail", "round trip", "packets", "again", "DSCP", "QP", "CNP", "CE")
+"""Columns that a narrow terminal goes without, in this order."""
+STYLES = {"CE": "yellow", "CNP": "yellow", "lost": "red", "again": "yellow"}
 RIGHT = ("bytes", "packets", "CE", "lost", "again", "CNP", "round trip")
 
 
@@ -31,11 +35,11 @@ class CaptureScreen(Screen):
     def __init__(self, *, verbose: bool, cluster: Cluster) -> None:
         super().__init__()
         self._verbose = verbose
-        self._findings = TextScreen(verbose=verbose, cluster=cluster)
+        self._findings = TextScreen(verbose=verbose, cluster=cluster, evidence=True)
         self._out = SafeConsole(highlight=False)
         self._methods: list[events.CaptureMethod] = []
         self._ports: list[events.PortCaptured] = []
-        self._flows: list[events.Flow] = []
+        self._results: list[events.Flow | events.PacketsExported] = []
         self._streaming = False
 
     def show(self, record: Record) -> None:
@@ -54,8 +58,8 @@ class CaptureScreen(Screen):
             case events.PortCaptured():
                 self._streaming = False
                 self._ports.append(record)
-            case events.Flow():
-                self._flows.append(record)
+            case events.Flow() | events.PacketsExported():
+                self._results.append(record)
             case events.Notice():
                 self.line.print_line(f"{record.subject} {record.message}".strip(), "yellow")
             case Event():
@@ -69,18 +73,22 @@ class CaptureScreen(Screen):
         if self._ports:
             self._out.print(_ports_table(self._ports))
             self._out.print()
-        if self._flows:
-            self._show_flows()
+        self._show_flows([result for result in self._results if isinstance(result, events.Flow)])
         self._findings.finish(run)
         if self._ports:
             self._out.print(Text(f"the packets are in {run / 'raw'}"))
+        for result in self._results:
+            if isinstance(result, events.PacketsExported):
+                self._out.print(Text(printable(result.message)))
 
-    def _show_flows(self) -> None:
+    def _show_flows(self, flows: Sequence[events.Flow]) -> None:
         """Show the largest flows that carry data."""
-        carrying = [flow for flow in self._flows if flow.payload_bytes] or self._flows
+        if not flows:
+            return
+        carrying = [flow for flow in flows if flow.payload_bytes] or flows
         shown = carrying if self._verbose else carrying[:MOST_FLOWS]
-        self._out.print(_flows_table(shown))
-        if hidden := len(self._flows) - len(shown):
+        self._out.print(_flows_table(shown, self._out.width))
+        if hidden := len(flows) - len(shown):
             self._out.print(Text(f"and {plural(hidden, 'flow')} with less data, or only answers", style="dim"))
         self._out.print()
 
@@ -108,16 +116,31 @@ def _ports_table(ports: Sequence[events.PortCaptured]) -> Table:
     return table
 
 
-def _flows_table(flows: Sequence[events.Flow]) -> Table:
-    """Return the flows in rows; columns in which all are zero or unknown are left out."""
+def _flows_table(flows: Sequence[events.Flow], width: int) -> Table:
+    """Return the flows in rows."""
     rows = [_cells(flow) for flow in flows]
-    names = [name for name in rows[0] if name in ALWAYS or any(row[name] not in NOTHING for row in rows)]
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    names = fitting_columns(rows, width)
     for name in names:
         table.add_column(name, justify="right" if name in RIGHT else "left", no_wrap=name != "flow")
     for row in rows:
-        table.add_row(*(printable(row[name]) for name in names))
+        table.add_row(*(Text(printable(row[name]), style=_cell_style(name, row[name])) for name in names))
     return table
+
+
+def fitting_columns(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """Return the columns to show: without those in which all are zero or unknown, and as many as fit."""
+    names = [name for name in rows[0] if name in ALWAYS or any(row[name] not in NOTHING for row in rows)]
+    widths = {name: max(len(name), *(cell_len(row[name]) for row in rows)) for name in names}
+    for name in DISPENSABLE:
+        alike = name == "rail" and len({row[name] for row in rows}) == 1
+        if name in names and (alike or sum(widths[name] + 2 for name in names) - 2 > width):
+            names.remove(name)
+    return names
+
+
+def _cell_style(name: str, text: str) -> str:
+    return STYLES.get(name, "") if text not in NOTHING else ""
 
 
 def _cells(flow: events.Flow) -> dict[str, str]:

@@ -46,6 +46,7 @@ class TextScreen(Screen):
         listed_above: frozenset[str] = frozenset(),
         cluster: Cluster | None = None,
         configurable: bool = False,
+        evidence: bool = False,
     ) -> None:
         super().__init__()
         self._verbose = verbose
@@ -54,6 +55,8 @@ class TextScreen(Screen):
         """Checks whose findings are already listed in full above the groups: they are only counted."""
         self._configurable = configurable
         """Whether `configure` can fix the findings: there is a cluster file, and it is not a recording."""
+        self._evidence = evidence
+        """Whether evidence is short enough to be shown below what it proves."""
         self._out = SafeConsole(highlight=False)
         self._started = time.monotonic()
         self._findings: list[Finding] = []
@@ -128,6 +131,10 @@ class TextScreen(Screen):
         ports = (f"{printable(group.ports)}: ", "bold") if group.ports else ""
         line = Text.assemble((finding.check.ljust(width), "bold"), "  ", ports, text)
         print_hanging(self._out, line, first=_verdict(finding.verdict), indent=INDENT)
+        if self._evidence and finding.verdict in WRONG:
+            for proof in filter(None, finding.evidence.splitlines()):
+                line = Text(printable(proof), style="dim")
+                print_hanging(self._out, line, first=Text(" " * INDENT), indent=INDENT)
         if finding.remedy and finding.verdict is not Verdict.OK:
             remedy = break_between_commands(printable(finding.remedy), room(self._out, INDENT + 2))
             self._show_note(remedy, indent=INDENT)

@@ -280,3 +280,18 @@ class ClockAligned(Event):
     drift: float
     packets: int
     error: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketsExported(Event):
+    """All packets were written to one pcapng file, on the reference clock, `comments` of them with a comment.
+
+    `left_out` counts packets of links that are neither Ethernet nor Linux cooked nor IP.
+    """
+
+    name: ClassVar = "packets_exported"
+    file: str
+    packets: int
+    bytes: int
+    comments: int
+    left_out: int | None = None

@@ -41,6 +41,11 @@ FromOption = Annotated[
     list[Path] | None,
     typer.Option("--from", metavar="FILE", help="Read recordings (pcap, pcapng, also compressed); no cluster needed."),
 ]
+ExportOption = Annotated[
+    Path | None,
+    typer.Option("--export", metavar="FILE", help="Write all packets to one commented pcapng file, for Wireshark."),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file of --export if there is one.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Also list what is fine, line by line.")]
 ExplainOption = Annotated[str | None, typer.Option("--explain", metavar="RULE", help="Explain a rule and exit.")]
 
@@ -56,6 +61,8 @@ def capture_command(
     full: FullOption = False,
     stream: WithOption = None,
     from_files: FromOption = None,
+    export: ExportOption = None,
+    force: ForceOption = False,
     cluster: ClusterOption = None,
     everything: AllOption = False,
     explain: ExplainOption = None,
@@ -68,14 +75,16 @@ def capture_command(
     """
     from railbed.capture.plan import EVERYTHING_BYTES, Limits
     from railbed.capture.run import CaptureRequest
-    from railbed.cli.verbs.capture.run import capture_cluster, explain_named, read_files
+    from railbed.cli.verbs.capture.run import capture_cluster, explain_named, read_files, refuse_target
 
     if explain:
         return explain_named(explain, as_json=as_json)
     options = Options(json=as_json, record=None, replay=None, timeout=timeout, verbose=everything)
+    if export:
+        refuse_target(export, [*(from_files or ()), *(files or ())], force=force)
     if from_files:
         _refuse_mixtures({"--nodes": nodes, "--rail": rails, "--for": seconds, "--with": stream})
-        return read_files([*from_files, *(files or ())], cluster, options)
+        return read_files([*from_files, *(files or ())], cluster, options, export)
     if files:
         raise UsageError(f"unexpected argument {str(files[0])!r}", hint=f"to read a recording: --from {files[0]}")
     limits = Limits(
@@ -85,7 +94,7 @@ def capture_command(
         snap_length=EVERYTHING_BYTES if full else snap,
     )
     names = [name.strip() for name in nodes.split(",") if name.strip()]
-    request = CaptureRequest(nodes=names, rails=rails or (), limits=limits)
+    request = CaptureRequest(nodes=names, rails=rails or (), limits=limits, export=export)
     return capture_cluster(cluster, request, options, stream)
 
 

@@ -21,6 +21,7 @@ from railbed.cli.screens.json import JsonScreen
 from railbed.cli.signals import stop_at_first
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.verbs.capture.stream import Stream, choose_stream
+from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.cluster import Cluster
@@ -55,7 +56,20 @@ def explain_named(name: str, *, as_json: bool) -> int:
     return OK
 
 
-def read_files(files: Sequence[Path], cluster_file: Path | None, options: Options) -> int:
+def refuse_target(target: Path, inputs: Sequence[Path], *, force: bool) -> None:
+    """Refuse to write to a file that exists, is read, or cannot be written, before anything is recorded."""
+    if not target.exists():
+        if not target.absolute().parent.is_dir():
+            raise UsageError(f"cannot write the packets to {target}: its folder does not exist")
+    elif not target.is_file():
+        raise UsageError(f"cannot write the packets to {target}: it is not a file")
+    elif any(path.exists() and target.samefile(path) for path in inputs):
+        raise UsageError(f"{target} is one of the files to read", hint="write the packets to another file")
+    elif not force:
+        raise UsageError(f"{target} exists already", hint="write the packets to another file, or replace it: --force")
+
+
+def read_files(files: Sequence[Path], cluster_file: Path | None, options: Options, export: Path | None = None) -> int:
     """Read and judge recordings that were made elsewhere; a cluster file names their addresses."""
     cluster = given_cluster(cluster_file, None)
     context = Context.of(cluster) if cluster else Context()
@@ -64,7 +78,7 @@ def read_files(files: Sequence[Path], cluster_file: Path | None, options: Option
     ]
 
     def work(_fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return read_and_judge(sources, context)
+        return read_and_judge(sources, context, export)
 
     # Nothing connects to the built-in cluster: every run has one.
     named = cluster or built_in_local()

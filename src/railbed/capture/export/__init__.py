@@ -1,0 +1,12 @@
+"""Write recordings as one pcapng file for Wireshark: on one clock, with names, and comments on the packets that matter.
+
+blocks     the blocks of the format that are not packets
+comments   what to write about which packets
+merge      the packets of all recordings in one order, a bounded part in memory at a time
+render     many packets as bytes at once
+write      all of it together
+"""
+
+from railbed.capture.export.write import Exported, export_recordings
+
+__all__ = ["Exported", "export_recordings"]
