@@ -7,20 +7,22 @@ import json
 from pathlib import Path
 
 import pytest
+from tools.record_examples import EXAMPLES
 
 from railbed.capture.analysis.analyse import analyse
 from railbed.capture.analysis.context import Context
 from railbed.capture.judge import judge
 from railbed.capture.records import records_of
 from railbed.clusterfile import loads
-from railbed.model.events import RecordingRead
+from railbed.model.events import IncastSeen, PortPaused, RecordingRead
 from railbed.model.record import Record
 from railbed.report import Report, describe, read
 from railbed.report.blocks import Block, Figure, Ladder, Table
 from railbed.report.formats.data import as_csv, as_json
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
-from railbed.store import open_run
+from railbed.report.reading.run import RunData
+from railbed.store import RunSummary, open_run
 from tests.captures import scenes
 from tests.captures.exchange import FIRST, SECOND, port
 from tests.support.browser import Browser
@@ -120,6 +122,15 @@ def test_csv_has_the_numbers_of_flows(folder: Path) -> None:
     assert (lost["value"], lost["path"]) == ("4.0", "node1/ens1 → node2/ens1")
     notices = [float(row["value"]) for row in rows if row["name"] == "flow_interval_cnp_packets"]
     assert sum(notices) == 40
+
+
+def test_pauses_and_incast() -> None:
+    examples = [event for event in EXAMPLES if isinstance(event, RecordingRead | PortPaused | IncastSeen)]
+    summary = RunSummary(id="x", verb="capture", arguments=[], cluster="lab", version="1", started=0.0, status="done")
+    document = describe(RunData(summary=summary, events=examples))
+    tables = [block for block in blocks_of(document, "pressure") if isinstance(block, Table)]
+    assert [str(cell) for cell in tables[0].rows[0][2:5]] == ["3", "20", "10"]
+    assert [str(cell) for cell in tables[1].rows[0][1:4]] == ["10.0.0.1 and 10.0.0.2", "31", "12"]
 
 
 def test_other_runs_have_no_such_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

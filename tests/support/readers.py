@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic_core import to_json
+from tools.record_examples import EXAMPLES, FINDING
 
 from railbed.bench import experiments, suites
 from railbed.bench.judge import baseline
@@ -32,8 +33,9 @@ from railbed.fleet.sample.clock import ControlClock
 from railbed.fleet.sample.intake import Intake
 from railbed.fleet.sample.rows import NodeState, RowReader
 from railbed.launch.protocol import decode
+from railbed.model.events import capture
 from railbed.model.probe import Probe
-from railbed.model.record import Event
+from railbed.model.record import Event, Record
 from railbed.model.scrub import scrub
 from railbed.model.series import Sample, Series
 from railbed.parsing.counters import parse_line
@@ -43,7 +45,7 @@ from railbed.report.compare.comparison import compare_runs
 from railbed.report.compare.page import describe_both
 from railbed.report.formats.html import as_html
 from railbed.report.formats.markdown import as_markdown
-from railbed.store import read_record, read_run_in
+from railbed.store import read_record, read_run_in, to_line
 from railbed.store.series import SeriesWriter
 from railbed.store.series.chunk import Chunk, decode_group, encode_group
 from railbed.store.timeline import Timeline
@@ -218,8 +220,18 @@ def _runs(folder: Path) -> Iterator[Reader]:
     yield Reader("run.json", about, [json.dumps(RUN), json.dumps({**RUN, "status": "running"})], 15)
     yield Reader("record", line, RECORDS.splitlines(), 20)
     yield Reader("report", report, [RECORDS, "\n".join(RECORDS.splitlines()[:6])], 1)
+    yield Reader("report of a capture", report, [_captured()], 1)
     yield Reader("compare", compare, [RECORDS], 1)
     yield Reader("cluster difference", cluster_of_a_run, _texts(TESTS.parent / "examples", "*.yaml"), 1)
+
+
+def _captured() -> str:
+    """Return the records of a capture, as examples have them."""
+    examples: list[Record] = [
+        FINDING,
+        *(example for example in EXAMPLES if type(example).__module__ == capture.__name__),
+    ]
+    return "".join(to_line(example).decode() + "\n" for example in examples)
 
 
 def _records() -> Iterator[dict[str, object]]:

@@ -20,17 +20,17 @@ _DIGITS = re.compile(r"([0-9]{1,18})")
 
 def seconds(value: float) -> str:
     """Return a duration."""
-    return _join_unit(amount.duration(value)) if isfinite(value) else NOT_KNOWN
+    return _join_unit(amount.duration(value)) if _is_finite(value) else NOT_KNOWN
 
 
 def size(value: float) -> str:
     """Return a number of bytes, in powers of a thousand."""
-    return _join_unit(amount.size(value)) if isfinite(value) else NOT_KNOWN
+    return _join_unit(amount.size(value)) if _is_finite(value) else NOT_KNOWN
 
 
 def percent(share: float) -> str:
     """Return a share (0 to 1) as a percentage."""
-    return f"{number(share * 100, 3)}{JOIN}%" if isfinite(share) else NOT_KNOWN
+    return f"{number(share * 100, 3)}{JOIN}%" if _is_finite(share) else NOT_KNOWN
 
 
 def with_unit(value: float, unit: str) -> str:
@@ -64,10 +64,10 @@ def listed(names: Iterable[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def moment(at: float) -> str:
+def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S %Z") -> str:
     """Return a point in time, in the local time zone."""
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at))
+        return time.strftime(form, time.localtime(at))
     except (OverflowError, ValueError, OSError):
         return NOT_KNOWN
 
@@ -75,6 +75,14 @@ def moment(at: float) -> str:
 def quoted(text: str) -> list[tuple[str, bool]]:
     """Return the parts of a text, each with whether it was in `backticks`: such a part is something to type."""
     return [(part, at % 2 == 1) for at, part in enumerate(_BACKTICKS.split(text))]
+
+
+def _is_finite(value: float) -> bool:
+    """Whether people can read a number; an integer may be too large for anything but text."""
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _join_unit(text: str) -> str:

@@ -50,7 +50,10 @@ def label(text: str) -> str:
 
 def plain(value: float) -> float | None:
     """Return a value that JSON can represent."""
-    return value if isfinite(value) else None
+    try:
+        return value if isfinite(value) else None
+    except OverflowError:  # an integer that is too large
+        return None
 
 
 def height_axis(values: Iterable[float | None], unit: str) -> dict[str, Any]:

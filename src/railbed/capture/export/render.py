@@ -65,7 +65,7 @@ def _copy_packets(
         widths = batch.captured + (-batch.captured & 3)
         for width in np.unique(widths[widths > 0]).tolist():
             rows = np.flatnonzero(widths == width)
-            _at(content, width)[own[rows]] = window.view(f"V{width}")[batch.start[rows]]
+            _at(content, width)[own[rows]] = window.buffer.view(f"V{width}")[batch.start[rows]]
 
 
 def _at(content: Bytes, width: int) -> NDArray[np.void]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from railbed.model.events import Flow, FlowRates
 from railbed.model.record import Measurement
@@ -15,6 +16,7 @@ COUNTS = {
     "flow_resent_packets": ("resent", "1"),
     "flow_cnp_packets": ("notifications", "1"),
 }
+CE = "flow_ce_packets"
 RATES = {
     "flow_bytes_per_second": ("bytes_per_second", "byte/s"),
     "flow_interval_packets": ("packets", "1"),
@@ -29,13 +31,19 @@ def flow_measurements(event: Flow | FlowRates) -> Iterator[Measurement]:
     labels: dict[str, str | int] = {"flow": event.id, "path": event.subject}
     if isinstance(event, Flow):
         labels["qp"] = event.qp
-        ce = float((event.ecn_arrived or event.ecn).get("ce", 0))
-        yield Measurement(name="flow_ce_packets", value=ce, unit="1", labels=labels, time=event.ended)
-        for name, (field, unit) in COUNTS.items():
-            value = float(getattr(event, field))
-            yield Measurement(name=name, value=value, unit=unit, labels=labels, time=event.ended)
+        counts = {name: (getattr(event, field), unit) for name, (field, unit) in COUNTS.items()}
+        counts[CE] = (event.ecn_arrived or event.ecn).get("ce", 0), "1"
+        for name, (value, unit) in counts.items():
+            yield Measurement(name=name, value=_number(value), unit=unit, labels=labels, time=event.ended)
         return
     for name, (field, unit) in RATES.items():
         for place, value in enumerate(getattr(event, field)):
             time = event.start + place * event.width
-            yield Measurement(name=name, value=float(value), unit=unit, labels=labels, time=time)
+            yield Measurement(name=name, value=_number(value), unit=unit, labels=labels, time=time)
+
+
+def _number(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer in a damaged record
+        return inf

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from railbed.model.record import WRONG, Finding, Verdict
 from railbed.present.findings import IN_BRIEF
-from railbed.present.wording import listed, plural, seconds
+from railbed.present.wording import listed, moment, plural, seconds
 from railbed.report.blocks import Block, Entries, Entry, Fold, Listing, Mark, Table, Text
 from railbed.report.reading.run import RunData
 from railbed.report.section import Headline, Section
@@ -67,7 +66,7 @@ def _entry(finding: Finding) -> Entry:
 
 
 def _when(finding: Finding) -> str:
-    since = time.strftime("%H:%M:%S", time.localtime(finding.since))
+    since = moment(finding.since or 0.0, "%H:%M:%S")
     if finding.until is None:
         return f"since {since}"
     return f"{since}, for {seconds(finding.until - (finding.since or 0.0))}"

@@ -43,7 +43,7 @@ class _Chart:
 def show(run: RunData) -> Sequence[Block] | None:
     """Show charts for the receivers with the most marks, then how senders reacted."""
     flows = {flow.id: flow for flow in run.of(Flow)}
-    rates = [rate for rate in run.of(FlowRates) if rate.packets and rate.width > 0]
+    rates = [rate for rate in run.of(FlowRates) if rate.packets and rate.bytes_per_second and rate.width > 0]
     if not rates:
         return None
     receivers: dict[str, list[FlowRates]] = {}
