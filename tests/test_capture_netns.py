@@ -153,6 +153,8 @@ def test_a_recording_is_read_again_without_a_cluster(healed: RunningLab) -> None
     (read,) = [record for record in result.records if record.get("name") == "recording_read"]
     assert (read["subject"], read["data"]["total"]) == ("rail0.pcap", 300)
     assert result.findings
+    named = cli.railbed(folder, "capture", "--json", "--from", files[0], "-c", healed.cluster)
+    assert [it["subject"] for it in named.records if it.get("name") == "recording_read"] == ["node2/rail0"]
     for words, message in (
         ((files[0],), "to read a recording: --from"),
         (("--from", files[0], "--for", "3"), "--for and --from cannot be combined"),

@@ -6,8 +6,9 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -251,18 +252,19 @@ def explain(reason: str) -> str:
     return reason
 
 
-def _stored(path: Path) -> BinaryIO:
+def _stored(path: Path) -> FileIO:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return open(path, "wb", opener=for_us_alone)
+        return open(path, "wb", buffering=0, opener=for_us_alone)
     except OSError as error:
         raise _not_stored(path, error) from error
 
 
-def _write(file: BinaryIO, data: bytes, path: Path) -> None:
+def _write(file: FileIO, data: bytes, path: Path) -> None:
+    view = memoryview(data)
     try:
-        file.write(data)
-        file.flush()
+        while view:
+            view = view[file.write(view) :]
     except OSError as error:
         raise _not_stored(path, error) from error
 

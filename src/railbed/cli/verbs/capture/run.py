@@ -31,7 +31,7 @@ from railbed.store.run import RAW
 
 def capture_cluster(file: Path | None, request: CaptureRequest, options: Options, stream: str | None) -> int:
     """Record the ports of a cluster, judge the packets, and return the exit code."""
-    cluster = given_cluster(file, None) or built_in_local()
+    cluster = given_cluster(file, None) or _local_cluster(options.timeout)
     traffic = choose_stream(stream, cluster, request)
     folders: list[Path] = []
 
@@ -44,6 +44,13 @@ def capture_cluster(file: Path | None, request: CaptureRequest, options: Options
         return _recorded(cluster, fleet, request, folders[0] / RAW, traffic)
 
     return perform("capture", cluster, options, work, screen=_screen(options, cluster), beside=beside)
+
+
+def _local_cluster(timeout: float) -> Cluster:
+    # Imported here because a cluster file, the usual case, needs nothing of discover.
+    from railbed.cli.local import local_cluster
+
+    return local_cluster(timeout)
 
 
 def explain_named(name: str, *, as_json: bool) -> int:
@@ -73,9 +80,7 @@ def read_files(files: Sequence[Path], cluster_file: Path | None, options: Option
     """Read and judge recordings that were made elsewhere; a cluster file names their addresses."""
     cluster = given_cluster(cluster_file, None)
     context = Context.of(cluster) if cluster else Context()
-    sources = [
-        SourceFile(path=path, shown=str(path), name=name) for path, name in zip(files, _names(files), strict=True)
-    ]
+    sources = [_source(path, name, cluster) for path, name in zip(files, _names(files), strict=True)]
 
     def work(_fleet: Fleet) -> AsyncGenerator[Record, None]:
         return read_and_judge(sources, context, export)
@@ -83,6 +88,17 @@ def read_files(files: Sequence[Path], cluster_file: Path | None, options: Option
     # Nothing connects to the built-in cluster: every run has one.
     named = cluster or built_in_local()
     return perform("capture", named, options, work, screen=_screen(options, named))
+
+
+def _source(path: Path, name: str, cluster: Cluster | None) -> SourceFile:
+    """Return a file, with the port that a folder and a name like those of a run stand for: `node1/rail0.pcap`."""
+    node, netdev = path.absolute().parent.name, path.name.partition(".")[0]
+    ports = cluster.nodes[node].ports if cluster and node in cluster.nodes else ()
+    port = next((port for port in ports if port.netdev == netdev), None)
+    if port is None:
+        return SourceFile(path=path, shown=str(path), name=name)
+    address = (str(port.address),)
+    return SourceFile(path=path, shown=str(path), name=f"{node}/{netdev}", device=node, port=netdev, addresses=address)
 
 
 def _names(files: Sequence[Path]) -> list[str]:
