@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from railbed.capture.analysis.context import Context
 from railbed.capture.packets import Recording
-from tests.captures.cases.case import SOFTWARE, Case, at, ok, skipped, stream, wrong
+from tests.captures.cases.case import CONTEXT, SOFTWARE, Case, at, ok, skipped, stream, wrong
 from tests.captures.exchange import Network
 from tests.captures.flows import Flow, in_order, marked
 from tests.captures.truth import START, Packet
@@ -54,6 +55,11 @@ def lost_notices(lost: int, sent: int) -> Sequence[Recording]:
     return Network(lost=places[:lost]).ends(ordered)
 
 
+def with_speed(speed: float) -> Context:
+    """Return a context with another speed of the links: the sender sends 0.42 Gb/s."""
+    return replace(CONTEXT, places={address: replace(it, speed=speed) for address, it in CONTEXT.places.items()})
+
+
 CASES = [
     Case(
         "reaction_no_notification",
@@ -95,14 +101,34 @@ CASES = [
     Case(
         "reaction_ignored",
         "slower once in five times",
-        lambda: [at(1, notified(5, 2, slows=[1]))],
-        wrong("fail", NODE1, "10 notifications in 5 episodes…"),
+        lambda: [at(1, notified(5, 5, slows=[1]))],
+        wrong("fail", NODE1, "25 notifications in 5 episodes…"),
     ),
     Case(
         "reaction_ignored",
         "slower twice in five times",
-        lambda: [at(1, notified(5, 2, slows=[1, 3]))],
+        lambda: [at(1, notified(5, 5, slows=[1, 3]))],
         ok("nothing of the kind on 1 path"),
+    ),
+    Case(
+        "reaction_ignored",
+        "four at a time",
+        lambda: [at(1, notified(3, 4))],
+        skipped("node1 had too few notifications at a time to slow it down"),
+    ),
+    Case(
+        "reaction_ignored",
+        "more than half the link",
+        lambda: [at(1, notified(3, 4))],
+        wrong("fail", NODE1, "12 notifications in 3 episodes…"),
+        with_speed(0.8),
+    ),
+    Case(
+        "reaction_ignored",
+        "less than half the link",
+        lambda: [at(1, notified(3, 4))],
+        skipped("node1 had too few notifications at a time to slow it down"),
+        with_speed(0.9),
     ),
     Case(
         "reaction_ignored",

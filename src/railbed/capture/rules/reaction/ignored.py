@@ -3,7 +3,8 @@
 What
 ----
 A sender gets congestion notifications (CNP) about a flow, and its rate stays what it was before. Only notifications
-after a time without any are judged: in between, the rate before is not known.
+after a time without any are judged: in between, the rate before is not known. A few are not enough if the sender uses
+less than half its link: they limit it to a rate that it does not reach.
 
 Why
 ---
@@ -33,6 +34,10 @@ from railbed.capture.subjects import PathView
 from railbed.model.amount import plural, size
 
 LEAST_NOTICES = 10
+LEAST_IN_EPISODE = 5
+"""Each halves the limit of a card at first: after so many, it is below almost any rate."""
+LEAST_SHARE = 0.5
+"""Of the link's speed: a sender as fast as this feels the first notification."""
 MOST_SLOWED = 0.2
 """Share of episodes in which the rate may fall by itself."""
 
@@ -46,9 +51,12 @@ def judge(path: PathView) -> Iterator[Judgement]:
         raise NothingThere(f"no notifications about packets from {path.sender} to {path.receiver} were recorded")
     if place and place.software:
         raise NotJudged(f"{place.name} is a software device, which does not react to notifications")
-    judged = sum(episode.notices for episode in episodes)
-    if not judged:
+    if not episodes:
         raise NotJudged(f"{path.sender} had no time without notifications to compare with")
+    episodes = [episode for episode in episodes if _is_limited(episode, place.speed if place else None)]
+    if not episodes:
+        raise NotJudged(f"{path.sender} had too few notifications at a time to slow it down")
+    judged = sum(episode.notices for episode in episodes)
     slowed = sum(episode.reacted_after is not None for episode in episodes)
     if judged < LEAST_NOTICES or slowed > MOST_SLOWED * len(episodes):
         return
@@ -60,6 +68,12 @@ def judge(path: PathView) -> Iterator[Judgement]:
         expected="the sender slows down",
         subject=path.context.port(path.source),
     )
+
+
+def _is_limited(episode: Episode, speed: float | None) -> bool:
+    """Whether the notifications must be visible in the rate of a sender that obeys them."""
+    fast = speed is not None and episode.before * 8e-9 >= LEAST_SHARE * speed
+    return fast or episode.notices >= LEAST_IN_EPISODE
 
 
 def _proofs(path: PathView, flow: Flow, episode: Episode) -> Iterator[Proof]:
