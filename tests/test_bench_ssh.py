@@ -471,7 +471,7 @@ def test_a_suite_file_is_refused_with_line_and_key(tmp_path: Path, text: str, se
 def test_suites_and_tests_are_listed_and_a_wrong_name_is_reported(tmp_path: Path) -> None:
     listed = railbed(tmp_path, "bench", "--list", "--json").records
     suites = {record["name"] for record in listed if record["kind"] == "suite"}
-    assert suites == {"quick", "rdma", "stream", "tcp", "storage", "collective", "full"}
+    assert suites == {"quick", "rdma", "tcp", "storage", "collective", "full"}
     assert {"ib_write_bw", "all_reduce"} <= {record["name"] for record in listed if record["kind"] == "test"}
     refused = railbed(tmp_path, "bench", "quikc")
     assert (refused.code, "did you mean quick?" in refused.err) == (2, True)

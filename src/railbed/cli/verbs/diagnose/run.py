@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from railbed import clusterfile
@@ -93,8 +94,7 @@ def _newest() -> Path:
 
 def _cluster_file(arguments: Sequence[str]) -> Path | None:
     """Return the cluster file that a run was started with; None for the default."""
-    words = list(arguments)
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*arguments, ""]):
         option, _, value = word.partition("=")
         if option in CLUSTER_OPTIONS and (value or following):
             return Path(value or following)
