@@ -69,6 +69,8 @@ def _when(finding: Finding) -> str:
     since = moment(finding.since or 0.0, "%H:%M:%S")
     if finding.until is None:
         return f"since {since}"
+    if finding.until == finding.since:
+        return f"at {since}"
     return f"{since}, for {seconds(finding.until - (finding.since or 0.0))}"
 
 
