@@ -69,8 +69,8 @@ def _weight(rates: Sequence[FlowRates]) -> tuple[int, float]:
 def _words(rates: Sequence[FlowRates], receivers: int) -> str:
     text = (
         f"{plural(len(rates), 'flow')} over {seconds(_length(rates[0]))}, in intervals of {seconds(rates[0].width)}. "
-        "Rates are those at the sender; marks are counted at the receiver, notifications where the sender gets them. Times "
-        "are those of the first recording's clock."
+        "Rates are those at the sender; marks are counted at the receiver, notifications where the sender gets them. "
+        "Times are those of the first recording's clock."
     )
     if receivers > MOST_RECEIVERS:
         text += f" The {MOST_RECEIVERS} of {receivers} receivers with the most marks are drawn."
