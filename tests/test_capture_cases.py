@@ -50,6 +50,11 @@ def test_every_rule_has_cases_and_a_page(name: str) -> None:
     assert {*rule.yields_to, *rule.yields_anywhere} <= all_rules().keys()
 
 
+def test_only_what_was_sent_again_is_certainly_lost() -> None:
+    certainties = {case.name: case.findings()[0].certainty for case in CASES if case.rule == "delivery_lost"}
+    assert (certainties["three"], certainties["answers"]) == ("certain", "likely")
+
+
 def test_no_rules_explain_each_other() -> None:
     graph = {rule.name: {*rule.yields_to, *rule.yields_anywhere} for rule in all_rules().values()}
     assert set(TopologicalSorter(graph).static_order()) == all_rules().keys()

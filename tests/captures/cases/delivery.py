@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from railbed.capture.packets import Icrc, Recording
-from tests.captures.cases.case import Case, at, between, ok, skipped, stream, wrong
+from tests.captures.cases.case import FIRST, Case, at, between, ok, skipped, stream, wrong
 from tests.captures.exchange import Network, Transfer
 from tests.captures.flows import Flow
 from tests.captures.truth import Packet
@@ -27,6 +27,11 @@ def lost_inside(count: int, syndrome: int = 0x60) -> Sequence[Recording]:
     transfer = Transfer().send(400, [20 + 60 * number for number in range(count)])
     left = [packet for place, packet in enumerate(transfer.packets) if place not in transfer.lost]
     return Network().ends(packet if packet.syndrome != 0x60 else replace(packet, syndrome=syndrome) for packet in left)
+
+
+def places_of_answers(count: int) -> list[int]:
+    """Return where the first answers of a stream are, for a network that loses them."""
+    return [place for place, packet in enumerate(stream(100)) if packet.source != FIRST][1 : count + 1]
 
 
 def refused(count: int, syndrome: int) -> list[Packet]:
@@ -86,6 +91,12 @@ CASES = [
         wrong("fail", PATH, "3 of 433 packets were lost between node1 and node2 on rail0, not at the ends"),
     ),
     Case("delivery_lost", "two", lambda: lost(2), ok("nothing of the kind on 2 paths")),
+    Case(
+        "delivery_lost",
+        "answers",
+        lambda: Network(lost=places_of_answers(3)).ends(stream(100)),
+        wrong("fail", BACK, "3 of 10 packets were lost between node2 and node1 on rail0, not at the ends"),
+    ),
     Case(
         "delivery_lost",
         "one end",
