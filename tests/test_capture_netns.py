@@ -167,6 +167,16 @@ def test_a_recording_is_read_again_without_a_cluster(healed: RunningLab) -> None
     assert "DSCP" in cli.railbed(folder, "capture", "--explain", "marking_missing").out
 
 
+def test_a_stream_is_sent_only_between_what_is_recorded(healed: RunningLab) -> None:
+    """Namespaces have no RDMA: the recording ends with the stream, which says that."""
+    result = healed.railbed("capture", "--json", "--with", "bench", "--nodes", "node1,node2", "--rail", "rail0")
+    notices = {record["subject"]: record["message"] for record in result.records if record.get("name") == "notice"}
+    assert notices == {
+        f"{node}/rail0": "sends no stream: no RDMA device in the cluster file" for node in ("node1", "node2")
+    }
+    assert result.code == 0
+
+
 def test_names_and_nodes_that_are_not_there_are_refused(healed: RunningLab) -> None:
     for options, message in (
         (("--nodes", "node9"), "the cluster has no node 'node9'"),

@@ -82,6 +82,16 @@ async def test_a_refused_program_does_not_cost_the_connection_that_others_use(de
             assert device.closed == closed
 
 
+async def test_a_part_of_a_fleet_shares_its_connections(device: Device) -> None:
+    async with Fleet([Target(name=name, host=name) for name in "ab"], device.connect) as fleet:
+        await start(fleet)
+        part = fleet.only({"a"})
+        await start(part)
+        assert ([target.name for target in part.targets], len(fleet.targets)) == (["a"], 2)
+        assert device.opened == 1
+    assert device.closed == 1
+
+
 async def test_only_the_connection_that_broke_is_closed(device: Device) -> None:
     async def use(fleet: Fleet) -> None:
         async with fleet.open("a", "true"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -58,6 +59,12 @@ class Fleet:
         async with asyncio.TaskGroup() as group:
             for device in list(self._open):
                 group.create_task(self.hang_up(device))
+
+    def only(self, devices: Container[str]) -> Fleet:
+        """Return some of the devices as a fleet that shares its connections with this one, which closes them."""
+        part = copy(self)
+        part.targets = tuple(target for target in self.targets if target.name in devices)
+        return part
 
     async def run(
         self, commands: Mapping[str, Sequence[Command]], *, at_once: int = AT_ONCE

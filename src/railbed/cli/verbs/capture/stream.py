@@ -36,7 +36,7 @@ def choose_stream(text: str | None, cluster: Cluster, recorded: CaptureRequest) 
     request = BenchRequest(name=suite or NAME, suite=suites.load(suite) if suite else _suite(len(part.nodes)))
 
     def send(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _without_verdicts(bench(part, fleet, request))
+        return _without_verdicts(bench(part, fleet.only({*part.nodes, *part.switches}), request))
 
     return send
 
