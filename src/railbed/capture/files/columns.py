@@ -59,7 +59,8 @@ class Columns:
 
     def add(self, records: Records, decoded: Decoded) -> None:
         """Add a chunk."""
-        self.reasons += np.bincount(decoded.reasons, minlength=len(Reason))
+        if decoded.reasons.any():
+            self.reasons += np.bincount(decoded.reasons, minlength=len(Reason))
         self.mirrored += decoded.mirrored
         groups = [*decoded.groups, *(self._add_pauses(records, group) for group in decoded.pauses)]
         if groups:

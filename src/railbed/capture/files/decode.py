@@ -56,8 +56,11 @@ class Decoder:
         vlan = np.full(len(start), NO_VLAN, np.uint16)
         frames = Frames.at(buffer, row, start, start + captured, {"vlan": vlan})
         stages = _Stages(self.addresses, decoded)
-        for kind in np.unique(link).tolist():
-            stages.link(frames.subset(link == kind), Link(kind))
+        while len(frames):
+            kind = link[0]
+            alike = link == kind
+            stages.link(frames.subset(alike), Link(int(kind)))
+            frames, link = frames.subset(~alike), link[~alike]
         return decoded
 
 
@@ -68,6 +71,8 @@ class _Stages:
     addresses: AddressTable
     decoded: Decoded
     mirrored: bool = False
+    sender: int = 0
+    """Where the sender's address is in the header of the link."""
 
     def reject(self, frames: Frames, mask: NDArray[np.bool_], reason: Reason) -> Frames:
         """Leave packets out for a reason; return the others."""
@@ -91,8 +96,8 @@ class _Stages:
             known = np.where(version == 4, layers.IPV4, np.where(version == 6, layers.IPV6, 0))
             self.network(frames, known)
             return
-        size, place, sender = LINK_HEADERS[kind]
-        frames = self.need(frames.with_values(sender=frames.start + sender), size)
+        size, place, self.sender = LINK_HEADERS[kind]
+        frames = self.need(frames.with_values(link_start=frames.start), size)
         ethertype = frames.header(WORD, place).astype(np.uint16)
         self.tags(frames.behind(size), ethertype)
 
@@ -266,7 +271,7 @@ class _Stages:
         per_class = frames.header(WORD) == layers.PFC_OPCODE
         frames = self.reject(frames, per_class & (frames.left < layers.PAUSE.itemsize), Reason.CUT_OFF)
         if len(frames):
-            self.decoded.pauses.append((frames.row, _pause_columns(frames)))
+            self.decoded.pauses.append((frames.row, _pause_columns(frames, self.sender)))
             self.decoded.mirrored += len(frames) if self.mirrored else 0
 
     def gre(self, frames: Frames) -> None:
@@ -310,10 +315,10 @@ def _fresh(frames: Frames) -> Frames:
     return Frames.at(frames.buffer, frames.row, frames.position, frames.stop, {"vlan": vlan})
 
 
-def _pause_columns(frames: Frames) -> dict[str, NDArray[Any]]:
+def _pause_columns(frames: Frames, place: int) -> dict[str, NDArray[Any]]:
     header = frames.header(layers.PAUSE)
     per_class = header["opcode"] == layers.PFC_OPCODE
-    sender = frames.buffer.view(">u8")[frames.values["sender"]].astype(np.uint64) >> np.uint64(16)
+    sender = frames.buffer.view(">u8")[frames.values["link_start"] + place].astype(np.uint64) >> np.uint64(16)
     return {
         "sender": sender,
         "per_class": per_class,

@@ -73,7 +73,8 @@ def _read_extended(
 ) -> None:
     """Read what extended headers contain: few opcodes have some, and few of those combinations occur."""
     form = FORMS[opcode]
-    form[cut] = 0
+    if cut.any():
+        form[cut] = 0
     index = np.flatnonzero(form)
     for number in np.unique(form[index]).tolist():
         having = index[form[index] == number]
