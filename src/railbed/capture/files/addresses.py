@@ -13,8 +13,8 @@ from railbed.capture.packets import NO_ADDRESS
 SLOTS_BITS = 16
 MOST_ADDRESSES = 1 << 18
 """More than any fabric has: a file with more is read up to there."""
-_MULTIPLIER4, _SHIFT4 = np.uint32(0x9E3779B1), np.uint32(32 - SLOTS_BITS)
-_MULTIPLIER6, _SHIFT6 = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - SLOTS_BITS)
+_MULTIPLIER, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - SLOTS_BITS)
+Numbers = NDArray[np.uint32]
 
 
 class TooManyAddresses(Exception):
@@ -22,12 +22,13 @@ class TooManyAddresses(Exception):
 
 
 class _Slots:
-    """A hash table of one family: each slot has the number of one address, or 0."""
+    """A hash table of pairs of numbers: each slot has the result for one key, or 0."""
 
-    def __init__(self, kind: type[np.uint32 | np.uint64]) -> None:
+    def __init__(self) -> None:
         self.high = np.zeros(1 << SLOTS_BITS, np.uint64)
-        self.low = np.zeros(1 << SLOTS_BITS, kind)
-        self.numbers = np.zeros(1 << SLOTS_BITS, np.uint32)
+        self.low = np.zeros(1 << SLOTS_BITS, np.uint64)
+        self.first = np.zeros(1 << SLOTS_BITS, np.uint32)
+        self.second = np.zeros(1 << SLOTS_BITS, np.uint32)
 
 
 class AddressTable:
@@ -36,35 +37,39 @@ class AddressTable:
     def __init__(self) -> None:
         self.numbers: dict[tuple[int, int, int], int] = {}
         """By version, upper and lower half."""
-        self._ipv4, self._ipv6 = _Slots(np.uint32), _Slots(np.uint64)
+        self._ipv4, self._ipv6 = _Slots(), _Slots()
 
-    def ipv4(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the numbers of IPv4 addresses."""
-        table, low = self._ipv4, addresses.astype(np.uint32)
-        slots = low * _MULTIPLIER4 >> _SHIFT4
-        numbers: NDArray[np.uint32] = table.numbers[slots]
-        index = np.flatnonzero((table.low[slots] != low) | (numbers == 0))
+    def ipv4(self, pairs: NDArray[Any]) -> tuple[Numbers, Numbers]:
+        """Return the numbers of IPv4 sources and destinations, which stand behind each other in a header."""
+        table, keys = self._ipv4, pairs.astype(np.uint64)
+        slots = keys * _MULTIPLIER >> _SHIFT
+        first: Numbers = table.first[slots]
+        second: Numbers = table.second[slots]
+        index = np.flatnonzero((table.low[slots] != keys) | (first == 0))
         if len(index):
-            distinct, inverse = np.unique(low[index], return_inverse=True)
-            assigned = [self.assign(4, 0, address) for address in distinct.tolist()]
-            numbers[index] = np.array(assigned, np.uint32)[inverse]
-            free = index[table.numbers[slots[index]] == 0]
-            table.numbers[slots[free]], table.low[slots[free]] = numbers[free], low[free]
-        return numbers
+            distinct, inverse = np.unique(keys[index], return_inverse=True)
+            assigned = [
+                [self.assign(4, 0, half) for half in (key >> 32, key & 0xFFFFFFFF)] for key in distinct.tolist()
+            ]
+            first[index], second[index] = np.array(assigned, np.uint32)[inverse].T
+            free = index[table.first[slots[index]] == 0]
+            table.first[slots[free]], table.second[slots[free]] = first[free], second[free]
+            table.low[slots[free]] = keys[free]
+        return first, second
 
-    def ipv6(self, addresses: NDArray[Any]) -> NDArray[np.uint32]:
+    def ipv6(self, addresses: NDArray[Any]) -> Numbers:
         """Return the numbers of IPv6 addresses, each of 16 bytes."""
         halves = np.ascontiguousarray(addresses).view(">u8").astype(np.uint64).reshape(-1, 2)
         table, high, low = self._ipv6, halves[:, 0], halves[:, 1]
-        slots = (low ^ high * _MULTIPLIER6) * _MULTIPLIER6 >> _SHIFT6
-        numbers: NDArray[np.uint32] = table.numbers[slots]
+        slots = (low ^ high * _MULTIPLIER) * _MULTIPLIER >> _SHIFT
+        numbers: Numbers = table.first[slots]
         index = np.flatnonzero((table.low[slots] != low) | (table.high[slots] != high) | (numbers == 0))
         if len(index):
             distinct, inverse = np.unique(halves[index], axis=0, return_inverse=True)
             assigned = [self.assign(6, *pair) for pair in distinct.tolist()]
             numbers[index] = np.array(assigned, np.uint32)[inverse.ravel()]
-            free = index[table.numbers[slots[index]] == 0]
-            table.numbers[slots[free]] = numbers[free]
+            free = index[table.first[slots[index]] == 0]
+            table.first[slots[free]] = numbers[free]
             table.low[slots[free]], table.high[slots[free]] = low[free], high[free]
         return numbers
 

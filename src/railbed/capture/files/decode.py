@@ -150,8 +150,7 @@ class _Stages:
         fragmented = (frames.header(NATIVE_WORD, 6) & MORE_FRAGMENTS) != 0
         frames = frames.with_values(
             tos=header["tos"],
-            source=header["source"],
-            destination=header["destination"],
+            addresses=header["addresses"],
             content=header["total"].astype(np.int32) - np.int32(20),
             fragmented=fragmented,
             plain=~fragmented,

@@ -47,7 +47,7 @@ ETHERNET_HEADER = np.dtype([("destination", "V6"), ("source", "V6"), ("kind", ">
 IPV4_HEADER = np.dtype(
     [
         *(("version", "u1"), ("tos", "u1"), ("total", ">u2"), ("identification", ">u2"), ("fragment", ">u2")),
-        *(("ttl", "u1"), ("protocol", "u1"), ("checksum", ">u2"), ("source", ">u4"), ("destination", ">u4")),
+        *(("ttl", "u1"), ("protocol", "u1"), ("checksum", ">u2"), ("addresses", ">u8")),
     ]
 )
 IPV6_HEADER = np.dtype(

@@ -51,10 +51,13 @@ def decode_transport(frames: Frames, kind: Kind, addresses: AddressTable) -> dic
     if kind is Kind.ROCE2:
         columns["kind"][opcode == CNP_OPCODE] = Kind.CNP
     _read_extended(frames, opcode, cut, columns)
-    versions = frames.values["source"].dtype.itemsize
-    number = addresses.ipv4 if versions == 4 else addresses.ipv6
-    columns["source"], columns["destination"] = number(frames.values["source"]), number(frames.values["destination"])
-    columns["icrc"] = _check_icrc(frames, kind, is_ipv4=versions == 4)
+    is_ipv4 = "addresses" in frames.values
+    if is_ipv4:
+        columns["source"], columns["destination"] = addresses.ipv4(frames.values["addresses"])
+    else:
+        columns["source"] = addresses.ipv6(frames.values["source"])
+        columns["destination"] = addresses.ipv6(frames.values["destination"])
+    columns["icrc"] = _check_icrc(frames, kind, is_ipv4=is_ipv4)
     return columns
 
 
