@@ -23,8 +23,9 @@ LINK_HEADERS = {Link.ETHERNET: (14, 12, 6), Link.COOKED: (16, 14, 6), Link.COOKE
 WORD = np.dtype(">u2")
 BYTE = np.dtype("u1")
 NATIVE_WORD = np.dtype("u2")
-FRAGMENT_OFFSET, MORE_FRAGMENTS = (
-    np.array([bits], WORD).view(NATIVE_WORD)[0] for bits in (layers.FRAGMENT_OFFSET, layers.MORE_FRAGMENTS)
+FRAGMENT_OFFSET, MORE_FRAGMENTS, ROCE_PORT = (
+    np.array([word], WORD).view(NATIVE_WORD)[0]
+    for word in (layers.FRAGMENT_OFFSET, layers.MORE_FRAGMENTS, layers.ROCE_PORT)
 )
 """For words whose bytes are not swapped, which is faster than swapping those of every packet."""
 
@@ -224,7 +225,7 @@ class _Stages:
     def udp(self, frames: Frames) -> None:
         """Read UDP headers."""
         frames = self.need(frames, 8)
-        frames = self.reject(frames, frames.header(WORD, 2) != layers.ROCE_PORT, Reason.NOT_ROCE)
+        frames = self.reject(frames, frames.header(NATIVE_WORD, 2) != ROCE_PORT, Reason.NOT_ROCE)
         length = frames.header(WORD, 4).astype(np.int32)
         bad = length < 8 + layers.BTH_BYTES + layers.ICRC_BYTES
         bad |= (length > frames.values["content"]) & ~frames.values["fragmented"]

@@ -13,6 +13,7 @@ from railbed.capture.files.frames import Frames
 from railbed.capture.opcodes import CNP_OPCODE
 from railbed.capture.packets import NO_SYNDROME, Bit, Kind
 
+BYTE = np.dtype("u1")
 NUMBER = np.dtype(">u4")
 LOWER_24 = np.uint32(0xFFFFFF)
 LONGEST_HEADERS = int(layers.TRANSPORT_BYTES.max())
@@ -27,7 +28,6 @@ def decode_transport(frames: Frames, kind: Kind, addresses: AddressTable) -> dic
     """Return the columns of packets whose base transport header comes next; its length and payload are known."""
     header = frames.header(layers.BTH)
     opcode = header["opcode"].copy()
-    qp, psn = header["qp"].astype(np.uint32), header["psn"].astype(np.uint32)
     count = len(frames)
     cut = np.zeros(count, bool)
     if not frames.all_have(LONGEST_HEADERS):
@@ -38,9 +38,9 @@ def decode_transport(frames: Frames, kind: Kind, addresses: AddressTable) -> dic
         "source_port": frames.values["source_port"].astype(np.uint16),
         "tos": frames.values["tos"].copy(),
         "vlan": frames.values["vlan"],
-        "qp": qp & LOWER_24,
-        "psn": psn & LOWER_24,
-        "bits": _bits(header["flags"], qp, psn, cut),
+        "qp": header["qp"].astype(np.uint32) & LOWER_24,
+        "psn": header["psn"].astype(np.uint32) & LOWER_24,
+        "bits": _bits(frames, cut),
         "key": header["key"].astype(np.uint16),
         "payload": frames.values["payload"].astype(np.uint32),
         "source_qp": np.zeros(count, np.uint32),
@@ -61,12 +61,10 @@ def decode_transport(frames: Frames, kind: Kind, addresses: AddressTable) -> dic
     return columns
 
 
-def _bits(
-    flags: NDArray[np.uint8], qp: NDArray[np.uint32], psn: NDArray[np.uint32], cut: NDArray[np.bool_]
-) -> NDArray[np.uint8]:
-    congestion = (qp >> np.uint32(30)).astype(np.uint8)
-    bits = (psn >> np.uint32(31)).astype(np.uint8) | (flags >> 7) << 1 | (congestion >> 1) << 2 | (congestion & 1) << 3
-    bits |= (flags >> 6 & 1) << 4
+def _bits(frames: Frames, cut: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Collect the flags from three bytes of the header."""
+    flags, congestion, request = (frames.header(BYTE, place).copy() for place in (1, 4, 8))
+    bits = request >> 7 | flags >> 6 & 2 | congestion >> 5 & 4 | congestion >> 3 & 8 | flags >> 2 & 16
     bits |= cut.view(np.uint8) * np.uint8(Bit.CUT)
     return bits.astype(np.uint8, copy=False)
 
