@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railbed.capture.files import read_recording
+from railbed.capture.files import addresses as addresses_module
+from railbed.capture.files import engines, read_recording
+from railbed.capture.files import reader as reader_module
 from railbed.capture.files import source as source_module
 from railbed.capture.files.engines import EngineName
 from railbed.capture.files.source import zstd_module
 from railbed.capture.opcodes import OPCODES
 from railbed.capture.packets import Bit, Icrc, Kind, Recording
-from railbed.errors import CaptureFileError
+from railbed.errors import CaptureFileError, ToolMissing
 from tests.captures import files, headers
 from tests.captures.compare import differences
 from tests.captures.files import Interface, Record
@@ -376,3 +379,37 @@ def test_records_that_are_longer_than_the_packet(read: Read) -> None:
     recording = read(files.pcap([Record(START, packet.frame + b"\xaa" * 7)]))
     assert recording.packets["icrc"].tolist() == [Icrc.RIGHT]
     assert recording.packets["length"].tolist() == [packet.length + 7]
+
+
+def test_without_the_optional_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.pcap"
+    path.write_bytes(files.pcap(files.records([Packet()])))
+    monkeypatch.setattr(engines, "WORTH_COMPILING_BYTES", 0)
+    monkeypatch.setitem(sys.modules, "railbed.capture.files.compiled.engine", None)
+    assert read_recording(path).total == 1
+    with pytest.raises(ToolMissing, match="numba cannot be used here"):
+        read_recording(path, engine="numba")
+    path.write_bytes(zstd_module().compress(b"x"))
+    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "compression", None)
+    with pytest.raises(ToolMissing, match="zstd module is not installed"):
+        read_recording(path)
+
+
+def test_more_addresses_than_any_fabric_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses_module, "MOST_ADDRESSES", 20)
+    monkeypatch.setattr(reader_module, "CHUNK", 8)
+    path = tmp_path / "file.pcap"
+    path.write_bytes(files.pcap(files.records([Packet(source=f"10.0.0.{place}") for place in range(40)])))
+    recording = read_recording(path, engine="numpy")
+    assert len(recording.packets) == recording.total == 16
+    assert "addresses: it is read up to there" in recording.damage
+
+
+def test_addresses_that_share_a_slot(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash table is small, so that most addresses are looked up one by one."""
+    monkeypatch.setattr(addresses_module, "_SHIFT", np.uint64(63))
+    ends = [(f"10.0.0.{place % 9}", f"10.0.1.{place % 7}") for place in range(60)]
+    ends += [(f"fd00::{place % 9 + 1}", f"fd00:1::{place % 7 + 1}") for place in range(60)]
+    packets = [Packet(source=source, destination=destination) for source, destination in ends]
+    assert differences(read(files.pcap(files.records(packets))), recorded(packets)) == []

@@ -54,10 +54,10 @@ def make_engine(name: EngineName, addresses: AddressTable, path: Path) -> Engine
         return NumpyEngine(addresses)
     try:
         from railbed.capture.files.compiled.engine import CompiledEngine
-    except ImportError:
+    except (ImportError, RuntimeError) as error:  # numba raises the latter if it can store its code nowhere
         if name == "auto":
             return NumpyEngine(addresses)
-        raise ToolMissing("numba is not installed here", hint="pip install 'railbed[capture]'") from None
+        raise ToolMissing(f"numba cannot be used here: {error}", hint="pip install 'railbed[capture]'") from None
     return CompiledEngine(addresses)
 
 

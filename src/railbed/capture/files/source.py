@@ -219,8 +219,12 @@ def open_source(path: Path) -> Source:
             raise
     except OSError as error:
         raise CaptureFileError(f"{path} cannot be read: {os_reason(error)}") from None
-    if start.startswith(GZIP):
-        return CompressedSource(file, path, GzipInflater, GZIP)
-    if start == ZSTD:
-        return CompressedSource(file, path, ZstdInflater, ZSTD)
-    return PlainSource(file, path)
+    try:
+        if start.startswith(GZIP):
+            return CompressedSource(file, path, GzipInflater, GZIP)
+        if start == ZSTD:
+            return CompressedSource(file, path, ZstdInflater, ZSTD)
+        return PlainSource(file, path)
+    except ToolMissing:
+        file.close()
+        raise
