@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +54,9 @@ def read_recording(
         state, columns, table = FileState(), Columns(source.size // SHORTEST_RECORD), AddressTable()
         reading, window = make_engine(engine, table, path), Window(source)
         try:
-            for buffer, records in _ahead(window, file_records(window, path, state, reading)):
-                _decode(buffer, records, reading, columns)
+            with closing(_ahead(window, file_records(window, path, state, reading))) as windows:
+                for buffer, records in windows:
+                    _decode(buffer, records, reading, columns)
         except TooManyAddresses:
             state.damage = f"{path} contains more than {MOST_ADDRESSES:,} addresses: it is read up to there"
     finally:
@@ -79,7 +81,7 @@ def read_recording(
     )
 
 
-def _ahead(window: Window, every: Iterator[Records]) -> Iterator[tuple[Buffer, Records]]:
+def _ahead(window: Window, every: Iterator[Records]) -> Generator[tuple[Buffer, Records], None, None]:
     """Yield records with their buffer, and find the next ones in a thread while the caller decodes.
 
     numpy, numba and the decompressors let both threads run. The other buffer is filled meanwhile, and not more: the
