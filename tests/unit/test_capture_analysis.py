@@ -60,7 +60,7 @@ def test_losses_at_both_ends(lose: set[int], psn: int) -> None:
     assert len(flow.legs[0].journey.lost) == len(lose)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     count=st.integers(20, 80),
     lose=st.sets(st.integers(1, 70), max_size=12),

@@ -21,7 +21,7 @@ def exchange(count: int, seconds: float) -> list[Packet]:
     return [packet for _ in range(count) for packet in (*flow.send(100), flow.ack(delay=30_000))]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     offset=st.integers(-(10**10), 10**10),
     drift=st.floats(-5e-5, 5e-5),

@@ -107,7 +107,7 @@ def test_a_mirror_between_tells_on_which_side_packets_are_lost() -> None:
     assert [len(leg.journey.lost) for leg in flow.legs] == [0, 1]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.sets(st.integers(0, 180), max_size=20), st.sets(st.integers(0, 180), max_size=20))
 def test_marks_at_both_ends(marked: set[int], rewritten: set[int]) -> None:
     packets = Transfer().send(90).packets

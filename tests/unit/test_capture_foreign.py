@@ -59,7 +59,7 @@ def foreign(chance: np.random.Generator, count: int, last: int) -> Recording:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     counts=st.lists(st.integers(0, 150), min_size=1, max_size=3),

@@ -156,7 +156,7 @@ def test_a_single_packet_that_is_sent_again_was_lost_and_not_late() -> None:
     assert counts(flow_of(at(2, packets[:4], packets[5:], [slow])).main) == {"holes": 1, "lost": 1, "resent": 1}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.permutations(range(12)), st.sampled_from([0, WRAP - 5]))
 def test_another_order_is_neither_loss_nor_repeat(order: list[int], psn: int) -> None:
     flow = Flow(psn=psn)
@@ -170,7 +170,7 @@ def test_another_order_is_neither_loss_nor_repeat(order: list[int], psn: int) ->
     assert view.messages.count == {"send": 14}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.randoms(use_true_random=False), st.sets(st.integers(1, 70), max_size=6))
 def test_the_order_of_the_file_makes_no_difference(chance: Random, lose: set[int]) -> None:
     recordings = Transfer(Flow(psn=WRAP - 30)).send(60, lose).ends(marked=range(5, 25))
