@@ -13,7 +13,10 @@ DEFAULT_CLUSTER = Path("cluster.yaml")
 ClusterOption = Annotated[
     Path | None,
     typer.Option(
-        "--cluster", "-c", metavar="FILE", help="Cluster file. [default: cluster.yaml here, else this machine]"
+        "--cluster",
+        "-c",
+        metavar="FILE",
+        help="Cluster file, or `slurm` inside a Slurm job. [default: cluster.yaml here, else this machine]",
     ),
 ]
 JsonOption = Annotated[

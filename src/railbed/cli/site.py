@@ -1,4 +1,4 @@
-"""Which cluster a verb works on: that of a file, of a recording, or this machine."""
+"""Which cluster a verb works on: that of a file, of a recording, of a Slurm job, or this machine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from railbed.errors import UsageError
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
 
 LOCAL_NAME = "local"
+SLURM_NAME = "slurm"
+"""The cluster that a Slurm job has; `slurm:FILE` names a site file, too."""
 
 
 def built_in_local() -> Cluster:
@@ -20,8 +22,13 @@ def built_in_local() -> Cluster:
 
 
 def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
-    """Return the cluster of the file, of the recording, or of this folder; None means the built-in one."""
+    """Return the cluster of the file, the recording, the Slurm job, or this folder; None means the built-in one."""
     use_cluster_file(file)
+    if file is not None and (site := _site_of_job(file)) is not None:
+        # Imported here because it loads discover and Slurm's part of the transport, which no cluster file needs.
+        from railbed.cli.slurm.allocation import allocation_cluster
+
+        return allocation_cluster(site)
     if file is not None:
         return built_in_local() if str(file) == LOCAL_NAME and not file.exists() else clusterfile.load(file)
     if replay is not None:
@@ -29,6 +36,12 @@ def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
         if recorded:
             return clusterfile.load(recorded)
     return clusterfile.load(DEFAULT_CLUSTER) if DEFAULT_CLUSTER.exists() else None
+
+
+def _site_of_job(file: Path) -> str | None:
+    """Return the site file of `slurm` or `slurm:FILE`, empty if none is named; None if it is a file's own name."""
+    name, _, site = str(file).partition(":")
+    return site if name == SLURM_NAME and not file.exists() else None
 
 
 def recording_folder(replay: Path) -> Path:

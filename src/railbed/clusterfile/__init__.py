@@ -1,6 +1,7 @@
 """The cluster file as text: reading it with all its mistakes reported, writing it, and editing it as a person would.
 
 load, loads     a file to a Cluster, or one ClusterFileError with a line for every mistake
+load_site       the file of a site whose nodes a scheduler lends
 dumps           a Cluster as the file that a person would have typed
 difference      what changed between two clusters, as records
 rewrite         an existing file's text with only the changes made in it
@@ -9,8 +10,8 @@ rewrite         an existing file's text with only the changes made in it
 from __future__ import annotations
 
 from railbed.clusterfile.difference import difference
-from railbed.clusterfile.load import load, loads
+from railbed.clusterfile.load import load, load_site, loads
 from railbed.clusterfile.rewrite import rewrite
 from railbed.clusterfile.write import dumps
 
-__all__ = ["difference", "dumps", "load", "loads", "rewrite"]
+__all__ = ["difference", "dumps", "load", "load_site", "loads", "rewrite"]

@@ -120,7 +120,7 @@ async def commit(
 
 async def with_exact_undo(fleet: Fleet, fix: Fix) -> Fix:
     """Return a fix whose undo also restores the files that it writes, as they are now."""
-    if next(target for target in fleet.targets if target.name == fix.device).access not in ("local", "ssh"):
+    if next(target for target in fleet.targets if target.name == fix.device).access not in ("local", "ssh", "srun"):
         raise NotChanged(f"{fix.device} cannot be changed: a guard needs a shell on the device")
     files = [step for step in fix.apply if isinstance(step, FileStep)]
     if not files:

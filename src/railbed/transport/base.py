@@ -26,9 +26,9 @@ class Command:
     """Its output belongs in a recording; that of a command repeated every few seconds does not."""
 
 
-Access = Literal["local", "ssh", "ssh-cli", "nxapi", "none"]
-"""How a device is reached: this machine's own shell, a shell over SSH, the command line of a switch over SSH or NX-API,
-or not at all."""
+Access = Literal["local", "ssh", "srun", "ssh-cli", "nxapi", "none"]
+"""How a device is reached: this machine's own shell, a shell over SSH or in a Slurm job, the command line of a switch
+over SSH or NX-API, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,9 @@ class Target:
             return "none"
         if self.kind == "switch":
             return "nxapi" if self.nxapi else "ssh-cli"
-        return "local" if self.host == LOCAL_HOST else "ssh"
+        if self.host == LOCAL_HOST:
+            return "local"
+        return "srun" if self.login.slurm_job else "ssh"
 
 
 class Program(Protocol):

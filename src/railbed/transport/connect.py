@@ -11,6 +11,7 @@ from railbed.errors import Unreachable
 from railbed.transport.base import Connector, Target, Transport
 from railbed.transport.local import connect_local
 from railbed.transport.nxapi import connect_nxapi
+from railbed.transport.srun import connect_srun
 
 if TYPE_CHECKING:
     from railbed.transport.ssh import SshConnector
@@ -27,6 +28,8 @@ async def live_connector() -> AsyncIterator[Connector]:
                     return connect_local(target)
                 case "ssh":
                     return ssh.to_shell(target)
+                case "srun":
+                    return connect_srun(target)
                 case "ssh-cli":
                     return ssh.to_command_line(target)
                 case "nxapi":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -12,7 +10,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
-from railbed.transport.batch import CHUNK, run_batch
+from railbed.transport.batch import run_batch
+from railbed.transport.process import ChildProgram, drained_in, signal_group, wait_despite_cancellation
 from railbed.transport.secret import resolve
 
 ENDING_SECONDS = 2.0
@@ -40,23 +39,6 @@ class LocalTransport:
         return _open(command)
 
 
-class _LocalProgram:
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    async def write(self, data: bytes) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.write(data)
-            await stdin.drain()
-
-    async def read(self, stream: int) -> bytes:
-        reader = self._process.stdout if stream == 1 else self._process.stderr
-        assert reader is not None
-        return await reader.read(CHUNK)
-
-
 @asynccontextmanager
 async def _open(command: str) -> AsyncIterator[Program]:
     # A new session: Ctrl-C in the terminal reaches only us, and we end the shell in order, with all it started.
@@ -64,22 +46,9 @@ async def _open(command: str) -> AsyncIterator[Program]:
         "/bin/sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
     )
     try:
-        yield _LocalProgram(process)
+        yield ChildProgram(process)
     finally:
-        await _wait_despite_cancellation(asyncio.create_task(_end(process)))
-
-
-async def _wait_despite_cancellation(ending: asyncio.Task[None]) -> None:
-    """Wait for a shell to end, even if cancelled meanwhile: a shell that ignores SIGTERM would survive otherwise."""
-    cancelled: asyncio.CancelledError | None = None
-    while not ending.done():
-        try:
-            await asyncio.wait({ending})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    ending.result()
-    if cancelled:
-        raise cancelled
+        await wait_despite_cancellation(asyncio.create_task(_end(process)))
 
 
 async def _end(process: Process) -> None:
@@ -87,22 +56,5 @@ async def _end(process: Process) -> None:
     assert process.stdin is not None
     process.stdin.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
-        _signal(process, number)
-        with contextlib.suppress(TimeoutError, OSError):
-            async with asyncio.timeout(ENDING_SECONDS):
-                await _drained(process)
-
-
-async def _drained(process: Process) -> None:
-    """Wait for a process to end while discarding its output: some never stop printing."""
-    for stream in (process.stdout, process.stderr):
-        assert stream is not None
-        while await stream.read(CHUNK):
-            pass
-    await process.wait()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    """Signal the process group; Process.terminate() would reap the shell behind asyncio's back, which then warns."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        signal_group(process, number)
+        await drained_in(process, ENDING_SECONDS)

@@ -136,6 +136,8 @@ class Login(Part):
     """Where to find the passphrase of `key`."""
     sudo: Secret | None = None
     """Where to find the password for sudo, if the account is not root and sudo needs one."""
+    slurm_job: Annotated[Whole, Field(ge=1)] | None = None
+    """Slurm job through which nodes are reached, with `srun` and by Slurm's names, in place of SSH."""
 
     def over(self, default: Login) -> Login:
         """Return this login, completed from a default."""

@@ -1,0 +1,1 @@
+"""railbed inside a Slurm job: `allocation.py` makes a cluster of the nodes that the job has."""

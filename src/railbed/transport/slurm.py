@@ -1,0 +1,112 @@
+"""What Slurm reports about a job: its state, and its nodes with their addresses.
+
+A job's environment variables are set once and never updated, so Slurm itself is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from asyncio.subprocess import DEVNULL, PIPE
+from dataclasses import dataclass
+
+from railbed.errors import DeviceError, TimedOut, ToolMissing, Unreachable, UsageError
+
+ANSWER_SECONDS = 30.0
+RUNNING = "RUNNING"
+NO_SUCH_JOB = "Invalid job id specified"
+JOBS_HINT = "`squeue` lists your jobs"
+OWN_SETTINGS = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SRUN_")
+NODE = re.compile(r"^NodeName=(?P<name>\S++) .*?\bNodeAddr=(?P<address>\S++)", re.MULTILINE)
+STATE = re.compile(
+    r"^NodeName=(?P<name>\S++) .*?\bState=(?P<state>\S++)(?:.*?\bReason=(?P<reason>[^\[\n]++))?", re.MULTILINE
+)
+COMPLAINT = re.compile(r"^(?:[a-z_]++: )?(?:fatal|error|slurm_\w++ error): ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmJob:
+    """A running job."""
+
+    id: int
+    nodes: dict[str, str]
+    """The address of each node that the job has now, by Slurm's name of it."""
+
+
+def slurm_environment() -> dict[str, str]:
+    """Return our environment without what the job sets for its own steps, and what changes the output of commands."""
+    return {
+        name: value for name, value in os.environ.items() if name == "SLURM_CONF" or not name.startswith(OWN_SETTINGS)
+    }
+
+
+async def read_job(job: int) -> SlurmJob:
+    """Return a running job; raise UsageError if it does not run."""
+    # Tasks of an array have numbers of their own, and asking for the array's number lists all of them.
+    listed = await _ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%A|%T|%N|%r")
+    rows = [line.split("|") for line in listed.splitlines()]
+    row = next((row for row in rows if len(row) == 4 and row[0].strip() == str(job)), None)
+    if row is None:
+        raise UsageError(f"Slurm: {NO_SUCH_JOB}: {job}", hint=JOBS_HINT)
+    _, state, names, reason = row
+    if state != RUNNING or not names:
+        why = f" ({reason})" if reason not in ("", "None") else ""
+        raise UsageError(f"job {job} does not run: Slurm reports it as {state}{why}", hint=JOBS_HINT)
+    shown = await _ask("scontrol", "--oneliner", "show", "node", names)
+    return SlurmJob(id=job, nodes={match["name"]: _resolved(match["address"]) for match in NODE.finditer(shown)})
+
+
+async def lost_nodes(nodes_at_start: str, job: SlurmJob) -> dict[str, str]:
+    """Return the nodes that a job had when it started and does not have now, with what Slurm reports about them."""
+    shown = await _ask("scontrol", "--oneliner", "show", "node", nodes_at_start)
+    reports = {
+        match["name"]: " ".join(filter(None, (match["state"], match["reason"]))) for match in STATE.finditer(shown)
+    }
+    return {name: report.strip() for name, report in reports.items() if name not in job.nodes}
+
+
+def complaint(stderr: str) -> str:
+    """Return the reason that a command of Slurm gives for its failure, without the command's own name."""
+    for line in stderr.splitlines():
+        if match := COMPLAINT.match(line):
+            return line[match.end() :].strip()
+    return stderr.strip().partition("\n")[0]
+
+
+async def _ask(*command: str) -> str:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=slurm_environment()
+        )
+    except FileNotFoundError:
+        raise ToolMissing(
+            f"{command[0]} is not installed here", hint="`apt-get install slurm-client` installs it on Debian"
+        ) from None
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            out, err = await process.communicate()
+    except TimeoutError:
+        raise TimedOut(f"Slurm did not answer `{command[0]}` within {ANSWER_SECONDS:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise _refusal(complaint(err.decode(errors="replace")) or f"{command[0]} ended with {process.returncode}")
+    return out.decode(errors="replace")
+
+
+def _refusal(reason: str) -> DeviceError | UsageError:
+    if reason.startswith(NO_SUCH_JOB):
+        return UsageError(f"Slurm: {reason}", hint=JOBS_HINT)
+    return Unreachable(f"Slurm: {reason}")
+
+
+def _resolved(address: str) -> str:
+    """Return the IPv4 address of a name, so that its network is recognised as the one that Slurm itself uses."""
+    try:
+        return socket.gethostbyname(address)
+    except OSError:
+        return address

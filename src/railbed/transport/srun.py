@@ -1,0 +1,144 @@
+"""Nodes of a Slurm job, through `srun`: every program is a step of the job, beside whatever else runs there."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from railbed.errors import ToolMissing, Unreachable
+from railbed.model.output import Output
+from railbed.transport.base import Command, Program, Target, Transport
+from railbed.transport.batch import run_batch
+from railbed.transport.process import ChildProgram, drained_in, signal_group, wait_despite_cancellation
+from railbed.transport.secret import resolve
+from railbed.transport.slurm import complaint, slurm_environment
+
+OPTIONS = (
+    "--overlap",
+    "--no-kill",
+    "--nodes=1",
+    "--ntasks=1",
+    "--cpu-bind=none",
+    "--mem=0",
+    "--mpi=none",
+    "--unbuffered",
+    "--quiet",
+    "--job-name=railbed",
+    "--chdir=/",
+)
+PASSED = ("HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "USER")
+"""Variables that a program on a node gets from us. By default srun sends all of them, passwords included."""
+AT_HOME = "cd 2>/dev/null; "
+ENDING_SECONDS, ABORTING_SECONDS = 3.0, 10.0
+"""How long a program may take to end when its input is closed, and how long srun may take to abort the step."""
+COMPLAINT_BYTES = 4096
+HINT = "`squeue` lists the nodes that the job has, `sinfo --list-reasons` why nodes are down"
+
+
+@asynccontextmanager
+async def connect_srun(target: Target) -> AsyncIterator[Transport]:
+    """Connect to a node: a first step shows that the job has it, and that it answers."""
+    transport = SrunTransport(target)
+    try:
+        async with transport.open("exec echo") as program:
+            await _until_it_answers(program)
+        yield transport
+    finally:
+        await wait_despite_cancellation(asyncio.create_task(transport.close()))
+
+
+async def _until_it_answers(program: Program) -> None:
+    if await program.read(1):
+        return
+    while await program.read(2):
+        pass
+    raise Unreachable("srun ended without starting anything there")
+
+
+class SrunTransport:
+    """Runs batches in a shell on a node of a job."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._sudo_password = resolve(target.login.sudo) or ""
+        self._endings: set[asyncio.Task[None]] = set()
+
+    def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
+        """Run commands on the node."""
+        return run_batch(self._target.name, self.open, commands, sudo_password=self._sudo_password)
+
+    @asynccontextmanager
+    async def open(self, command: str) -> AsyncIterator[Program]:
+        """Start a program on the node."""
+        process = await _start(self._target, command)
+        try:
+            yield _SrunProgram(process)
+        finally:
+            # A node that does not answer must not delay the next program: `close` waits for the end of this one.
+            ending = asyncio.create_task(_end(process))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+
+    async def close(self) -> None:
+        """Wait until everything that was started has ended."""
+        await asyncio.gather(*self._endings)
+
+
+class _SrunProgram(ChildProgram):
+    """Raises Unreachable with Slurm's reason if srun ends before the program has printed anything."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._answered = False
+        self._complaint = b""
+
+    async def read(self, stream: int) -> bytes:
+        """Return the next bytes of a stream."""
+        data = await super().read(stream)
+        if stream == 1:
+            self._answered = self._answered or bool(data)
+        elif not self._answered:
+            self._complaint = (self._complaint + data)[:COMPLAINT_BYTES]
+            if not data and b"srun: " in self._complaint:
+                raise Unreachable(f"Slurm: {complaint(self._complaint.decode(errors='replace'))}", hint=HINT)
+        return data
+
+
+async def _start(target: Target, command: str) -> Process:
+    environment = slurm_environment()
+    passed = ",".join(name for name in PASSED if name in environment)
+    place = (f"--jobid={target.login.slurm_job}", f"--nodelist={target.name}", f"--export={passed or 'NONE'}")
+    try:
+        # A new session: Ctrl-C in the terminal reaches only us, and we end the steps in order.
+        return await asyncio.create_subprocess_exec(
+            "srun",
+            *OPTIONS,
+            *place,
+            "/bin/sh",
+            "-c",
+            AT_HOME + command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            env=environment,
+        )
+    except FileNotFoundError:
+        raise ToolMissing(
+            "srun is not installed here", hint="`apt-get install slurm-client` installs it on Debian"
+        ) from None
+
+
+async def _end(process: Process) -> None:
+    """Close the input, which ends the program and all it started; then let srun abort the step."""
+    assert process.stdin is not None
+    process.stdin.close()
+    if await drained_in(process, ENDING_SECONDS):
+        return
+    signal_group(process, signal.SIGTERM)
+    if not await drained_in(process, ABORTING_SECONDS):
+        signal_group(process, signal.SIGKILL)
+        await drained_in(process, ENDING_SECONDS)
