@@ -207,7 +207,7 @@ EXAMPLES: tuple[Event, ...] = (
         time=TIME,
     ),
     events.PacketsExported(
-        message="7,804 packets of all recordings with 231 comments are in all.pcapng, for Wireshark",
+        message="all.pcapng has 7,804 packets of all recordings, 231 with a comment, for Wireshark",
         file="all.pcapng",
         packets=7804,
         bytes=959_644,

@@ -84,9 +84,9 @@ async def read_and_judge(
 
 
 def _exported(file: Path, exported: Exported) -> Event:
-    comments = plural(exported.comments, "comment")
+    packets = plural(exported.packets, "packet")
     return events.PacketsExported(
-        message=f"{plural(exported.packets, 'packet')} of all recordings with {comments} are in {file}, for Wireshark",
+        message=f"{file} has {packets} of all recordings, {exported.comments:,} with a comment, for Wireshark",
         file=str(file),
         packets=exported.packets,
         bytes=exported.bytes,
