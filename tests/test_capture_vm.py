@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,8 +22,9 @@ from tests.support.smallrun import write_text
 
 pytestmark = [pytest.mark.vm, pytest.mark.xdist_group("vm")]
 PATIENTLY = ("--timeout", "300")
-STREAM = "timeout 120 ib_write_bw -d rxe{rail} -x 1 -F -u 18 -p 1851{rail} -n 12 -s 65536 --tclass={tclass}"
+STREAM = "timeout 300 ib_write_bw -d rxe{rail} -x 1 -F -u 20 -p 1851{rail} -n 12 -s 65536 --tclass={tclass}"
 PACKETS = 12 * 65536 // 4096
+MOST_STREAMS = 6
 LISTENS = "until ss -Hltn | grep -q ':1851{rail} '; do sleep 0.1; done"
 
 
@@ -57,24 +59,32 @@ class Captured:
 @contextmanager
 def capturing(lab: RunningLab, *options: str) -> Iterator[Captured]:
     """Capture while the block runs, and judge after it."""
-    captured = Captured()
-    process = cli.start(lab.folder, "capture", "--cluster", lab.cluster, "--json", "--for", "900", *PATIENTLY, *options)
-    try:
+    captured, started = Captured(), threading.Event()
+
+    def receive() -> None:
+        """Take its records as they come: a capture that cannot print does not record either."""
         assert process.stdout is not None
         for line in process.stdout:
             captured.records.append(json.loads(line))
             if captured.records[-1].get("name") == "capture_started":
-                break
-        else:
-            raise AssertionError(process.communicate())
-        yield captured
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=600)
-        assert process.returncode in (0, 1), err
-        captured.records += [json.loads(line) for line in out.splitlines()]
-    finally:
-        process.kill()
-        process.wait()
+                started.set()
+        started.set()
+
+    with cli.start(
+        lab.folder, "capture", "--cluster", lab.cluster, "--json", "--for", "1800", *PATIENTLY, *options
+    ) as process:
+        receiving = threading.Thread(target=receive)
+        receiving.start()
+        try:
+            started.wait()
+            assert captured.events("capture_started"), captured.records[-3:]
+            yield captured
+            process.send_signal(signal.SIGINT)
+            receiving.join(timeout=600)
+            assert process.wait(60) in (0, 1)
+        finally:
+            process.kill()
+            receiving.join()
 
 
 def send(lab: RunningLab, rail: int, tclass: int) -> None:
@@ -106,11 +116,14 @@ def test_marks_and_losses_are_those_that_the_devices_count(healed: RunningLab) -
     """A marked stream through a queue that marks, and an unmarked one on a rail that loses packets."""
     assert healed.fault("mark", "rail0", "4M").code == 0
     assert healed.fault("lose", "rail1", "2").code == 0
-    before = {node: counters(healed, node, 1) for node in ("node1", "node2")}
+    before = counters(healed, "node1", 1)
     with capturing(healed) as captured:
         send(healed, 0, tclass=106)
-        send(healed, 1, tclass=0)
-    after = {node: counters(healed, node, 1) for node in ("node1", "node2")}
+        for _ in range(MOST_STREAMS):  # of 192 packets, one time in fifty none is lost
+            send(healed, 1, tclass=0)
+            after = counters(healed, "node1", 1)
+            if refused := grown(before, after, "out_of_seq_request"):
+                break
     marked = count(r"marked (\d+)", healed.shell("node2", "tc -s qdisc show dev rail0").out)
     lost = count(r"dropped (\d+)", healed.shell("node2", "tc -s qdisc show dev rail1").out)
 
@@ -126,13 +139,12 @@ def test_marks_and_losses_are_those_that_the_devices_count(healed: RunningLab) -
     assert flow["ecn_arrived"]["ce"] == marked > 0
     assert flow["ecn_arrived"]["ce"] + flow["ecn_arrived"]["ect0"] == flow["arrived"], "all left as ECT"
 
-    (flow,) = captured.flows("node2/rail1 → node1/rail1")
-    assert flow["dscp"] == {"0": flow["packets"]}
-    refused = grown(before["node1"], after["node1"], "out_of_seq_request")
-    assert lost > 0
-    assert flow["refusals"].get("sequence", 0) == refused
-    assert flow["resent"] > 0
-    assert flow["packets"] == grown(before["node1"], after["node1"], "rcvd_pkts")
+    flows = captured.flows("node2/rail1 → node1/rail1")
+    assert all(flow["dscp"] == {"0": flow["packets"]} for flow in flows)
+    assert lost >= refused > 0
+    assert sum(flow["refusals"].get("sequence", 0) for flow in flows) == refused
+    assert sum(flow["resent"] for flow in flows) > 0
+    assert sum(flow["packets"] for flow in flows) == grown(before, after, "rcvd_pkts")
 
     assert "node2/rail1" in captured.findings("marking_missing")
     assert "node2/rail0" not in captured.findings("marking_missing")

@@ -23,7 +23,7 @@ from railbed.capture.node import folder as folders
 from railbed.capture.node import tcpdump
 
 VERSION = 1
-START_SECONDS, LEASE_SECONDS = 120, 30
+START_SECONDS, LEASE_SECONDS = 120, 90
 LISTEN_SECONDS = 60.0
 """How long tcpdump may take to start: an emulated machine is slow."""
 DRAIN_SECONDS = 1.2
