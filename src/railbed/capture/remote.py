@@ -32,8 +32,8 @@ M = TypeVar("M", bound=BaseModel)
 START_SECONDS = 90.0
 """How long a recorder may take until all its tcpdumps listen: an emulated machine is slow."""
 SILENCE_SECONDS = 60.0
-"""A node that answers no heartbeat for this long is frozen or cut off: the others record meanwhile, so there is no hurry,
-and a node that is busy with traffic may be late."""
+"""A node that answers no heartbeat for this long is frozen or cut off. The others record meanwhile, so there is no
+hurry, and a node that is busy with traffic may be late."""
 BEAT_SECONDS = 1.0
 BUFFER_KILOBYTES = 16 * 1024
 """Of the kernel, for packets that tcpdump has not read yet."""
