@@ -90,6 +90,9 @@ def capturing(lab: RunningLab, *options: str) -> Iterator[Captured]:
 def send(lab: RunningLab, rail: int, tclass: int) -> None:
     """Send a stream of 64 KiB writes from node2 to node1."""
     command = STREAM.format(rail=rail, tclass=tclass)
+    # Connecting queue pairs fails if the neighbour is not known within a second, as when the first packet is lost.
+    address = lab.shell("node1", f"ip -4 -o addr show rail{rail}").out.split()[3].partition("/")[0]
+    assert lab.shell("node2", f"timeout 60 sh -c 'until ping -c 1 -W 2 {address}; do sleep 0.2; done'").code == 0
     with lab.start_shell("node1", command) as server:
         assert lab.shell("node1", LISTENS.format(rail=rail)).code == 0
         sent = lab.shell("node2", f"{command} node1")
