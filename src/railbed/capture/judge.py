@@ -6,8 +6,7 @@ judge: without the packets that it needs it is skipped, and with recorders that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from railbed import catalog
@@ -15,16 +14,11 @@ from railbed.capture import rules
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule
 from railbed.capture.subjects import ClusterView, PathView, PortView, RecordingView, paths_of, ports_of
+from railbed.check.explain import Concluded, Explanation, conclude, wrong_first
 from railbed.model.amount import plural
-from railbed.model.record import WRONG, Finding, Verdict
+from railbed.model.record import Finding, Verdict
 
 Subject = PortView | PathView | RecordingView | ClusterView
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    rule: Rule
-    finding: Finding
 
 
 @cache
@@ -35,13 +29,13 @@ def all_rules() -> Mapping[str, Rule]:
 
 def judge(analysis: Analysis, chosen: Iterable[Rule] | None = None) -> list[Finding]:
     """Return what the rules conclude: what is wrong in order of time, then the rest by rule."""
-    verdicts: list[_Verdict] = []
-    for rule in all_rules().values() if chosen is None else chosen:
-        verdicts += [_Verdict(rule, finding) for finding in _judge_rule(rule, analysis)]
-    findings = list(_explain(verdicts))
-    wrong = [finding for finding in findings if finding.verdict in WRONG]
-    rest = [finding for finding in findings if finding.verdict not in WRONG]
-    return [*sorted(wrong, key=lambda finding: (finding.verdict.rank, finding.since or 0.0)), *rest]
+    concluded = [
+        Concluded(rule, finding)
+        for rule in (all_rules().values() if chosen is None else chosen)
+        for finding in _judge_rule(rule, analysis)
+    ]
+    explained = Explanation(_same_place).apply(concluded)
+    return wrong_first(explained, key=lambda finding: (finding.verdict.rank, finding.since or 0.0))
 
 
 def _subjects(rule: Rule, analysis: Analysis) -> Sequence[Subject]:
@@ -73,14 +67,14 @@ def _judge_rule(rule: Rule, analysis: Analysis) -> list[Finding]:
         return wrong
     judged = len(subjects) - len(reasons) - len(absent)
     if not judged:
-        return [_brief(rule, Verdict.SKIPPED, _reason(reasons or absent))]
+        return [conclude(rule, Verdict.SKIPPED, _reason(reasons or absent))]
     observed = "nothing of the kind" + ("" if rule.scope == "cluster" else f" on {plural(judged, rule.scope)}")
     if reasons:
         observed += f"; {plural(len(reasons), 'other')} not judged: {reasons[0]}"
     missing = _missing(analysis) if rule.needs_all else ""
     if missing:
-        return [_brief(rule, Verdict.UNKNOWN, f"{observed}, but {missing}")]
-    return [_brief(rule, Verdict.OK, observed)]
+        return [conclude(rule, Verdict.UNKNOWN, f"{observed}, but {missing}")]
+    return [conclude(rule, Verdict.OK, observed)]
 
 
 def _missing(analysis: Analysis) -> str:
@@ -95,10 +89,6 @@ def _reason(reasons: Sequence[str]) -> str:
     if not reasons:
         return "no RDMA packets were recorded"
     return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more like it)"
-
-
-def _brief(rule: Rule, verdict: Verdict, observed: str) -> Finding:
-    return Finding(check=rule.name, subject="cluster", verdict=verdict, expected="", observed=observed, why=rule.why)
 
 
 def _finding(rule: Rule, subject: str, judgement: Judgement) -> Finding:
@@ -116,24 +106,6 @@ def _finding(rule: Rule, subject: str, judgement: Judgement) -> Finding:
         until=max((proof.end for proof in proofs), default=None),
         certainty=judgement.certainty,
     )
-
-
-def _explain(verdicts: Sequence[_Verdict]) -> Iterator[Finding]:
-    """Yield the findings; those that another verdict explains are skipped, with that reason."""
-    wrong = [verdict for verdict in verdicts if verdict.finding.verdict in WRONG]
-    for verdict in verdicts:
-        cause = next((other for other in wrong if _explains(other, verdict)), None)
-        if cause is None or verdict.finding.verdict not in WRONG:
-            yield verdict.finding
-        else:
-            observed = f"{verdict.finding.observed} (explained by {cause.finding.check} on {cause.finding.subject})"
-            yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
-
-
-def _explains(cause: _Verdict, effect: _Verdict) -> bool:
-    if cause.rule.name in effect.rule.yields_anywhere:
-        return True
-    return cause.rule.name in effect.rule.yields_to and _same_place(cause.finding.subject, effect.finding.subject)
 
 
 def _same_place(first: str, second: str) -> bool:

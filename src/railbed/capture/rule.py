@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack
 
 from railbed.capture.proof import Proof
-from railbed.check.form import DocumentedRule
+from railbed.check.explain import YieldingRule
 from railbed.model.record import Certainty, Verdict
 
 Scope = Literal["port", "path", "recording", "cluster"]
@@ -42,17 +42,13 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(DocumentedRule):
+class Rule(YieldingRule):
     """One rule."""
 
     scope: Scope
     judge: Callable[[Any], Iterator[Judgement]]
     needs_all: bool = False
     """Whether a packet that a recorder dropped could have been the one that matters: then nothing wrong is unknown."""
-    yields_to: tuple[str, ...] = ()
-    """Rules whose verdict about the same place explains this one."""
-    yields_anywhere: tuple[str, ...] = ()
-    """Rules whose verdict explains this one, wherever it is."""
 
 
 class _Texts(TypedDict, total=False):

@@ -5,30 +5,25 @@ A verdict that another one explains is skipped, with that reason: if a node froz
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from railbed import catalog
+from railbed.check.explain import Concluded, Explanation, conclude, wrong_first
 from railbed.check.form import subjects_of
 from railbed.diagnose import rules
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
 from railbed.diagnose.rule import Judgement, Rule
 from railbed.diagnose.signal import Span
 from railbed.model.amount import plural
-from railbed.model.record import WRONG, Finding, Verdict
+from railbed.model.record import Finding, Verdict
 from railbed.present.grouping import group_by
 
 MOST_EPISODES = 3
 """Findings of a rule about the same subject; more are counted in the last one."""
 SLACK_SECONDS = 6.0
 """How long the effects of a fault may precede or outlast what is known of the fault itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    rule: Rule
-    finding: Finding
 
 
 @cache
@@ -39,13 +34,13 @@ def all_rules() -> Mapping[str, Rule]:
 
 def diagnose(evidence: Evidence, chosen: Iterable[Rule] | None = None) -> list[Finding]:
     """Return what the rules conclude about a run: what went wrong in order of time, then the rest by rule."""
-    verdicts: list[_Verdict] = []
-    for rule in all_rules().values() if chosen is None else chosen:
-        verdicts += [_Verdict(rule, finding) for finding in _judge(rule, evidence)]
-    findings = list(_explain(verdicts))
-    wrong = [finding for finding in findings if finding.verdict in WRONG]
-    rest = [finding for finding in findings if finding.verdict not in WRONG]
-    return [*sorted(wrong, key=lambda finding: (finding.since or 0.0, finding.verdict.rank)), *rest]
+    concluded = [
+        Concluded(rule, finding)
+        for rule in (all_rules().values() if chosen is None else chosen)
+        for finding in _judge(rule, evidence)
+    ]
+    explained = Explanation(_same_place, _same_time).apply(concluded)
+    return wrong_first(explained, key=lambda finding: (finding.since or 0.0, finding.verdict.rank))
 
 
 def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
@@ -61,9 +56,9 @@ def _judge(rule: Rule, evidence: Evidence) -> list[Finding]:
     if wrong:
         return _condense(wrong)
     if len(reasons) == len(subjects):
-        return [_brief(rule, Verdict.SKIPPED, _skipped(rule, reasons) or f"the cluster file has no {rule.scope}")]
+        return [conclude(rule, Verdict.SKIPPED, _skipped(rule, reasons) or f"the cluster file has no {rule.scope}")]
     where = "" if rule.scope == "cluster" else f" on {_count(len(subjects) - len(reasons), rule)}"
-    return [_brief(rule, Verdict.OK, "; ".join(filter(None, (f"found nothing{where}", _skipped(rule, reasons)))))]
+    return [conclude(rule, Verdict.OK, "; ".join(filter(None, (f"found nothing{where}", _skipped(rule, reasons)))))]
 
 
 def _skipped(rule: Rule, reasons: Sequence[str]) -> str:
@@ -74,10 +69,6 @@ def _skipped(rule: Rule, reasons: Sequence[str]) -> str:
 
 def _count(number: int, rule: Rule, which: str = "") -> str:
     return plural(number, f"{which}{rule.scope}", f"{which}switches" if rule.scope == "switch" else "")
-
-
-def _brief(rule: Rule, verdict: Verdict, observed: str) -> Finding:
-    return Finding(check=rule.name, subject="cluster", verdict=verdict, expected="", observed=observed, why=rule.why)
 
 
 def _finding(rule: Rule, subject: str, judgement: Judgement, evidence: Evidence) -> Finding:
@@ -116,34 +107,8 @@ def _condense(findings: Iterable[Finding]) -> list[Finding]:
     return condensed
 
 
-def _explain(verdicts: Sequence[_Verdict]) -> Iterator[Finding]:
-    """Yield the findings; those that another verdict explains are skipped, with that reason."""
-    wrong = [verdict for verdict in verdicts if verdict.finding.verdict in WRONG]
-    for verdict in verdicts:
-        cause = _cause(verdict, wrong)
-        if cause is None or verdict.finding.verdict not in WRONG:
-            yield verdict.finding
-        else:
-            while further := _cause(cause, wrong):
-                cause = further
-            by = f"explained by {cause.finding.check} on {cause.finding.subject}"
-            observed = f"{verdict.finding.observed} ({by})"
-            yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
-
-
-def _cause(verdict: _Verdict, wrong: Iterable[_Verdict]) -> _Verdict | None:
-    """Return the verdict that explains another, if possible one about the same place."""
-    causes = [other for other in wrong if _explains(other, verdict)]
-    near = (other for other in causes if _same_place(other.finding.subject, verdict.finding.subject))
-    return next(near, causes[0] if causes else None)
-
-
-def _explains(cause: _Verdict, effect: _Verdict) -> bool:
-    if not _time(cause.finding).widened(SLACK_SECONDS).overlaps(_time(effect.finding)):
-        return False
-    if cause.rule.name in effect.rule.yields_anywhere:
-        return True
-    return cause.rule.name in effect.rule.yields_to and _same_place(cause.finding.subject, effect.finding.subject)
+def _same_time(cause: Finding, effect: Finding) -> bool:
+    return _time(cause).widened(SLACK_SECONDS).overlaps(_time(effect))
 
 
 def _time(finding: Finding) -> Span:

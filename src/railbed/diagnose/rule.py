@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
-from railbed.check.form import DocumentedRule, Scope
+from railbed.check.explain import YieldingRule
+from railbed.check.form import Scope
 from railbed.diagnose.chart import shown
 from railbed.diagnose.signal import Signal, Span
 from railbed.model.record import Certainty, Verdict
@@ -35,17 +36,13 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule(DocumentedRule):
+class Rule(YieldingRule):
     """One rule."""
 
     scope: Scope
     needs: tuple[str, ...]
     """The meters without which it cannot judge."""
     judge: Callable[[Any], Iterator[Judgement]]
-    yields_to: tuple[str, ...] = ()
-    """Rules whose verdict about the same place and time explains this one."""
-    yields_anywhere: tuple[str, ...] = ()
-    """Rules whose verdict about the same time explains this one, wherever it is: all nodes wait for one."""
 
 
 class _Texts(TypedDict, total=False):
