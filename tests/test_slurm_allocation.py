@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +22,11 @@ AS_NOBODY = (
 
 
 @pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that every user may write to."""
-    path = tmp_path_factory.mktemp("job")
-    for parent in (path, path.parent, path.parent.parent):
-        parent.chmod(0o777 if parent == path else 0o755)
-    return path
+def folder() -> Iterator[Path]:
+    """A folder that every user may write to; those of pytest are root's alone."""
+    with tempfile.TemporaryDirectory(prefix="railbed-job-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 @pytest.fixture

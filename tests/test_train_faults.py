@@ -37,7 +37,7 @@ ROUNDING = 1e-5
 in ten thousand makes a hundred times as much."""
 KINDS = ("kill rank", "stop rank", "freeze", "cut", "blip", "kill", "cut rail")
 ON_NODES = ("freeze", "cut", "kill")
-SLOW = ("slow", "rail0", "24M")
+SLOW = ("slow", "rail0", "14M")
 """Makes steps long without keeping the processor busy, so that faults come in the middle of them."""
 
 
