@@ -63,9 +63,11 @@ def _part(cluster: Cluster, recorded: CaptureRequest) -> Cluster:
 
 async def _without_verdicts(records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
     """Pass on what was sent and measured; bench's verdicts are about an undisturbed network, which this is not."""
+    from railbed.bench.measure.results import MEASURED
+
     async with aclosing(records):
         async for record in records:
             if not isinstance(record, Finding):
                 yield record
-            elif record.verdict is Verdict.UNKNOWN or record.verdict is Verdict.SKIPPED:
+            elif record.check == MEASURED and record.verdict in (Verdict.UNKNOWN, Verdict.SKIPPED):
                 yield events.Notice(subject=record.subject, message=f"sends no stream: {record.observed}")
