@@ -77,8 +77,7 @@ async def test_a_reader_that_is_killed_and_a_node_that_freezes_are_gaps(healed: 
         assert (await sampled.event(events.SamplingResumed, "node2")).seconds > 0
         times = [taken.time for taken in sampled.samples if taken.device == "node1"]
         assert times == sorted(times)
-    for node in NODES:
-        wait_for(lambda node=node: readers(healed, node) == [])  # type: ignore[misc]
+    wait_for(lambda: not any(readers(healed, node) for node in NODES))
 
 
 async def test_a_clock_that_is_set_is_an_event_and_times_are_right_afterwards(cluster: Cluster) -> None:
@@ -116,8 +115,7 @@ def test_a_node_that_loses_power_is_sampled_again_and_a_killed_watch_leaves_noth
     assert last in times
     assert not ((times > last) & (times - last < resumed["data"]["seconds"])).any()
     assert times[-1] - last >= resumed["data"]["seconds"]
-    for node in NODES:
-        wait_for(lambda node=node: healed.shell(node, LEFT).out == before[node])  # type: ignore[misc]
+    wait_for(lambda: {node: healed.shell(node, LEFT).out for node in NODES} == before)
 
 
 async def test_marks_of_congestion_are_counted_where_they_arrive(healed: RunningLab, cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
+from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -41,7 +42,7 @@ class PlainSource:
     process.
     """
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
+    def __init__(self, file: FileIO, path: Path) -> None:
         self.file, self.path = file, path
         self.size = os.fstat(file.fileno()).st_size
         self.problem = ""
@@ -49,7 +50,7 @@ class PlainSource:
     def readinto(self, target: memoryview) -> int:
         """Read from the file."""
         try:
-            return self.file.readinto(target)  # type: ignore[attr-defined,no-any-return]  # unbuffered: io.FileIO
+            return self.file.readinto(target) or 0
         except OSError as error:
             self.problem = f"reading it failed: {os_reason(error)}"
             return 0

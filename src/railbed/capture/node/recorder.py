@@ -18,6 +18,7 @@ import select
 import shutil
 import signal
 import time
+from typing import Any
 
 from railbed.capture.node import folder as folders
 from railbed.capture.node import tcpdump
@@ -124,7 +125,7 @@ class Recorder:
         state = {
             child.key: {
                 "packets": child.packets,
-                "bytes": child.bytes,
+                "bytes": child.written,
                 "ended": child.ended,
                 "reason": self._why(child),
             }
@@ -132,7 +133,7 @@ class Recorder:
         }
         write("n " + json.dumps({"ports": state}))
 
-    def _totals(self) -> dict:  # type: ignore[type-arg]
+    def _totals(self) -> dict[str, Any]:
         return {child.key: {**child.counts, "reason": self._why(child), "size": child.size} for child in self._children}
 
     def _why(self, child: tcpdump.Tcpdump) -> str:

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 HEADER_BYTES = 24
@@ -30,7 +32,7 @@ LIBC = ctypes.CDLL(None)
 class Tcpdump:
     """One tcpdump, on one interface."""
 
-    def __init__(self, port: dict, order: dict, folder: str) -> None:  # type: ignore[type-arg]
+    def __init__(self, port: Mapping[str, Any], order: Mapping[str, Any], folder: str) -> None:
         self.key: str = port["key"]
         self._folder = folder
         self._name = f"{port['number']}.pcap"
@@ -93,11 +95,11 @@ class Tcpdump:
         self._process.wait()
 
     @property
-    def bytes(self) -> int:
+    def written(self) -> int:
         """Return how much it has written to the files that are there."""
         return sum(os.path.getsize(path) for path in self._files())
 
-    def send_files(self, write) -> None:  # type: ignore[no-untyped-def]
+    def send_files(self, write: Callable[[bytes], None]) -> None:
         """Pass its files on as one, the oldest packets first."""
         for number, path in enumerate(self._files()):
             with open(path, "rb") as file:
@@ -137,7 +139,7 @@ class Tcpdump:
             self._process.send_signal(number)
 
 
-def arguments(port: dict, order: dict, path: str) -> list[str]:  # type: ignore[type-arg]
+def arguments(port: Mapping[str, Any], order: Mapping[str, Any], path: str) -> list[str]:
     """Return the command line: a ring of files, headers only, in our name, and its count of packets every second."""
     files = min(MOST_FILES, max(LEAST_FILES, order["bytes"] // MEGABYTE))
     words = [order["tcpdump"], "-i", port["source"], "-n", "-p", "-v", "-w", path, "-s", str(order["snap"])]
