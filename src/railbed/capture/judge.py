@@ -14,7 +14,7 @@ from railbed.capture import rules
 from railbed.capture.analysis.results import Analysis
 from railbed.capture.rule import Judgement, NothingThere, NotJudged, Rule
 from railbed.capture.subjects import ClusterView, PathView, PortView, RecordingView, paths_of, ports_of
-from railbed.check.explain import Concluded, Explanation, conclude, wrong_first
+from railbed.check.explain import Explanation, conclude, wrong_first
 from railbed.model.amount import plural
 from railbed.model.record import Finding, Verdict
 
@@ -29,12 +29,8 @@ def all_rules() -> Mapping[str, Rule]:
 
 def judge(analysis: Analysis, chosen: Iterable[Rule] | None = None) -> list[Finding]:
     """Return what the rules conclude: what is wrong in order of time, then the rest by rule."""
-    concluded = [
-        Concluded(rule, finding)
-        for rule in (all_rules().values() if chosen is None else chosen)
-        for finding in _judge_rule(rule, analysis)
-    ]
-    explained = Explanation(_same_place).apply(concluded)
+    chosen = all_rules().values() if chosen is None else chosen
+    explained = Explanation(_same_place).apply(chosen, lambda rule: _judge_rule(rule, analysis))
     return wrong_first(explained, key=lambda finding: (finding.verdict.rank, finding.since or 0.0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from railbed.check.form import DocumentedRule
 from railbed.model.record import WRONG, Finding, Verdict
@@ -19,8 +20,11 @@ class YieldingRule(DocumentedRule):
     """Rules whose verdict explains this one, wherever it is: all nodes wait for one."""
 
 
+R = TypeVar("R", bound=YieldingRule)
+
+
 @dataclass(frozen=True, slots=True)
-class Concluded:
+class _Concluded:
     """What a rule concluded."""
 
     rule: YieldingRule
@@ -34,8 +38,9 @@ class Explanation:
     same_place: Callable[[str, str], bool]
     same_time: Callable[[Finding, Finding], bool] = lambda _cause, _effect: True
 
-    def apply(self, concluded: Sequence[Concluded]) -> Iterator[Finding]:
-        """Yield the findings; those that another verdict explains are skipped, with that reason."""
+    def apply(self, rules: Iterable[R], judge: Callable[[R], Iterable[Finding]]) -> Iterator[Finding]:
+        """Yield what the rules find; what another verdict explains is skipped, with that reason."""
+        concluded = [_Concluded(rule, finding) for rule in rules for finding in judge(rule)]
         wrong = [verdict for verdict in concluded if verdict.finding.verdict in WRONG]
         for verdict in concluded:
             cause = self._first_cause(verdict, wrong) if verdict.finding.verdict in WRONG else None
@@ -46,7 +51,7 @@ class Explanation:
                 observed = f"{verdict.finding.observed} ({by})"
                 yield replace(verdict.finding, verdict=Verdict.SKIPPED, observed=observed, remedy="")
 
-    def _first_cause(self, verdict: Concluded, wrong: Sequence[Concluded]) -> Concluded | None:
+    def _first_cause(self, verdict: _Concluded, wrong: Sequence[_Concluded]) -> _Concluded | None:
         """Return the verdict that explains another and is not explained itself."""
         cause = None
         for _ in wrong:  # rules that yield to each other would lead around in a circle
@@ -56,13 +61,13 @@ class Explanation:
             cause = further
         return cause
 
-    def _cause(self, effect: Concluded, wrong: Iterable[Concluded]) -> Concluded | None:
+    def _cause(self, effect: _Concluded, wrong: Iterable[_Concluded]) -> _Concluded | None:
         """Return the verdict that explains another, if possible one about the same place."""
         causes = [cause for cause in wrong if self._explains(cause, effect)]
         near = (cause for cause in causes if self.same_place(cause.finding.subject, effect.finding.subject))
         return next(near, causes[0] if causes else None)
 
-    def _explains(self, cause: Concluded, effect: Concluded) -> bool:
+    def _explains(self, cause: _Concluded, effect: _Concluded) -> bool:
         if not self.same_time(cause.finding, effect.finding):
             return False
         if cause.rule.name in effect.rule.yields_anywhere:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 
 from railbed import catalog
-from railbed.check.explain import Concluded, Explanation, conclude, wrong_first
+from railbed.check.explain import Explanation, conclude, wrong_first
 from railbed.check.form import subjects_of
 from railbed.diagnose import rules
 from railbed.diagnose.evidence import Evidence, NotJudged, NotMeasured
@@ -34,12 +34,8 @@ def all_rules() -> Mapping[str, Rule]:
 
 def diagnose(evidence: Evidence, chosen: Iterable[Rule] | None = None) -> list[Finding]:
     """Return what the rules conclude about a run: what went wrong in order of time, then the rest by rule."""
-    concluded = [
-        Concluded(rule, finding)
-        for rule in (all_rules().values() if chosen is None else chosen)
-        for finding in _judge(rule, evidence)
-    ]
-    explained = Explanation(_same_place, _same_time).apply(concluded)
+    chosen = all_rules().values() if chosen is None else chosen
+    explained = Explanation(_same_place, _same_time).apply(chosen, lambda rule: _judge(rule, evidence))
     return wrong_first(explained, key=lambda finding: (finding.since or 0.0, finding.verdict.rank))
 
 
