@@ -321,6 +321,23 @@ EXAMPLES: tuple[Event, ...] = (
         stall_seconds=0.01,
         time=TIME,
     ),
+    events.CheckpointCopied(
+        subject="node1",
+        message="state of step 200 copied to the run's folder in 0.4 s",
+        rank=0,
+        step=200,
+        bytes=30_000_000,
+        folder="/shared/runs/20260921-141320-train/state/step-00000200",
+        seconds=0.4,
+        time=TIME,
+    ),
+    events.Requeued(
+        subject="20260921-141320-train",
+        message="job 7 leaves its nodes and waits for others: its time limit is near",
+        job=7,
+        step=200,
+        time=TIME,
+    ),
     events.CheckpointFailed(subject="node1/rank0", message="the disk is full", rank=0, step=200, time=TIME),
     events.SharesChanged(
         message="node1 takes 12 of 16 sequences, node2 4", rank=0, step=8, counts=[12, 4], paces=[3.0, 1.0], time=TIME
@@ -386,6 +403,14 @@ EXAMPLES: tuple[Event, ...] = (
         run="20260921-141320-train",
         folder="runs/20260921-141320-train",
         pid=4711,
+        time=TIME,
+    ),
+    events.Submitted(
+        subject="20260921-141320-train",
+        run="20260921-141320-train",
+        folder="/shared/runs/20260921-141320-train",
+        job=7,
+        nodes=4,
         time=TIME,
     ),
     events.Stopped(subject="20260921-141320-train", was="running", status="interrupted", exit=130, time=TIME),

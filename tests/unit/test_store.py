@@ -130,7 +130,7 @@ def test_a_full_disk_is_one_sentence(runs_here: Path, monkeypatch: pytest.Monkey
         with pytest.raises(UsageError, match=sentence) as caught:
             OpenRun(run.folder, run._summary, disk).append(finding(Verdict.OK))
         assert caught.value.hint
-        monkeypatch.setattr("railbed.store.run.write_atomically", full)
+        monkeypatch.setattr("railbed.store.writing.write_atomically", full)
         with pytest.raises(UsageError, match=sentence):
             run.finish("done", 0)
     with pytest.raises(UsageError, match=sentence), open_run("check", cluster_name="lab", cluster_text=""):

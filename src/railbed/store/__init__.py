@@ -4,7 +4,6 @@ from railbed.store.follow import follow
 from railbed.store.process import Process, ask_to_end
 from railbed.store.records import read_record, to_line
 from railbed.store.run import (
-    OpenRun,
     RunSummary,
     Status,
     find_run,
@@ -12,7 +11,6 @@ from railbed.store.run import (
     is_being_written,
     is_own_folder,
     list_runs,
-    open_run,
     read_records,
     read_run,
     read_run_in,
@@ -22,8 +20,10 @@ from railbed.store.run import (
     runs_folder,
     write_atomically,
 )
+from railbed.store.writing import CONTINUED, OpenRun, new_run, open_run, set_status
 
 __all__ = [
+    "CONTINUED",
     "OpenRun",
     "Process",
     "RunSummary",
@@ -35,6 +35,7 @@ __all__ = [
     "is_being_written",
     "is_own_folder",
     "list_runs",
+    "new_run",
     "open_run",
     "read_record",
     "read_records",
@@ -44,6 +45,7 @@ __all__ = [
     "remove_run",
     "replacing",
     "runs_folder",
+    "set_status",
     "to_line",
     "write_atomically",
 ]

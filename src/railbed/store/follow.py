@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from railbed.store.run import RECORDS, is_being_written
@@ -12,8 +12,10 @@ POLL_SECONDS = 0.2
 LINES_AT_ONCE = 500
 
 
-async def follow(folder: Path) -> AsyncGenerator[bytes, None]:
+async def follow(folder: Path, *, in_progress: Callable[[Path], bool] | None = None) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a run's records until the run has ended, normally or not.
+
+    `in_progress` decides whether more may follow; by default, whether the process that writes the run is alive.
 
     Waits for the rest of a line that is partly written; a line that is never finished is ignored.
     """
@@ -22,10 +24,10 @@ async def follow(folder: Path) -> AsyncGenerator[bytes, None]:
     except FileNotFoundError:
         return
     with file:
-        in_progress, line, count = True, b"", 0
-        while in_progress:
+        more, line, count = True, b"", 0
+        while more:
             # Checked before reading, so that nothing written just before the end is missed.
-            in_progress = is_being_written(folder)
+            more = (in_progress or is_being_written)(folder)
             while part := file.readline():
                 line += part
                 if line.endswith(b"\n"):
@@ -33,5 +35,5 @@ async def follow(folder: Path) -> AsyncGenerator[bytes, None]:
                     line, count = b"", count + 1
                     if count % LINES_AT_ONCE == 0:
                         await asyncio.sleep(0)  # a long history must not delay Ctrl-C
-            if in_progress:
+            if more:
                 await asyncio.sleep(POLL_SECONDS)

@@ -14,24 +14,16 @@ import os
 import re
 import shutil
 import stat
-import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
-from railbed import __version__
-from railbed.errors import UsageError, os_reason
-from railbed.model.private import for_us_alone
-from railbed.model.record import Finding, Record
-from railbed.model.scrub import scrub
-from railbed.store.process import Process, this_process
-from railbed.store.records import to_line
+from railbed.errors import UsageError
+from railbed.store.process import Process
 
 RECORDS, ABOUT, CLUSTER, RAW = "records.jsonl", "run.json", "cluster.yaml", "raw"
 SERIES, NOTES = "series", "notes.jsonl"
@@ -39,11 +31,10 @@ SERIES, NOTES = "series", "notes.jsonl"
 RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+(-\d+)?")
 PRIVATE = 0o600
 """Only its user may read the files of a run: they contain addresses, logins and device output."""
-LEAST_BYTES, LEAST_FILES = 1 << 20, 16
-"""A run does not start with less free space than this."""
 ABOUT_OTHERS = ("export",)
 """Verbs that only fetch results of another run; they do not count as the newest run."""
-Status = Literal["running", "done", "failed", "interrupted", "died"]
+Status = Literal["waiting", "running", "done", "failed", "interrupted", "died"]
+"""`waiting`: its Slurm job is in the queue, before its first start or between two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,87 +58,9 @@ class RunSummary:
 _SUMMARY = TypeAdapter(RunSummary)
 
 
-class OpenRun:
-    """A run that is being written."""
-
-    def __init__(self, folder: Path, summary: RunSummary, records: BinaryIO) -> None:
-        self.folder = folder
-        self._summary = summary
-        self._records = records
-        self._verdicts: dict[str, int] = {}
-
-    @property
-    def summary(self) -> RunSummary:
-        """The current content of `run.json`."""
-        return self._summary
-
-    @property
-    def raw(self) -> Path:
-        """Folder of the raw outputs, which is a recording for `--replay`."""
-        return self.folder / RAW
-
-    def append(self, record: Record) -> None:
-        """Store one record."""
-        if isinstance(record, Finding):
-            self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
-        line = scrub(to_line(record)) + b"\n"
-        with _explain_failure(self.folder.parent):
-            # One call writes everything, unless the disk fills up: then the next call raises.
-            while line:
-                line = line[self._records.write(line) :]
-
-    def finish(self, status: Status, exit_code: int) -> None:
-        """Store how the run ended."""
-        self._summary = replace(
-            self._summary, ended=time.time(), status=status, exit=exit_code, verdicts=self._verdicts
-        )
-        with _explain_failure(self.folder.parent):
-            os.fsync(self._records.fileno())
-            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)
-
-
 def runs_folder() -> Path:
     """Return the folder of all runs: `runs` in this folder, or $RAILBED_RUNS."""
     return Path(os.environ.get("RAILBED_RUNS") or "runs")
-
-
-@contextmanager
-def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[OpenRun]:
-    """Start a run."""
-    started = time.time()
-    parent = runs_folder()
-    with ExitStack() as stack:
-        with _explain_failure(parent):
-            folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
-            _need_room(folder)
-            write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
-            # Lock before `run.json` exists: a reader that finds a run in progress must find it locked.
-            records = stack.enter_context(open(folder / RECORDS, "ab", buffering=0, opener=for_us_alone))
-            fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            summary = RunSummary(
-                id=folder.name,
-                verb=verb,
-                # Arguments may be arbitrary bytes; JSON is Unicode.
-                arguments=[argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:]],
-                cluster=cluster_name,
-                version=__version__,
-                started=started,
-                process=this_process(),
-            )
-            write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
-        yield OpenRun(folder, summary, records)
-
-
-@contextmanager
-def _explain_failure(folder: Path) -> Iterator[None]:
-    """Turn an error of the file system into a sentence for the user."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"cannot store the run in {folder}: {os_reason(error)}",
-            hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
-        ) from error
 
 
 def list_runs() -> list[RunSummary]:
@@ -156,7 +69,7 @@ def list_runs() -> list[RunSummary]:
     try:
         entries = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
     except OSError as error:
-        raise UsageError(f"{_describe(folder)} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{describe_folder(folder)} cannot be read: {error.strerror}") from error
     names = sorted(filter(RUN_NAME.fullmatch, entries), reverse=True)
     return [summary for name in names if (summary := read_run_in(folder / name)) is not None]
 
@@ -209,17 +122,17 @@ def record_lines(folder: Path) -> Iterator[bytes]:
 def read_run_in(folder: Path) -> RunSummary | None:
     """Return the run in a folder; None if it has no readable run."""
     try:
-        summary = _read_about(folder)
+        summary = read_about(folder)
         if summary.status == "running" and not is_being_written(folder):
             # It may have ended normally between the two checks; then the file now has its status.
-            summary = _read_about(folder)
+            summary = read_about(folder)
             return replace(summary, status="died") if summary.status == "running" else summary
     except (OSError, ValueError):
         return None
     return summary
 
 
-def _read_about(folder: Path) -> RunSummary:
+def read_about(folder: Path) -> RunSummary:
     name = folder.name if RUN_NAME.fullmatch(folder.name) else folder.resolve().name
     return replace(_SUMMARY.validate_json((folder / ABOUT).read_bytes(), strict=True), id=name)
 
@@ -234,21 +147,6 @@ def is_being_written(folder: Path) -> bool:
     except OSError:
         return False
     return False
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise UsageError(
-            f"cannot store the run in {_describe(parent)}: it is not a folder", hint="move it away, or set RAILBED_RUNS"
-        ) from error
-    for number in range(1, 1000):
-        folder = parent / (name if number == 1 else f"{name}-{number}")
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-            return folder
-    raise UsageError(f"{parent} already has a thousand runs of this second")
 
 
 def is_own_folder(folder: Path) -> bool:
@@ -269,15 +167,7 @@ def remove_run(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def _need_room(folder: Path) -> None:
-    """Refuse to start on a full disk: a run without its records is useless."""
-    about = os.statvfs(folder)
-    if about.f_bavail * about.f_frsize < LEAST_BYTES or (about.f_files and about.f_favail < LEAST_FILES):
-        folder.rmdir()
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-
-
-def _describe(folder: Path) -> str:
+def describe_folder(folder: Path) -> str:
     """Describe a folder; a link together with its target, which may be missing or wrong."""
     return f"{folder} (a link to {folder.readlink()})" if folder.is_symlink() else str(folder)
 

@@ -46,6 +46,7 @@ from railbed.model.events.files import (
     ReportWritten,
     Retained,
     Stopped,
+    Submitted,
     WeightsFetched,
 )
 from railbed.model.events.general import (
@@ -84,6 +85,7 @@ from railbed.model.events.ranks import (
 )
 from railbed.model.events.train import (
     CaughtUp,
+    CheckpointCopied,
     CheckpointFailed,
     CheckpointSaved,
     CountersRead,
@@ -96,6 +98,7 @@ from railbed.model.events.train import (
     RailTraffic,
     RankChoices,
     RankDone,
+    Requeued,
     Resumed,
     Resuming,
     SharesChanged,
@@ -116,6 +119,7 @@ __all__ = [
     "ChangeStarted",
     "ChangeUnfinished",
     "ChangesPlanned",
+    "CheckpointCopied",
     "CheckpointFailed",
     "CheckpointSaved",
     "ClockAligned",
@@ -178,6 +182,7 @@ __all__ = [
     "Remeasuring",
     "Removed",
     "ReportWritten",
+    "Requeued",
     "Resumed",
     "Resuming",
     "Retained",
@@ -186,6 +191,7 @@ __all__ = [
     "SamplingResumed",
     "SharesChanged",
     "Stopped",
+    "Submitted",
     "TextSampled",
     "Times",
     "TrainingStarted",

@@ -20,6 +20,17 @@ class Detached(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted(Event):
+    """A run is in Slurm's queue, as a job."""
+
+    name: ClassVar = "submitted"
+    run: str
+    folder: str
+    job: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped(Event):
     """A run was stopped, or had ended before."""
 

@@ -137,6 +137,30 @@ class CheckpointSaved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCopied(Event):
+    """A checkpoint was copied to the run's folder, which all nodes share, and read back there."""
+
+    name: ClassVar = "checkpoint_copied"
+    step: int
+    rank: int | None = None
+    folder: str | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeued(Event):
+    """A Slurm job gives its nodes back, and continues after another start; the message is the reason.
+
+    `step` is that of the state in the run's folder; without one, training starts again at step 1.
+    """
+
+    name: ClassVar = "requeued"
+    job: int
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFailed(Event):
     """A checkpoint could not be saved, or is damaged."""
 

@@ -1,0 +1,226 @@
+"""Writes runs: a new folder, or one whose job starts again.
+
+While a run is written its records file is locked, so that readers can distinguish a run in progress from one that died.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic_core import to_json
+
+from railbed import __version__
+from railbed.errors import UsageError, os_reason
+from railbed.model.private import for_us_alone
+from railbed.model.record import Finding, Record
+from railbed.model.scrub import scrub
+from railbed.store.process import this_process
+from railbed.store.records import to_line
+from railbed.store.run import (
+    ABOUT,
+    CLUSTER,
+    PRIVATE,
+    RAW,
+    RECORDS,
+    RunSummary,
+    Status,
+    describe_folder,
+    read_about,
+    runs_folder,
+    write_atomically,
+)
+
+CONTINUED = "RAILBED_RUN"
+"""Environment variable with the folder of the run to write, instead of a new one: a submitted job has it."""
+LOCK_SECONDS = 10.0
+NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
+"""Errors of a file system without locks."""
+LEAST_BYTES, LEAST_FILES = 1 << 20, 16
+"""A run does not start with less free space than this."""
+
+
+class OpenRun:
+    """A run that is being written."""
+
+    def __init__(self, folder: Path, summary: RunSummary, records: BinaryIO) -> None:
+        self.folder = folder
+        self._summary = summary
+        self._records = records
+        self._verdicts = dict(summary.verdicts)
+        self._raw = _unused(folder, RAW)
+
+    @property
+    def summary(self) -> RunSummary:
+        """The current content of `run.json`."""
+        return self._summary
+
+    @property
+    def raw(self) -> Path:
+        """Folder of the raw outputs, which is a recording for `--replay`: `raw`, and `raw-2` for the second start."""
+        return self._raw
+
+    def append(self, record: Record) -> None:
+        """Store one record."""
+        if isinstance(record, Finding):
+            self._verdicts[record.verdict] = self._verdicts.get(record.verdict, 0) + 1
+        line = scrub(to_line(record)) + b"\n"
+        with _explained(self.folder.parent):
+            # One call writes everything, unless the disk fills up: then the next call raises.
+            while line:
+                line = line[self._records.write(line) :]
+
+    def finish(self, status: Status, exit_code: int) -> None:
+        """Store how the run ended."""
+        self._summary = replace(
+            self._summary, ended=time.time(), status=status, exit=exit_code, verdicts=self._verdicts
+        )
+        with _explained(self.folder.parent):
+            os.fsync(self._records.fileno())
+            write_atomically(self.folder / ABOUT, to_json(self._summary, indent=1), mode=PRIVATE)
+
+
+@contextmanager
+def open_run(verb: str, *, cluster_name: str, cluster_text: str) -> Iterator[OpenRun]:
+    """Start a run, or continue the one that the environment names."""
+    continued = os.environ.get(CONTINUED)
+    parent = Path(continued).parent if continued else runs_folder()
+    with ExitStack() as stack:
+        with _explained(parent):
+            before = _to_continue(Path(continued), verb) if continued else new_run(verb, cluster_name=cluster_name)
+            folder = Path(continued) if continued else parent / before.id
+            write_atomically(folder / CLUSTER, cluster_text.encode(), mode=PRIVATE)
+            # Lock before `run.json` says so: a reader that finds a run in progress must find it locked.
+            records = stack.enter_context(open(folder / RECORDS, "a+b", buffering=0, opener=for_us_alone))
+            _lock(records, LOCK_SECONDS if continued else 0.0)
+            _end_last_line(records)
+            summary = replace(
+                before,
+                cluster=cluster_name,
+                started=before.started if os.fstat(records.fileno()).st_size else time.time(),
+                status="running",
+                ended=None,
+                exit=None,
+                process=this_process(),
+            )
+            write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
+        yield OpenRun(folder, summary, records)
+
+
+def new_run(verb: str, *, cluster_name: str, status: Status = "running") -> RunSummary:
+    """Make the folder of a run that starts now, or that waits for its job; only the latter has a `run.json` already."""
+    started, parent = time.time(), runs_folder()
+    with _explained(parent):
+        folder = _new_folder(parent, f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started))}-{verb}")
+        _need_room(folder)
+        summary = RunSummary(
+            id=folder.name,
+            verb=verb,
+            # Arguments may be arbitrary bytes; JSON is Unicode.
+            arguments=[argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:]],
+            cluster=cluster_name,
+            version=__version__,
+            started=started,
+            status=status,
+        )
+        if status != "running":
+            write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
+    return summary
+
+
+def set_status(folder: Path, status: Status, exit_code: int | None = None) -> None:
+    """Change the status of a run that nothing writes, such as of one whose job was cancelled in the queue."""
+    ended = None if status == "waiting" else time.time()
+    with _explained(folder.parent):
+        summary = replace(read_about(folder), status=status, exit=exit_code, ended=ended)
+        write_atomically(folder / ABOUT, to_json(summary, indent=1), mode=PRIVATE)
+
+
+def _to_continue(folder: Path, verb: str) -> RunSummary:
+    try:
+        summary = read_about(folder)
+    except ValueError as error:
+        raise UsageError(f"{folder} is not a run: its {ABOUT} is damaged") from error
+    if summary.verb != verb:
+        raise UsageError(f"{folder} is a run of `railbed {summary.verb}`, and ${CONTINUED} names it for `{verb}`")
+    return summary
+
+
+def _lock(records: BinaryIO, seconds: float) -> None:
+    """Lock the records. For a run that continues, a lock that stays is that of a machine that lost power: ignore it.
+
+    A file server releases such a lock late or never, and Slurm starts a job again only when its last start has ended.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(records, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not seconds:
+                raise
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.1)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            return
+        else:
+            return
+
+
+def _end_last_line(records: BinaryIO) -> None:
+    """End a line that a killed process left incomplete, so that the next record has a line of its own."""
+    if size := os.fstat(records.fileno()).st_size:
+        records.seek(size - 1)
+        if records.read(1) != b"\n":
+            records.write(b"\n")
+
+
+def _unused(folder: Path, name: str) -> Path:
+    numbers = (name if number == 1 else f"{name}-{number}" for number in range(1, 100_000))
+    return next(folder / candidate for candidate in numbers if not os.path.lexists(folder / candidate))
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UsageError(
+            f"cannot store the run in {describe_folder(parent)}: it is not a folder",
+            hint="move it away, or set RAILBED_RUNS",
+        ) from error
+    for number in range(1, 1000):
+        folder = parent / (name if number == 1 else f"{name}-{number}")
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            return folder
+    raise UsageError(f"{parent} already has a thousand runs of this second")
+
+
+def _need_room(folder: Path) -> None:
+    """Refuse to start on a full disk: a run without its records is useless."""
+    about = os.statvfs(folder)
+    if about.f_bavail * about.f_frsize < LEAST_BYTES or (about.f_files and about.f_favail < LEAST_FILES):
+        folder.rmdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn an error of the file system into a sentence for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot store the run in {folder}: {os_reason(error)}",
+            hint="free some disk space, run in a folder that you can write to, or set RAILBED_RUNS",
+        ) from error
