@@ -10,7 +10,8 @@
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
     │   ├── Unreachable           no connection
-    │   │   └── TimedOut            no answer in time, perhaps because of load
+    │   │   ├── TimedOut            no answer in time, perhaps because of load
+    │   │   └── Gone                it will not answer again: a Slurm job has lost the node
     │   ├── HostKeyUnknown        first contact
     │   │   └── HostKeyChanged      the machine presents another key than the known one
     │   ├── LoginRefused          the machine answered and rejected the login
@@ -80,6 +81,10 @@ class Unreachable(DeviceError):
 
 class TimedOut(Unreachable):
     """No answer in time; a later attempt under less load may get one."""
+
+
+class Gone(Unreachable):
+    """The machine is out of reach for good: a node that a Slurm job has lost never returns to it."""
 
 
 class ProgramRefused(Unreachable):

@@ -11,6 +11,7 @@ import re
 import socket
 from asyncio.subprocess import DEVNULL, PIPE
 from dataclasses import dataclass
+from pathlib import Path
 
 from railbed.errors import DeviceError, TimedOut, ToolMissing, Unreachable, UsageError
 
@@ -45,7 +46,7 @@ def slurm_environment() -> dict[str, str]:
 async def read_job(job: int) -> SlurmJob:
     """Return a running job; raise UsageError if it does not run."""
     # Tasks of an array have numbers of their own, and asking for the array's number lists all of them.
-    listed = await _ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%A|%T|%N|%r")
+    listed = await ask_slurm("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%A|%T|%N|%r")
     rows = [line.split("|") for line in listed.splitlines()]
     row = next((row for row in rows if len(row) == 4 and row[0].strip() == str(job)), None)
     if row is None:
@@ -54,13 +55,13 @@ async def read_job(job: int) -> SlurmJob:
     if state != RUNNING or not names:
         why = f" ({reason})" if reason not in ("", "None") else ""
         raise UsageError(f"job {job} does not run: Slurm reports it as {state}{why}", hint=JOBS_HINT)
-    shown = await _ask("scontrol", "--oneliner", "show", "node", names)
+    shown = await ask_slurm("scontrol", "--oneliner", "show", "node", names)
     return SlurmJob(id=job, nodes={match["name"]: _resolved(match["address"]) for match in NODE.finditer(shown)})
 
 
 async def lost_nodes(nodes_at_start: str, job: SlurmJob) -> dict[str, str]:
     """Return the nodes that a job had when it started and does not have now, with what Slurm reports about them."""
-    shown = await _ask("scontrol", "--oneliner", "show", "node", nodes_at_start)
+    shown = await ask_slurm("scontrol", "--oneliner", "show", "node", nodes_at_start)
     reports = {
         match["name"]: " ".join(filter(None, (match["state"], match["reason"]))) for match in STATE.finditer(shown)
     }
@@ -75,10 +76,11 @@ def complaint(stderr: str) -> str:
     return stderr.strip().partition("\n")[0]
 
 
-async def _ask(*command: str) -> str:
+async def ask_slurm(*command: str, folder: Path | None = None) -> str:
+    """Return what a command of Slurm prints; raise with Slurm's own reason if it fails."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=slurm_environment()
+            *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=slurm_environment(), cwd=folder
         )
     except FileNotFoundError:
         raise ToolMissing(

@@ -8,7 +8,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from railbed.errors import ToolMissing, Unreachable
+from railbed.errors import Gone, ToolMissing, Unreachable
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import run_batch
@@ -35,6 +35,8 @@ AT_HOME = "cd 2>/dev/null; "
 ENDING_SECONDS, ABORTING_SECONDS = 3.0, 10.0
 """How long a program may take to end when its input is closed, and how long srun may take to abort the step."""
 COMPLAINT_BYTES = 4096
+NOT_IN_JOB = "Requested node configuration is not available"
+"""Why Slurm refuses a step on a node that the job does not have."""
 HINT = "`squeue` lists the nodes that the job has, `sinfo --list-reasons` why nodes are down"
 
 
@@ -103,7 +105,8 @@ class _SrunProgram(ChildProgram):
         elif not self._answered:
             self._complaint = (self._complaint + data)[:COMPLAINT_BYTES]
             if not data and b"srun: " in self._complaint:
-                raise Unreachable(f"Slurm: {complaint(self._complaint.decode(errors='replace'))}", hint=HINT)
+                reason = complaint(self._complaint.decode(errors="replace"))
+                raise (Gone if reason.endswith(NOT_IN_JOB) else Unreachable)(f"Slurm: {reason}", hint=HINT)
         return data
 
 
