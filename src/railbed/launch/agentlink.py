@@ -7,7 +7,7 @@ import contextlib
 import time
 from dataclasses import dataclass, field
 
-from railbed.errors import DeviceError, Unreachable
+from railbed.errors import DeviceError, Gone, Unreachable
 from railbed.fleet import Fleet
 from railbed.launch.protocol import BEAT_SECONDS, LINE_LIMIT, SILENCE_SECONDS, Message, decode, encode
 from railbed.transport.base import Program
@@ -60,6 +60,9 @@ class AgentLink:
                 why = f"no message for {SILENCE_SECONDS:g} s" if self._program else LATE
             except DeviceError as error:
                 why = error.message
+                if isinstance(error, Gone):
+                    self.inbox.put_nowait(NodeMessage(self.node, {"kind": "lost", "why": why, "gone": True}))
+                    return
             finally:
                 self._program = None
             self.inbox.put_nowait(NodeMessage(self.node, {"kind": "lost", "why": why}))

@@ -35,10 +35,14 @@ class NodeState:
     """When it became ready during a generation that it is not part of."""
     failures: list[str] = field(default_factory=list)
     """Why it was blamed, since it last took part in useful work."""
+    gone: str = ""
+    """Why it never returns; empty if it may."""
 
     @property
     def excluded(self) -> str:
         """Return why it is excluded; empty if it is not."""
+        if self.gone:
+            return self.gone
         if len(self.failures) < FAILURES_UNTIL_EXCLUDED:
             return ""
         return f"failed {len(self.failures)} times in a row, most recently: {self.failures[-1]}"
@@ -114,6 +118,12 @@ class Roster:
         """Note that a node's agent no longer answers."""
         state = self._nodes[node]
         state.port, state.cut, state.returned = None, "", None
+
+    def mark_gone(self, node: str, why: str) -> None:
+        """Note that a node never returns."""
+        self.mark_lost(node)
+        self._nodes[node].gone = why
+        self.blame(node, why)
 
     def mark_reached(self, node: str) -> None:
         """Note that a node that was cut off is reached again."""

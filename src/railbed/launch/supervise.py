@@ -62,10 +62,19 @@ class Refused(DeviceError):
 class Supervisor:
     """Runs one job on a fleet."""
 
-    def __init__(self, fleet: Fleet, job: Job, placements: Sequence[Placement], minimum: int) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        job: Job,
+        placements: Sequence[Placement],
+        minimum: int,
+        *,
+        return_seconds: float = RETURN_SECONDS,
+    ) -> None:
         self._fleet = fleet
         self._job = job
         self._minimum = minimum
+        self._return_seconds = return_seconds
         self._roster = Roster(placements)
         self._inbox: asyncio.Queue[NodeMessage] = asyncio.Queue()
         self._links = {
@@ -97,6 +106,12 @@ class Supervisor:
                 link.cancel()
             await asyncio.gather(*links, return_exceptions=True)
 
+    def write(self, rank: int, name: str, text: str = "") -> None:
+        """Write a file in the job's folder on the node that a rank runs on; nothing if no such rank runs."""
+        node = self._generation.ranks.nodes.get(rank)
+        if node is not None:
+            self._links[node].send({"do": "write", "name": name, "text": text})
+
     async def _gather(self) -> AsyncGenerator[Record, None]:
         """Wait for all nodes; once one has failed, only for those that are up, if they are enough."""
         deadline = time.monotonic() + GATHER_SECONDS
@@ -111,15 +126,14 @@ class Supervisor:
 
     async def _await_enough(self, seconds: float) -> AsyncGenerator[Record, None]:
         """Wait for enough usable nodes; give up if there are too few in time."""
-        if len(self._roster) - len(self._roster.excluded) < self._minimum:  # excluded nodes do not return
-            raise self._too_few()
         deadline = time.monotonic() + seconds
         if len(self._roster.usable) < self._minimum and seconds:
             missing = self._minimum - len(self._roster.usable)
             yield events.Notice(message=f"waiting up to {seconds:g} s for {missing} more nodes")
             yield progress(f"waiting for {missing} more nodes")
         while len(self._roster.usable) < self._minimum:
-            if time.monotonic() >= deadline:
+            enough_may_return = len(self._roster) - len(self._roster.excluded) >= self._minimum
+            if time.monotonic() >= deadline or not enough_may_return:
                 raise self._too_few()
             for record in self._note(await self._receive()):
                 yield record
@@ -204,8 +218,8 @@ class Supervisor:
                 self._roster.mark_up(node)
                 self._links[node].send({"do": "listen", "address": self._roster[node].placement.address})
                 return [events.NodeUp(subject=node, message="its agent answers")]
-            case NodeMessage(node, {"kind": "lost", "why": str(why)}):
-                return self._note_lost(node, why)
+            case NodeMessage(node, {"kind": "lost", "why": str(why)} as message):
+                return self._note_lost(node, why, is_gone=bool(message.get("gone")))
             case NodeMessage(node, {"kind": "listening"} as message):
                 return self._note_listening(node, message)
             case NodeMessage(_, {"kind": "reach"}):
@@ -229,8 +243,14 @@ class Supervisor:
                 return [events.LogLine(subject=f"{node}/rank{rank}", message=text)]
         return []
 
-    def _note_lost(self, node: str, why: str) -> list[Record]:
-        """Note that an agent is gone. A link that repeatedly fails to start one is reported and blamed once."""
+    def _note_lost(self, node: str, why: str, *, is_gone: bool) -> list[Record]:
+        """Note that an agent is lost, or its node for good.
+
+        A link that repeatedly fails to start an agent is reported and blamed once.
+        """
+        if is_gone:
+            self._roster.mark_gone(node, why)
+            return [events.NodeOut(subject=node, message=f"is excluded from now on: {why}")]
         was_up = self._roster[node].port is not None
         self._roster.mark_lost(node)
         if not was_up and not self._roster[node].failures:
@@ -257,9 +277,9 @@ class Supervisor:
             yield record
         self._blame({node: why for node, why in self._roster.cut.items() if node not in known})
         for node, why in self._roster.excluded.items():
-            if node not in excluded:
+            if node not in excluded and not self._roster[node].gone:
                 yield events.NodeOut(subject=node, message=f"is excluded from now on: {why}")
-        async for record in self._await_enough(RETURN_SECONDS):
+        async for record in self._await_enough(self._return_seconds):
             yield record
 
     async def _stop(self) -> AsyncGenerator[Record, None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from railbed.errors import CheckpointDamaged, DeviceError, Unreachable, UsageError
 from railbed.fleet import Fleet
@@ -21,7 +22,7 @@ from railbed.model.cluster import Cluster
 from railbed.model.record import Record
 from railbed.parsing.shell import quote_path
 from railbed.store.atomic_folder import AtomicFolder
-from railbed.train.state.checkpoints import MANIFEST, sealed
+from railbed.train.state.checkpoints import MANIFEST, PIECE, sealed
 from railbed.transport.base import Command
 
 MODEL, SAVED = "model", "saved"
@@ -64,6 +65,30 @@ async def export(cluster: Cluster, fleet: Fleet, run: str, folder: AtomicFolder)
             continue
         return
     raise _nothing(cluster, run, silent, problems)
+
+
+async def export_copy(source: Path, run: str, folder: AtomicFolder) -> AsyncGenerator[Record, None]:
+    """Copy the weights of a run whose nodes stored them in its own folder."""
+    yield events.Progress(message="copying the weights")
+    await asyncio.to_thread(_copy, source, folder)
+    manifest = await asyncio.to_thread(sealed, folder.partial)
+    folder.finish()
+    yield events.WeightsFetched(
+        subject=run,
+        message=f"weights of step {manifest.step}, as written at its end, from {source}: {folder.path}",
+        folder=str(folder.path),
+        node="",
+        step=manifest.step,
+        bytes=manifest.size,
+        finished=True,
+    )
+
+
+def _copy(source: Path, folder: AtomicFolder) -> None:
+    folder.need_room(sealed(source).size)
+    for path in sorted(source.iterdir()):
+        with path.open("rb") as reading, folder.new_file(path.name) as writing:
+            shutil.copyfileobj(reading, writing, PIECE)
 
 
 def _nothing(cluster: Cluster, run: str, silent: Mapping[str, DeviceError], problems: list[str]) -> Exception:

@@ -11,6 +11,8 @@ from railbed.launch.job import RankStart, rank_specs, rank_starts
 from railbed.launch.placement import Placement
 from railbed.train.spec import ResumeSource, TrainSpec
 
+COPIES, MODEL = "state", "model"
+"""Folders in a run's folder that all nodes share."""
 FUNCTION = "railbed.train.worker.loop:run"
 PRELOAD = ("railbed.train.worker.loop", "torch._dynamo")
 """Modules that nodes load before ranks start: the worker, torch, and what torch's optimisers load on first use."""
@@ -26,6 +28,20 @@ class TrainingRun:
     port: int
     transport: str = "auto"
     prompt: tuple[int, ...] = ()
+    shared: str = ""
+    """The run's folder if all nodes share it: copies of checkpoints and the final weights are stored there."""
+    request: str = ""
+    """Name of the file that requests a checkpoint, in the job's folder on the node of rank 0."""
+
+    @property
+    def copies(self) -> str:
+        """Return the folder with the copies of checkpoints; empty if there is none."""
+        return copies_in(self.shared) if self.shared else ""
+
+
+def copies_in(folder: str) -> str:
+    """Return the folder with copies of checkpoints in a run's folder."""
+    return f"{folder}/{COPIES}"
 
 
 @dataclass
@@ -34,6 +50,8 @@ class KnownCheckpoints:
 
     steps: dict[str, dict[int, str]] = field(default_factory=dict)
     """Hashes of the states by step, for each node."""
+    copied: int | None = None
+    """The newest step with an intact copy in the folder that all nodes share."""
     evaluated: set[int] = field(default_factory=set)
     """Steps whose validation loss is known."""
 
@@ -58,9 +76,8 @@ def ranks_of(
 ) -> dict[str, list[RankStart]]:
     """Return the ranks of a generation, by node; they continue from the newest checkpoint that one of them has."""
     specs = rank_specs(run.name, generation, placements, run.port)
-    newest = checkpoints.newest([placement.node for placement in placements])
     first = {spec.node: spec.rank for spec in reversed(specs)}
-    resume = ResumeSource(step=newest[0], rank=first[newest[1]]) if newest else None
+    resume = resume_source(run, first, checkpoints)
     by_node = {placement.node: placement for placement in placements}
     own = [
         TrainSpec(
@@ -71,14 +88,27 @@ def ranks_of(
             transport=run.transport,
             tokens=by_node[spec.node].path_of(run.tokens),
             checkpoints=f"{by_node[spec.node].folder}/checkpoints",
-            export=f"{by_node[spec.node].folder}/model",
+            shared=run.copies,
+            request=f"{by_node[spec.node].folder}/{run.request}" if run.request else "",
+            export=f"{run.shared or by_node[spec.node].folder}/{MODEL}",
             resume=resume,
-            owes_evaluation=newest is not None and newest[0] not in checkpoints.evaluated,
+            owes_evaluation=resume is not None and resume.step not in checkpoints.evaluated,
             prompt=run.prompt,
         )
         for spec in specs
     ]
     return rank_starts(FUNCTION, own, placements)
+
+
+def resume_source(run: TrainingRun, first: Mapping[str, int], checkpoints: KnownCheckpoints) -> ResumeSource | None:
+    """Return where the newest state is: on a node, whose first rank sends it to all others, or in the shared folder.
+
+    A copy counts only if it is newer, since nodes read their own disks faster. Any rank can read it.
+    """
+    newest = checkpoints.newest(list(first))
+    if checkpoints.copied is not None and (newest is None or checkpoints.copied > newest[0]):
+        return ResumeSource(step=checkpoints.copied, rank=0, folder=run.copies)
+    return ResumeSource(step=newest[0], rank=first[newest[1]]) if newest else None
 
 
 def names_of(placements: Sequence[Placement]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -17,20 +18,21 @@ from railbed.launch.files.ship import Shipped, parcel
 from railbed.launch.job import RankStart
 from railbed.launch.placement import Deployment, Placement, rank_address, ranks_by_default, rendezvous_port
 from railbed.launch.protocol import Message
-from railbed.launch.supervise import GaveUp, Refused, Supervisor
+from railbed.launch.supervise import RETURN_SECONDS, GaveUp, Refused, Supervisor
 from railbed.model import events
 from railbed.model.amount import size
 from railbed.model.cluster import Cluster, Node
 from railbed.model.progress import progress
 from railbed.model.record import Record
 from railbed.train.capacity.disk import disk_notices
+from railbed.train.departure import Departure
 from railbed.train.network.ledger import Ledger, must_be_rdma
 from railbed.train.progress.downtime import Downtime
 from railbed.train.progress.idle import IdleTimes
 from railbed.train.progress.phases import Phases
 from railbed.train.progress.records import records_of
-from railbed.train.ranks import PRELOAD, KnownCheckpoints, TrainingRun, ranks_of
-from railbed.train.state.resume import resume_point
+from railbed.train.ranks import PRELOAD, KnownCheckpoints, TrainingRun, copies_in, ranks_of
+from railbed.train.state.resume import EarlierState, resume_point
 
 VERIFY = "railbed.train.state.verify"
 RECENT_SECONDS = 1.0
@@ -55,8 +57,14 @@ class TrainRequest:
     transport: str = "auto"
     proves: bool = False
     """The run is a test of RDMA: if the cluster file has RDMA, anything else is a failure."""
-    resumes: str = ""
-    """The earlier run to continue from its checkpoints, by its name here; empty starts at step 1."""
+    resumes: EarlierState | None = None
+    """The earlier run to continue from its checkpoints; None starts at step 1."""
+    shared: str = ""
+    """The run's folder, if all nodes share it: checkpoints are copied there, and any nodes continue from them."""
+    departure: Departure | None = None
+    """How training is asked to save its state and to leave the nodes."""
+    return_seconds: float = RETURN_SECONDS
+    """How long to wait for lost nodes when too few are left."""
 
     def ranks_on(self, node: Node) -> int:
         """Return how many ranks a node gets."""
@@ -89,6 +97,8 @@ class TrainJob:
         match message:
             case {"kind": "evaluation", "step": int(step)} if rank == 0:  # only its numbers are recorded
                 self._checkpoints.evaluated.add(step)
+            case {"kind": "checkpoint_copied", "step": int(step)}:
+                self._checkpoints.copied = max(step, self._checkpoints.copied or 0)
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:
                 self._checkpoints.note(node, step, digest)
                 if step < self._run.recipe["steps"]:
@@ -124,7 +134,9 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     if request.resumes:
         yield progress("verifying the checkpoints on the nodes")
         verify = {place.node: place.command(VERIFY, f"{place.folder}/checkpoints") for place in placements}
-        async for event in resume_point(fleet, verify, checkpoints, request.resumes, request.recipe["steps"]):
+        copies = copies_in(request.shared) if request.shared else ""
+        steps = request.recipe["steps"]
+        async for event in resume_point(fleet, verify, checkpoints, request.resumes, steps=steps, copies=copies):
             yield event
     run = TrainingRun(
         name=request.run,
@@ -133,18 +145,35 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
         port=rendezvous_port(cluster),
         transport=request.transport,
         prompt=request.prompt,
+        shared=request.shared,
+        request=f"checkpoint.{secrets.token_hex(4)}" if request.departure else "",
     )
     ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, request.transport, proves=request.proves))
-    supervisor = Supervisor(fleet, TrainJob(run, checkpoints, ledger), placements, request.minimum)
-    downtime = Downtime()
+    supervisor = Supervisor(
+        fleet, TrainJob(run, checkpoints, ledger), placements, request.minimum, return_seconds=request.return_seconds
+    )
+    departure = request.departure or Departure()
+    departure.on_request(lambda: supervisor.write(0, run.request))
     yield progress("starting an agent on each node", waiting=[placement.node for placement in placements])
+    async with aclosing(_until_it_leaves(supervisor, departure, request.recipe)) as records:
+        async for record in records:
+            yield record
+    for record in ledger.closing():
+        yield record
+
+
+async def _until_it_leaves(
+    supervisor: Supervisor, departure: Departure, recipe: Mapping[str, Any]
+) -> AsyncGenerator[Record, None]:
+    """Yield the records of all generations, with what restarts cost; end when training has to leave and can."""
+    downtime = Downtime()
     async with aclosing(supervisor.run()) as records:
         async for record in records:
             yield record
             for derived in downtime.add_record(record):
                 yield derived
-    for record in ledger.closing():
-        yield record
+            if departure.is_over(record, recipe):
+                return
 
 
 def _require_enough(shipped: Shipped, request: TrainRequest) -> None:

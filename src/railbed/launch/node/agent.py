@@ -277,6 +277,9 @@ async def _main(folder: Path, modules: list[str]) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # control handles the terminal's Ctrl-C
+    if "SLURM_JOB_ID" in os.environ:
+        # Slurm sends it to everything in a job that it ends. Control gets it, too, and lets the ranks save their state.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.umask(0o077)  # ranks inherit it
     own = Path(sys.argv[1])
     try:

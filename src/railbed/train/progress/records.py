@@ -29,9 +29,10 @@ def _records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Rec
     match fields:
         case {"kind": "progress" | "evaluation" | "memory", "step": int(step)}:
             yield from _measurements(node, rank, step, fields)
-        case {"kind": "checkpoint", "step": int(step)}:
-            message = f"state of step {step} saved and verified in {fields.get('seconds', 0):.1f} s"
-            yield _event("checkpoint", fields, subject=node, message=message)
+        case {"kind": "checkpoint" | "checkpoint_copied" as kind, "step": int(step)}:
+            how = "saved and verified" if kind == "checkpoint" else "copied to the run's folder"
+            message = f"state of step {step} {how} in {fields.get('seconds', 0):.1f} s"
+            yield _event(kind, fields, subject=node, message=message)
         case {"kind": "checkpoint_failed" | "error" | "intrusion" as kind, "sentence": str(sentence)}:
             yield _event(kind, fields, subject=f"{node}/rank{rank}", message=sentence)
         case {"kind": "export_failed", "sentence": str(sentence)}:

@@ -13,9 +13,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from railbed.errors import CheckpointDamaged
@@ -27,7 +28,7 @@ MANIFEST = "manifest.json"
 LATEST = "latest"
 FORMAT = 1
 NAME = re.compile(r"step-(\d{8,})")
-UNFINISHED = re.compile(r"\.step-\d{8,}\.(new|old)")
+UNFINISHED = re.compile(r"\.step-\d{8,}\.(?:[0-9a-f]{8}\.)?(?:new|old)")
 PIECE = 8 << 20
 
 
@@ -83,6 +84,37 @@ def publish(checkpoints: Path, step: int, write: Callable[[Path], dict[str, Writ
     _point(checkpoints, final.name)
     _prune(checkpoints, step)
     return checkpoint
+
+
+def copy(source: Checkpoint, folder: Path) -> Checkpoint:
+    """Copy a checkpoint to a folder that nodes share, read it back there, and keep the newest two.
+
+    Later ones are kept as well: a rank of an earlier generation, which was frozen meanwhile, must not remove them.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    final = folder_of(folder, source.step)
+    beside = folder / f".step-{source.step:08d}.{secrets.token_hex(4)}.new"
+    try:
+        beside.mkdir()
+        for path in source.path.iterdir():
+            _copy_file(path, beside / path.name)
+        sync_folder(beside)
+        if sealed(beside).hash != source.hash:
+            raise CheckpointDamaged(f"checkpoint {source.path} has changed while it was copied")
+        _into_place(beside, final)
+        sync_folder(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    for path in sorted((path for path in folder.iterdir() if NAME.fullmatch(path.name)), key=_step)[:-KEPT]:
+        shutil.rmtree(path, ignore_errors=True)
+    return replace(source, path=final)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with source.open("rb") as reading, target.open("xb") as writing:
+        shutil.copyfileobj(reading, writing, PIECE)
+        writing.flush()
+        os.fsync(writing.fileno())
 
 
 def survey(checkpoints: Path) -> Survey:

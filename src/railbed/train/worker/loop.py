@@ -132,7 +132,8 @@ class TrainingLoop:
         self.progress.send_choices(self.collective.name)
         step = self.job.resume.step if self.job.resume else 0
         checkpoint = folder_of(Path(self.job.checkpoints), step)
-        self.strategy.restore(self.state, self.job, checkpoint)
+        elsewhere = self.job.resume.folder if self.job.resume else ""
+        self.strategy.restore(self.state, self.job, folder_of(Path(elsewhere), step) if elsewhere else checkpoint)
         if self.job.resume:
             self.messages.send("resumed", step=step)
         self.messages.step = step
@@ -151,13 +152,13 @@ class TrainingLoop:
         self.messages.send("rank_done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
 
     def _steps(self, first: int) -> None:
-        schedule = Schedule(self.settings)
+        schedule = Schedule(self.settings, request=self.job.request)
         waiting: deque[StepResult] = deque()
         lag = 1 if self.stepper.device.type == "cuda" else 0
         before = None
         self.counting.begin(first)
         for step in range(first, self.settings.steps):
-            wants = self.job.rank == 0 and schedule.time_is_up()
+            wants = self.job.rank == 0 and schedule.wants_checkpoint()
             settle = schedule.settles(step + 1)
             extra = self.rebalancer.contribution()
             taken = self.stepper.take(step, wants_checkpoint=wants, extra=extra, settle=settle, start=before)

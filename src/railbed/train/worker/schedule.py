@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ class Schedule:
     """
 
     settings: Recipe
+    request: str = ""
+    """File whose appearance requests a checkpoint; it counts once."""
     _since: float = field(default_factory=time.monotonic)
     _due: bool = False
     _requested: set[int] = field(default_factory=set)
@@ -28,11 +31,14 @@ class Schedule:
     def _holds_back(self) -> bool:
         return self.settings.wire == "bf16-feedback"
 
-    def time_is_up(self) -> bool:
+    def wants_checkpoint(self) -> bool:
         """Whether rank 0 requests a checkpoint with this step; if so, restart the timer."""
         seconds = self.settings.checkpoint.seconds
-        if seconds is None or time.monotonic() - self._since < seconds:
+        requested = bool(self.request) and os.path.exists(self.request)  # noqa: PTH110  (at every step: a Path is slow)
+        if not requested and (seconds is None or time.monotonic() - self._since < seconds):
             return False
+        if requested:
+            self.request = ""
         self._since = time.monotonic()
         return True
 

@@ -15,7 +15,7 @@ from railbed.errors import CheckpointDamaged, os_reason
 from railbed.launch.messages import Messages
 from railbed.model.amount import size
 from railbed.train.spec import TrainSpec
-from railbed.train.state.checkpoints import Written, publish, survey, write_synced
+from railbed.train.state.checkpoints import Checkpoint, Written, copy, publish, survey, write_synced
 from railbed.train.worker.io.state import STATE, State
 from railbed.train.worker.io.tensorfile import write_tensors
 
@@ -77,6 +77,23 @@ class Saver:
             seconds = time.perf_counter() - start
             fields = {"step": step, "hash": saved.hash, "bytes": saved.size, "folder": str(saved.path)}
             self._messages.send("checkpoint", **fields, seconds=seconds, stall_seconds=stall)
+            resumed = self._job.resume
+            is_copy = resumed is not None and resumed.folder == self._job.shared and resumed.step == step
+            if self._job.shared and self._job.rank == 0 and not is_copy:
+                self._copy_to(Path(self._job.shared), saved)
+
+    def _copy_to(self, folder: Path, saved: Checkpoint) -> None:
+        """Copy a checkpoint to the folder that all nodes share, where it survives the loss of them."""
+        start = time.perf_counter()
+        try:
+            there = copy(saved, folder)
+        except (OSError, CheckpointDamaged) as error:
+            reason = os_reason(error) if isinstance(error, OSError) else error.message
+            sentence = f"the checkpoint of step {saved.step} was not copied to {folder}: {reason}; training continues"
+            self._messages.send("checkpoint_failed", step=saved.step, sentence=sentence)
+        else:
+            fields = {"step": there.step, "bytes": there.size, "folder": str(there.path)}
+            self._messages.send("checkpoint_copied", **fields, seconds=time.perf_counter() - start)
 
     def _fill(self, beside: Path, step: int) -> dict[str, Written]:
         files = {name: write_tensors(beside / name, tensors, {}) for name, tensors in self._copies.items()}
