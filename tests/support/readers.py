@@ -26,6 +26,7 @@ from railbed.bench.tool import Tool
 from railbed.bench.toolset import all_tools
 from railbed.capture.files import packets_details, read_recording
 from railbed.capture.packets import Recording
+from railbed.cli.slurm import watchdog
 from railbed.clusterfile import loads
 from railbed.clusterfile.difference import difference
 from railbed.errors import DeviceError, ParseError, UserError
@@ -57,6 +58,7 @@ from railbed.train.worker.io.tokenfile import Tokens
 from railbed.transport.base import Command, Target
 from railbed.transport.https import parse_answer
 from railbed.transport.nxapi import read_reply
+from railbed.transport.queue import parse_details, parse_kill_wait, parse_number, parse_queue
 from railbed.transport.replay import replay_connector
 from railbed.web.metrics.exporter import Exporter
 from tests.captures.compare import differences
@@ -106,6 +108,7 @@ def all_readers() -> dict[str, Reader]:
         *_training(folder),
         *_wires(folder),
         *_captures(folder),
+        *_queue(),
     ]
     return {reader.name: reader for reader in readers}
 
@@ -446,6 +449,26 @@ def _wires(folder: Path) -> Iterator[Reader]:
     ]
     yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
+
+
+def _queue() -> Iterator[Reader]:
+    def queue(text: str) -> None:
+        parse_queue(text)
+        parse_kill_wait(text)
+        watchdog.read_place(text)
+        watchdog.read_job(text)
+        watchdog.is_down(text)
+
+    def refused(parse: Callable[[str], object], text: str) -> None:
+        with suppress(ParseError):
+            parse(text)
+
+    seeds = ["7|RUNNING|node[1-3]|None\n8|PENDING||(Resources)\n", "KillWait                = 5 sec\n"]
+    job = "JobId=7 JobName=x JobState=RUNNING Reason=None Requeue=1 Restarts=2 BatchHost=node1 WorkDir=/x\n"
+    node = "NodeName=node1 NodeAddr=10.0.0.1 Port=6818 State=DOWN*+NOT_RESPONDING ThreadsPerCore=1\n"
+    yield Reader("lists of Slurm", queue, [*seeds, job, node], 6)
+    yield Reader("job of Slurm", partial(refused, parse_details), [job], 4)
+    yield Reader("answer of sbatch", partial(refused, parse_number), ["7\n", "7;cluster\n"], 4)
 
 
 def _captures(folder: Path) -> Iterator[Reader]:

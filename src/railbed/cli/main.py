@@ -38,10 +38,13 @@ VERBS = {
     "diagnose": "diagnose.command",
     "report": "report",
     "compare": "compare",
+    "submit": "submit.command",
     "runs": "runs.command",
     "parse": "parse",
 }
 """Each verb's module in `railbed.cli.verbs`, which has `VERB_command`: a function, or a group of further commands."""
+SETTINGS = {"submit": {"ignore_unknown_options": True}}
+"""Settings of a verb's command line: submit passes options on to the verb of the job."""
 COMPLETION = "_RAILBED_COMPLETE"
 """Set by a shell that completes a command line."""
 
@@ -60,7 +63,7 @@ def make_app(verbs: Iterable[str] = VERBS, listed: Iterable[str] = ()) -> typer.
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=verb)
         else:
-            app.command(verb)(command)
+            app.command(verb, context_settings=SETTINGS.get(verb))(command)
     for verb in listed:
         app.command(verb)(stand_in(verb, VERBS[verb]))
     return app

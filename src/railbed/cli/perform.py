@@ -14,7 +14,7 @@ from railbed.cli.screens.base import Screen
 from railbed.cli.screens.choose import make_screen
 from railbed.cli.signals import Interrupted, run_until_ended
 from railbed.cli.site import recording_folder
-from railbed.cli.tally import Decide, Tally, conclude
+from railbed.cli.tally import Conclusion, Decide, Tally, conclude
 from railbed.cli.unfinished import KeptRun
 from railbed.errors import RailbedError, UsageError, os_reason
 from railbed.fleet import Fleet
@@ -34,6 +34,15 @@ Closing = Callable[[], Iterable[Record]]
 """Returns the last records of an interrupted verb, from its results so far."""
 Beside = Callable[[Path], AbstractContextManager[Take]]
 """Writes further files in the run's folder from its records: entered at the start of the run, left after its end."""
+
+
+class LeftEarly(Exception):
+    """A verb ended before its work was done, in order; its run may continue later."""
+
+    def __init__(self, status: Status, code: int) -> None:
+        super().__init__(status)
+        self.status: Status = status
+        self.code = code
 
 
 def perform(
@@ -68,6 +77,9 @@ def perform(
         except KeyboardInterrupt:
             _cut_short(run, "interrupted", INTERRUPTED, screen, takers, closing)
             raise Interrupted(*unfinished.notes()) from None
+        except LeftEarly as left:
+            _cut_short(run, left.status, left.code, screen, takers, closing)
+            raise
         except BrokenPipeError:
             run.finish("interrupted", PIPE)
             raise
@@ -80,11 +92,15 @@ def perform(
             run.finish("failed", BUG)
             _annotate(error, unfinished.notes())
             raise
-        conclusion = decide(tally)
-        run.finish("done", conclusion.code)
-        screen.finish(run.folder)
-        if conclusion.announced and conclusion.reason:
-            screen.conclude(f"exit code {conclusion.code}: {conclusion.reason}")
+        return _complete(run, screen, decide(tally))
+
+
+def _complete(run: OpenRun, screen: Screen, conclusion: Conclusion) -> int:
+    """Record the end of a run that completed its work, show it, and return the exit code."""
+    run.finish("done", conclusion.code)
+    screen.finish(run.folder)
+    if conclusion.announced and conclusion.reason:
+        screen.conclude(f"exit code {conclusion.code}: {conclusion.reason}")
     return conclusion.code
 
 

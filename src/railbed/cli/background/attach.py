@@ -16,6 +16,7 @@ from railbed.cli.signals import run_until_ended
 from railbed.errors import DeviceError
 from railbed.model.record import Record
 from railbed.store import RunSummary, follow, read_record
+from railbed.store.submitted import job_of
 
 MEASUREMENT = b'"kind":"measurement"'
 FIRST_RANK = b'"rank":0,'
@@ -30,6 +31,16 @@ class Died(DeviceError):
 def attach_run(name: str, *, as_json: bool) -> int:
     """Show a run until it ends, and return its exit code; Ctrl-C leaves the run alone."""
     folder, summary = training_run(name)
+    return attach_in(folder, summary, as_json=as_json)
+
+
+def attach_in(folder: Path, summary: RunSummary, *, as_json: bool) -> int:
+    """Show the run in a folder: from its job, if it was submitted."""
+    if job := job_of(folder):
+        # Imported here because it loads Slurm's part of the transport, which few runs need.
+        from railbed.cli.slurm.follow import follow_job
+
+        return follow_job(folder, job.number, as_json=as_json)
     if summary.status == "running":
         sys.stderr.write(f"{summary.id} is running; Ctrl-C closes this view and does not stop the run\n")
     try:
@@ -39,7 +50,7 @@ def attach_run(name: str, *, as_json: bool) -> int:
             again, end = to_attach(summary.id), to_stop(summary.id)
             sys.stderr.write(f"{summary.id} is still running: `{again}` shows it again, `{end}` stops it\n")
         raise SystemExit(INTERRUPTED) from None
-    return _conclude(folder, summary_of(folder))
+    return conclude(folder, summary_of(folder))
 
 
 async def _view(folder: Path, *, as_json: bool) -> None:
@@ -47,34 +58,39 @@ async def _view(folder: Path, *, as_json: bool) -> None:
     with screen:
         async with aclosing(follow(folder)) as lines:
             async for line in lines:
-                record = _record(line) if as_json or _is_drawn(line) else None
+                record = parse_line(line) if as_json or is_drawn(line) else None
                 if record is not None:
                     screen.show(record)
         screen.finish(folder)
 
 
-def _is_drawn(line: bytes) -> bool:
+def is_drawn(line: bytes) -> bool:
+    """Whether the screen of a training shows the record of a line."""
     return MEASUREMENT not in line or (FIRST_RANK in line and any(name in line for name in DRAWN))
 
 
-def _record(line: bytes) -> Record | None:
+def parse_line(line: bytes) -> Record | None:
     """Return the record of a line; None if it is damaged, or from a later version of railbed."""
     with suppress(ValueError):
         return read_record(line)
     return None
 
 
-def _conclude(folder: Path, summary: RunSummary) -> int:
+def conclude(folder: Path, summary: RunSummary) -> int:
     """Explain how a run ended unless it succeeded, and return its exit code."""
-    resume = f"`{to_resume(summary)}` continues from its last intact checkpoint"
+    resume = f"`{to_resume(summary)}` continues from its last intact checkpoint" if summary.verb == "train" else ""
     match summary.status:
         case "died":
             raise Died(f"{summary.id} ended abnormally: its process was killed, or its machine went down", hint=resume)
         case "interrupted":
-            sys.stderr.write(f"{summary.id} was stopped\n  {resume}\n")
+            sys.stderr.write(_lines(f"{summary.id} was stopped", resume))
             raise SystemExit(summary.exit)
         case "failed":
             output = folder / OUTPUT
             where = f"; its output is in {output}" if output.exists() else ""
-            sys.stderr.write(f"{summary.id} failed{where}\n  {resume}\n")
+            sys.stderr.write(_lines(f"{summary.id} failed{where}", resume))
     return BUG if summary.exit is None else summary.exit
+
+
+def _lines(sentence: str, hint: str) -> str:
+    return f"{sentence}\n  {hint}\n" if hint else f"{sentence}\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import typer
@@ -96,5 +98,14 @@ def to_report(run: str) -> str:
 
 
 def to_resume(run: RunSummary) -> str:
-    """Return the command that continues a run that ended; the run has its cluster file."""
+    """Return the command that continues a run that ended: on its own cluster, or as another Slurm job."""
+    if run.arguments[:1] == ["submit"]:
+        return f"railbed submit train --resume {run.id} --nodes {_nodes(run.arguments)}"
     return f"railbed train --resume {run.id}"
+
+
+def _nodes(arguments: Sequence[str]) -> str:
+    """Return the number of nodes that a run was submitted for."""
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--nodes=") else (word,))]
+    after = (value for option, value in pairwise(words) if option in ("--nodes", "-N") and value.isdigit())
+    return next(after, "1")

@@ -14,6 +14,7 @@ from railbed.cli.signals import run_until_ended
 from railbed.errors import DeviceError, UsageError
 from railbed.model.events import Stopped
 from railbed.store import RunSummary, ask_to_end, is_being_written
+from railbed.store.submitted import job_of
 
 END_SECONDS = 60.0
 """Ranks end within seconds; for a node that is cut off, the connection has to time out."""
@@ -27,6 +28,16 @@ class StillGoing(DeviceError):
 def stop_run(name: str, *, as_json: bool) -> int:
     """End a run with all its ranks on all nodes, and return when that is done."""
     folder, before = training_run(name)
+    return stop_in(folder, before, as_json=as_json)
+
+
+def stop_in(folder: Path, before: RunSummary, *, as_json: bool) -> int:
+    """End the run in a folder: its job, if it was submitted, else its process."""
+    if job := job_of(folder):
+        # Imported here because it loads Slurm's part of the transport, which few runs need.
+        from railbed.cli.slurm.stop import stop_job
+
+        return stop_job(folder, job.number, as_json=as_json)
     if before.status == "running":
         _ask(before)
         with working(f"waiting for {before.id} to end its ranks"):
@@ -36,7 +47,7 @@ def stop_run(name: str, *, as_json: bool) -> int:
         JsonScreen().show(Stopped(subject=after.id, was=before.status, status=after.status, exit=after.exit))
     else:
         sys.stdout.write(f"{_sentence(before, after)}\n")
-        if after.status != "done":
+        if after.status != "done" and after.verb == "train":
             sys.stdout.write(f"  `{to_resume(after)}` continues from its last intact checkpoint\n")
     return OK
 

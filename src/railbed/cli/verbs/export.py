@@ -21,7 +21,8 @@ from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.printable import printable
 from railbed.model.record import Event, Record
 from railbed.store.atomic_folder import AtomicFolder
-from railbed.train.export import export
+from railbed.store.submitted import job_of
+from railbed.train.export import MODEL, export, export_copy
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a training run, its folder, or newest.")]
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; it must be new or empty.")]
@@ -53,6 +54,9 @@ def export_command(
     screen = JsonScreen() if as_json else ExportScreen()
     with AtomicFolder(folder) as new:
         work = partial(export, site, run=started.run, folder=new)
+        own = source / MODEL
+        if job_of(source) and own.is_dir():
+            return perform("export", site, options, lambda _: export_copy(own, source.name, new), screen=screen)
         return perform("export", site, options, work, screen=screen)
 
 

@@ -17,7 +17,10 @@ from railbed.cli.options import JsonOption
 from railbed.errors import UsageError
 from railbed.model.printable import printable
 from railbed.model.record import Verdict
+from railbed.cli.background.runs import summary_of, training_run
+from railbed.cli.slurm.listing import read_jobs
 from railbed.store import RunSummary, find_run, list_runs
+from railbed.store.submitted import job_of
 
 UNFINISHED = {"died": "was killed", "interrupted": "was interrupted", "failed": "failed"}
 MOST_CONTINUED = 3
@@ -34,6 +37,12 @@ NodesOption = Annotated[
     Path | None,
     typer.Option("--cluster", "-c", metavar="FILE", help="With --clean: include the nodes of this cluster file."),
 ]
+AttachOption = Annotated[
+    str | None, typer.Option("--attach", metavar="RUN", help="Show a run, or the Slurm job of a run, until it ends.")
+]
+StopOption = Annotated[
+    str | None, typer.Option("--stop", metavar="RUN", help="Stop a run; a Slurm job that trains saves its state first.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="With --clean: do not ask.")]
 
 
@@ -43,9 +52,11 @@ def runs_command(
     keep: KeepOption = 0,
     yes: YesOption = False,
     cluster: NodesOption = None,
+    attach: AttachOption = None,
+    stop: StopOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the runs saved in this folder, the newest first, or remove files they left behind.
+    """List the runs saved in this folder and their Slurm jobs, the newest first; show or stop one; remove old files.
 
     Example: railbed runs --clean --keep 5
     """
@@ -55,10 +66,13 @@ def runs_command(
         return clean(Wish(names=names or (), keep=keep, yes=yes, cluster=cluster, json=as_json))
     if names or keep or yes or cluster:
         raise UsageError("RUN, --keep, --yes and --cluster are only for --clean", hint="add --clean")
+    if attach is not None or stop is not None:
+        return _attach_or_stop(attach, stop, as_json=as_json)
     runs = list_runs()
+    jobs = read_jobs(runs)
     if as_json:
         for run in runs:
-            line = {"kind": "run", **to_dict(run), "next": _next(run)}
+            line = {"kind": "run", **to_dict(run), "next": _next(run), **jobs.fields(run.id)}
             sys.stdout.write(to_json(line).decode() + "\n")
         return 0
     if not runs:
@@ -68,12 +82,27 @@ def runs_command(
     for column in ("run", "cluster", "took", "status", "result"):
         table.add_column(column, overflow="fold", no_wrap=column == "run")
     for run in runs:
-        table.add_row(run.id, Text(printable(run.cluster)), _took(run), run.status, _result(run))
+        table.add_row(run.id, Text(printable(run.cluster)), _took(run), jobs.status(run), _result(run))
     console = SafeConsole(highlight=False)
     console.print(table)
-    for run in [run for run in runs if run.status in UNFINISHED][:MOST_CONTINUED]:
+    for run in [run for run in runs if run.status in UNFINISHED and not jobs.is_live(run.id)][:MOST_CONTINUED]:
         console.print(Text(printable(f"{run.id} {UNFINISHED[run.status]}; to continue: {_next(run)}")), soft_wrap=True)
     return 0
+
+
+def _attach_or_stop(attach: str | None, stop: str | None, *, as_json: bool) -> int:
+    """Show or stop a run: a training, or the Slurm job of any verb."""
+    # Imported here because a list needs no screens.
+    from railbed.cli.background.attach import attach_in
+    from railbed.cli.background.stop import stop_in
+
+    if attach is not None and stop is not None:
+        raise UsageError("--attach and --stop cannot be combined", hint="use one of them")
+    folder = find_run(attach or stop)
+    if job_of(folder) is None:
+        training_run(str(folder))  # raises for other verbs
+    show_or_stop = attach_in if attach is not None else stop_in
+    return show_or_stop(folder, summary_of(folder), as_json=as_json)
 
 
 def to_dict(run: RunSummary) -> dict[str, object]:

@@ -32,6 +32,7 @@ from railbed.cli.screens.progress import working
 from railbed.cli.screens.train import TrainScreen
 from railbed.cli.series import RunSeries
 from railbed.cli.site import built_in_local, given_cluster
+from railbed.cli.slurm.attempt import Attempt, perform_attempt, this_attempt
 from railbed.cli.verbs.train.environment import show_env
 from railbed.cli.verbs.train.files import training_files
 from railbed.cli.verbs.train.options import (
@@ -69,6 +70,7 @@ from railbed.train.data.prepare import prepare
 from railbed.train.progress.outcome import Ending
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest, train
+from railbed.train.state.resume import EarlierState
 
 LOCAL_RANKS = 2
 """Without GPUs; with GPUs there is one rank per GPU."""
@@ -107,14 +109,11 @@ def train_command(
     Example: railbed train tiny --set steps=200
     """
     refuse_mixtures(context)
-    if attach is not None:
-        return attach_run(attach, as_json=as_json)
-    if stop is not None:
-        return stop_run(stop, as_json=as_json)
-    if listing:
-        return _list_recipes(as_json=as_json)
+    if (code := _start_nothing(attach, stop, listing=listing, as_json=as_json)) is not None:
+        return code
     if environment:
         return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
+    attempt = this_attempt()
     unseen = detach_process(as_json=as_json) if detach else None
     earlier = earlier_run(resume) if resume is not None else None
     site = site_of(earlier, cluster) if earlier else given_cluster(cluster, None) or built_in_local()
@@ -124,14 +123,26 @@ def train_command(
         transport = setting(context, earlier, "transport", transport)
         sample_seconds = setting(context, earlier, "sample_seconds", sample_seconds)
     series = RunSeries(sample_seconds)
-    request = _continued(earlier, from_start=from_start) if earlier else _request(recipes.load(recipe, settings or []))
+    request = _continued(earlier, from_start=from_start) if earlier else _restarted(attempt)
+    request = request or _request(recipes.load(recipe, settings or []))
     local = all(node.host == "local" for node in site.nodes.values())
     request = replace(request, ranks=ranks or (_local_ranks() if local else None), minimum=minimum, transport=transport)
+    request = attempt.adapted(request) if attempt else request
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
     page = partial(page_beside, request=local_page() if watched else None, show=screen.line.print_line)
     work = partial(_work, site, request=request, unchecked=unchecked, series=series, page=page)
-    return perform("train", site, options, work, screen=screen, beside=partial(training_files, series=series))
+    run = partial(perform_attempt, attempt) if attempt else partial(perform, "train")
+    return run(site, options, work, screen=screen, beside=partial(training_files, series=series))
+
+
+def _start_nothing(attach: str | None, stop: str | None, *, listing: bool, as_json: bool) -> int | None:
+    """Do what needs no start, and return the exit code; None if a training is to start."""
+    if attach is not None:
+        return attach_run(attach, as_json=as_json)
+    if stop is not None:
+        return stop_run(stop, as_json=as_json)
+    return _list_recipes(as_json=as_json) if listing else None
 
 
 def _local_ranks() -> int:
@@ -152,8 +163,17 @@ def _request(wanted: Recipe, run: str = "") -> TrainRequest:
     )
 
 
+def _restarted(attempt: Attempt | None) -> TrainRequest | None:
+    """Return the request of a job that has been started before; None if there is none."""
+    if attempt is None or attempt.history.started is None:
+        return None
+    return replace(_request(attempt.recipe, attempt.history.started.run), resumes=attempt.earlier)
+
+
 def _continued(earlier: EarlierRun, *, from_start: bool) -> TrainRequest:
-    return replace(_request(earlier.recipe, earlier.job), resumes="" if from_start else earlier.wanted)
+    return replace(
+        _request(earlier.recipe, earlier.job), resumes=None if from_start else EarlierState(run=earlier.wanted)
+    )
 
 
 async def _work(
@@ -181,7 +201,7 @@ def _started(request: TrainRequest, interval: float) -> events.TrainingStarted:
         ranks=request.ranks,
         minimum=request.minimum,
         transport=request.transport,
-        resumes=request.resumes,
+        resumes=request.resumes.run if request.resumes else "",
         sample=interval,
     )
 

@@ -1,0 +1,123 @@
+"""Follows the run of a job from its records: while it waits, runs, and starts again; Ctrl-C leaves the job alone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+from pathlib import Path
+
+from railbed import clusterfile
+from railbed.cli.background.attach import conclude, is_drawn, parse_line
+from railbed.cli.background.runs import OUTPUT, summary_of
+from railbed.cli.exits import INTERRUPTED
+from railbed.cli.screens.base import Screen
+from railbed.cli.screens.choose import make_screen
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.screens.progress import working
+from railbed.cli.signals import run_until_ended
+from railbed.cli.slurm.jobs import JobEnded, JobWatch, settle
+from railbed.model.progress import progress
+from railbed.store import follow
+from railbed.store.run import CLUSTER, RECORDS
+
+POLL_SECONDS = 0.2
+
+
+def follow_job(folder: Path, number: int, *, as_json: bool) -> int:
+    """Show a run until its job has ended, and return the run's exit code."""
+    try:
+        watch = run_until_ended(_follow(folder, number, as_json=as_json))
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"job {number} goes on without this view\n"
+            f"  `{to_attach_job(folder)}` shows it again, `{to_stop_job(folder)}` stops it\n"
+        )
+        raise SystemExit(INTERRUPTED) from None
+    if watch.trouble:
+        raise watch.trouble
+    reason = run_until_ended(settle(folder, summary_of(folder), number, watch.queued))
+    if reason:
+        output = folder / OUTPUT
+        where = f"its output is in {output}" if output.exists() else "it never started"
+        raise JobEnded(f"job {number} of {folder.name} ended: {reason}", hint=where)
+    return conclude(folder, summary_of(folder))
+
+
+def to_attach_job(folder: Path) -> str:
+    """Return the command that shows the run of a job."""
+    return f"railbed runs --attach {folder.name}"
+
+
+def to_stop_job(folder: Path) -> str:
+    """Return the command that ends a job and its run."""
+    return f"railbed runs --stop {folder.name}"
+
+
+async def _follow(folder: Path, number: int, *, as_json: bool) -> JobWatch:
+    watch = JobWatch(number)
+    with watch.watching():
+        await _await_start(folder, watch, shown=not as_json)
+        if (folder / RECORDS).exists():
+            await _view(folder, watch, as_json=as_json)
+        await watch.ended.wait()
+    return watch
+
+
+async def _await_start(folder: Path, watch: JobWatch, *, shown: bool) -> None:
+    """Wait for the first record; it is stored after everything that a screen needs."""
+    with working(f"job {watch.number}", shown=shown) as activity:
+        while watch.is_live and not _has_records(folder):
+            if watch.queued:
+                activity.begin(f"job {watch.number} is {watch.queued.in_words}")
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _has_records(folder: Path) -> bool:
+    try:
+        return (folder / RECORDS).stat().st_size > 0
+    except OSError:
+        return False
+
+
+async def _view(folder: Path, watch: JobWatch, *, as_json: bool) -> None:
+    verb = summary_of(folder).verb
+    screen = _screen(folder, verb, as_json=as_json)
+    with screen:
+        screen.begin(folder)
+        reporter = asyncio.create_task(_report_waits(watch, screen))
+        try:
+            async with aclosing(follow(folder, in_progress=lambda _: watch.is_live)) as lines:
+                async for line in lines:
+                    record = parse_line(line) if as_json or verb != "train" or is_drawn(line) else None
+                    if record is not None:
+                        screen.show(record)
+        finally:
+            reporter.cancel()
+        screen.finish(folder)
+
+
+async def _report_waits(watch: JobWatch, screen: Screen) -> None:
+    """Show that the job is in the queue again, and that it has left it."""
+    before = ""
+    while True:
+        waits = watch.queued.in_words if watch.queued and watch.queued.is_waiting else ""
+        if waits != before:
+            screen.show(progress(f"job {watch.number} {f'is {waits}' if waits else 'starts again'}"))
+        before = waits
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _screen(folder: Path, verb: str, *, as_json: bool) -> Screen:
+    if as_json:
+        return JsonScreen()
+    # Imported here because each loads what only its verb needs.
+    if verb == "train":
+        from railbed.cli.screens.train import TrainScreen
+
+        return TrainScreen(verbose=False)
+    if verb == "bench":
+        from railbed.cli.screens.bench import BenchScreen
+
+        return BenchScreen(verbose=False)
+    return make_screen(as_json=False, verbose=False, cluster=clusterfile.load(folder / CLUSTER))

@@ -1,0 +1,65 @@
+"""The jobs in the list of runs: waiting with Slurm's reason, running, requeued, ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from railbed.errors import RailbedError
+from railbed.store import RunSummary, find_run
+from railbed.store.submitted import job_of
+from railbed.transport.queue import QueuedJob
+
+OPEN = ("waiting", "running", "died")
+"""States of a run whose job may be in the queue: one that is written on another machine may look dead from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunJobs:
+    """The numbers of the jobs of runs, and what Slurm lists about them."""
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    queued: Mapping[str, QueuedJob] = field(default_factory=dict)
+
+    def is_live(self, run: str) -> bool:
+        """Whether the job of a run is running or waiting."""
+        return run in self.queued and self.queued[run].is_live
+
+    def status(self, run: RunSummary) -> str:
+        """Return the status of a run for the list: that of its job while there is one."""
+        if run.id not in self.numbers:
+            return run.status
+        job = self.queued.get(run.id)
+        if job is None or not job.is_live:
+            return f"job {self.numbers[run.id]} has ended" if run.status == "waiting" else run.status
+        return f"job {job.id} {job.in_words}"
+
+    def fields(self, run: str) -> dict[str, object]:
+        """Return the fields that the record of a run has about its job."""
+        if run not in self.numbers:
+            return {}
+        job = self.queued.get(run)
+        return {
+            "job": self.numbers[run],
+            "job_state": job.state if job else "",
+            "job_reason": job.reason if job else "",
+        }
+
+
+def read_jobs(runs: Sequence[RunSummary]) -> RunJobs:
+    """Return the jobs of runs; Slurm is asked only if a run may have one that has not ended."""
+    numbers = {run.id: job.number for run in runs if (job := job_of(find_run(run.id))) is not None}
+    wanted = {numbers[run.id] for run in runs if run.id in numbers and run.status in OPEN}
+    if not wanted:
+        return RunJobs(numbers)
+    # Imported here because most folders have no jobs.
+    from railbed.cli.signals import run_until_ended
+    from railbed.transport.queue import list_jobs
+
+    try:
+        listed = run_until_ended(list_jobs(wanted))
+    except RailbedError as error:
+        sys.stderr.write(f"railbed: the state of jobs is unknown: {error.message}\n")
+        return RunJobs(numbers)
+    return RunJobs(numbers, {run: listed[number] for run, number in numbers.items() if number in listed})

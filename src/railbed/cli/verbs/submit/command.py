@@ -1,0 +1,149 @@
+"""railbed submit"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railbed.cli.background.runs import begun
+from railbed.cli.exits import OK
+from railbed.cli.options import JsonOption
+from railbed.cli.screens.json import JsonScreen
+from railbed.cli.signals import run_until_ended
+from railbed.cli.slurm.follow import follow_job, to_attach_job, to_stop_job
+from railbed.cli.slurm.script import LONGEST_NOTICE, NOTICE_SECONDS, JobRequest, batch_script
+from railbed.cli.verbs.submit.words import checked_words, refuse_recipe, split_resume
+from railbed.errors import UsageError
+from railbed.model.events import Submitted
+from railbed.store import find_run, new_run, runs_folder, set_status, write_atomically
+from railbed.store.submitted import SCRIPT, job_of, note_job
+from railbed.transport.queue import list_jobs, submit_script
+
+CLUSTER = "slurm"
+VerbArgument = Annotated[str, typer.Argument(metavar="VERB", help="What the job runs: train, bench or check.")]
+WordsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ARGS]…", help="The verb's own arguments and options.", show_default=False),
+]
+NodesOption = Annotated[int, typer.Option("--nodes", "-N", metavar="N", min=1, help="How many nodes.")]
+TimeOption = Annotated[
+    str,
+    typer.Option("--time", "-t", metavar="LIMIT", help="Time limit, as sbatch takes it: 4:00:00. [default: Slurm's]"),
+]
+PartitionOption = Annotated[
+    str, typer.Option("--partition", "-p", metavar="NAME", help="Partition.", show_default=False)
+]
+AccountOption = Annotated[str, typer.Option("--account", "-A", metavar="NAME", help="Account.", show_default=False)]
+QosOption = Annotated[str, typer.Option("--qos", "-q", metavar="NAME", help="Quality of service.", show_default=False)]
+GresOption = Annotated[str, typer.Option("--gres", metavar="LIST", help="Per node, such as gpu:8.", show_default=False)]
+ConstraintOption = Annotated[
+    str, typer.Option("--constraint", metavar="LIST", help="Features that nodes must have.", show_default=False)
+]
+FurtherOption = Annotated[
+    list[str] | None,
+    typer.Option("--sbatch", metavar="OPTION", help="Any other option of sbatch: --sbatch=--mem=64G; repeatable."),
+]
+ShareOption = Annotated[bool, typer.Option("--share", help="Let other jobs use the same nodes.")]
+NoticeOption = Annotated[
+    int,
+    typer.Option(
+        "--notice",
+        metavar="SECONDS",
+        min=1,
+        max=LONGEST_NOTICE,
+        help="How long before the time limit training saves its state and requeues itself.",
+    ),
+]
+DryOption = Annotated[bool, typer.Option("--dry-run", help="Print the batch script, and do nothing else.")]
+NoFollowOption = Annotated[bool, typer.Option("--no-follow", help="Return once the job is in the queue.")]
+
+
+def submit_command(
+    verb: VerbArgument,
+    words: WordsArgument = None,
+    nodes: NodesOption = 1,
+    limit: TimeOption = "",
+    partition: PartitionOption = "",
+    account: AccountOption = "",
+    qos: QosOption = "",
+    gres: GresOption = "",
+    constraint: ConstraintOption = "",
+    further: FurtherOption = None,
+    share: ShareOption = False,
+    notice: NoticeOption = NOTICE_SECONDS,
+    dry: DryOption = False,
+    no_follow: NoFollowOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Run a verb as a Slurm job: submit it, and follow it until it ends; training survives what schedulers do.
+
+    Example: railbed submit train tiny --nodes 4 --time 4:00:00
+    """
+    named = {"partition": partition, "account": account, "qos": qos, "gres": gres, "constraint": constraint}
+    request = JobRequest(
+        nodes=nodes,
+        time=limit,
+        named={name: value for name, value in named.items() if value},
+        further=further or (),
+        shares=share,
+        notice=notice,
+    )
+    resumed, own = split_resume(words or ()) if verb == "train" else (None, list(words or ()))
+    command = checked_words(verb, own)
+    if resumed is not None:
+        refuse_recipe(own)
+    before = _to_continue(resumed) if resumed is not None else None
+    if dry:
+        run = before or runs_folder().absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{verb}"
+        sys.stdout.write(batch_script(request, verb, command, run=run, folder=Path.cwd()))
+        return OK
+    folder, number = _submit(request, verb, command, before)
+    _announce(folder, number, nodes, as_json=as_json)
+    return OK if no_follow else follow_job(folder, number, as_json=as_json)
+
+
+def _to_continue(name: str) -> Path:
+    """Return the folder of a submitted run whose job has ended."""
+    folder = find_run(name).absolute()
+    job = job_of(folder)
+    if job is None:
+        raise UsageError(
+            f"{folder.name} was not submitted", hint=f"`railbed train --resume {folder.name}` continues it"
+        )
+    queued = run_until_ended(list_jobs({job.number})).get(job.number)
+    if queued and queued.is_live:
+        raise UsageError(f"job {job.number} of {folder.name} is {queued.in_words}", hint=f"`{to_attach_job(folder)}`")
+    begun(folder)  # raises if there is nothing to continue
+    return folder
+
+
+def _submit(request: JobRequest, verb: str, command: list[str], before: Path | None) -> tuple[Path, int]:
+    """Write the script into the run's folder, and submit it; a new run that is refused leaves nothing."""
+    batch_script(request, verb, command, run=Path("/"), folder=Path("/"))  # raises before anything is created
+    folder = before or runs_folder().absolute() / new_run(verb, cluster_name=CLUSTER, status="waiting").id
+    try:
+        script = batch_script(request, verb, command, run=folder, folder=Path.cwd())
+        write_atomically(folder / SCRIPT, script.encode("utf-8", "surrogateescape"), mode=0o700)
+        number = run_until_ended(submit_script(folder / SCRIPT))
+    except BaseException:
+        if before is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    note_job(folder, number)
+    if before is not None:
+        set_status(folder, "waiting")
+    return folder, number
+
+
+def _announce(folder: Path, number: int, nodes: int, *, as_json: bool) -> None:
+    if as_json:
+        JsonScreen().show(Submitted(subject=folder.name, run=folder.name, folder=str(folder), job=number, nodes=nodes))
+        return
+    sys.stderr.write(f"job {number} is {folder.name}, in {folder}\n")
+    for command, what in ((to_attach_job(folder), "shows it"), (to_stop_job(folder), "stops it")):
+        sys.stderr.write(f"  {command:<48} {what}\n")
