@@ -158,6 +158,7 @@ def test_a_recording_is_read_again_without_a_cluster(healed: RunningLab) -> None
     for words, message in (
         ((files[0],), "to read a recording: --from"),
         (("--from", files[0], "--for", "3"), "--for and --from cannot be combined"),
+        (("--rail", "rail0"), "there is no port to record"),
         (("--from", healed.cluster), "is neither pcap nor pcapng"),
         (("--explain", "marking_mising"), "did you mean marking_missing?"),
     ):

@@ -79,7 +79,8 @@ async def capture(
 
 def _ports(cluster: Cluster, request: CaptureRequest) -> list[tuple[str, Port]]:
     """Return the ports to record; refuse names that the cluster does not have."""
-    for kind, wanted, names in (("node", request.nodes, cluster.nodes), ("rail", request.rails, cluster.rails)):
+    choices = (("node", request.nodes, cluster.nodes), ("rail", request.rails, cluster.rails))
+    for kind, wanted, names in choices if any(cluster.ports()) else ():
         for name in wanted:
             if name not in names:
                 raise UsageError(f"the cluster has no {kind} {name!r}", hint=f"choose from: {', '.join(names)}")
