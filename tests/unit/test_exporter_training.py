@@ -76,3 +76,12 @@ async def test_other_verbs_other_clusters_and_trainings_that_ended_are_ignored()
             for _ in range(5):
                 await asyncio.sleep(0.02)
                 assert (values.run, values.step()) == ("", None)
+
+
+def test_a_step_that_is_no_float_is_ignored() -> None:
+    values = TrainingValues()
+    values.begin("run")
+    line = '{"kind": "measurement", "name": "loss", "value": 2.5, "labels": {"rank": 0, "node": "a", "step": %s}}'
+    for step in ("7", "9" * 400):
+        values.take((line % step).encode())
+    assert values.step() == 7

@@ -14,6 +14,8 @@ from railbed.web.metrics.labels import as_unicode
 LOOK_SECONDS = 2.0
 """How often to look for a training that has started."""
 NEWEST = 20
+STEPS = 1 << 53
+"""From here on a number as Prometheus has it cannot count steps; a damaged record may have such a number."""
 MEASURES = frozenset(name for name, meter in METERS.items() if meter.part == "rank")
 
 
@@ -43,7 +45,7 @@ class TrainingValues:
                 "name": str(name),
                 "value": int() | float() as value,
                 "labels": {"rank": int(rank), "node": str(node), "step": int(step)},
-            } if name in MEASURES:
+            } if name in MEASURES and step < STEPS:
                 self._step = step
                 with suppress(OverflowError):
                     self._values.setdefault(name, {})[as_unicode(node), str(rank)] = float(value)
