@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.support import warm
 from tests.support.browser import Browser, chromium
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
+from tests.support.slurm import User, user_of
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
 settings.register_profile(
@@ -20,7 +22,7 @@ settings.register_profile(
 )
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "configure", "nettrain", "netns", "train", "bench", "mpi", "linear", "browser", "prometheus")
+GROUPS = ("vm", "configure", "nettrain", "netns", "slurm", "train", "bench", "mpi", "linear", "browser", "prometheus")
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 
@@ -61,9 +63,27 @@ def switch_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]
 
 @pytest.fixture(scope="session")
 def slurm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """The lab of three namespaces and a controller with Slurm that the tests of the group `netns` share."""
+    """The lab of three namespaces and a controller with Slurm that the tests of the group `slurm` share.
+
+    `tests/support/slurm.py` has its users and their jobs.
+    """
     with running_lab(tmp_path_factory.mktemp("slurm"), "--nodes", "3", "--scheduler", "slurm") as lab:
         yield lab
+
+
+@pytest.fixture(scope="session")
+def slurm_python(slurm_lab: RunningLab) -> Iterator[dict[str, Path]]:
+    """The Python with torch loaded that root and nobody have on the nodes of `slurm_lab`."""
+    with tempfile.TemporaryDirectory(prefix="railbed-warm-") as folder:
+        Path(folder).chmod(0o755)
+        yield warm.start_for_users(slurm_lab, Path(folder))
+
+
+@pytest.fixture(params=["root", "nobody"])
+def slurm_user(request: pytest.FixtureRequest, slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> Iterator[User]:
+    """Root and an ordinary user, on the controller of `slurm_lab`, ready to train."""
+    with user_of(slurm_lab, request.param, slurm_python[request.param]) as user:
+        yield user
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,9 @@ from railbed.lab.netns.machine import processes
 from railbed.lab.netns.slurm import need_slurm
 from tests.support.cli import railbed
 from tests.support.labs import RunningLab, call, end_up_at
+from tests.support.slurm import AS_NOBODY, NODES, states, until
 
-pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("netns")]
-NODES = ["node1", "node2", "node3"]
-AS_NOBODY = "cd /tmp && setpriv --reuid=65534 --regid=65534 --clear-groups"
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
 
 
 @pytest.fixture
@@ -42,22 +40,9 @@ def controller(lab: RunningLab, command: str) -> str:
     return result.out
 
 
-def states(lab: RunningLab) -> dict[str, str]:
-    """Return the state of each node as Slurm has it; empty while slurmctld does not answer."""
-    result = lab.shell("controller", "sinfo --noheader --Node --format '%N %T'")
-    return {line.split()[0]: line.split()[1] for line in result.out.splitlines()}
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-
-
 def test_a_job_runs_on_all_nodes_also_as_an_ordinary_user(lab: RunningLab) -> None:
     assert sorted(controller(lab, "srun -N 3 hostname").split()) == NODES
-    assert controller(lab, f"{AS_NOBODY} srun -N 3 id -u").split() == ["65534"] * 3
+    assert controller(lab, f"cd /tmp && {AS_NOBODY} srun -N 3 id -u").split() == ["65534"] * 3
     assert lab.shell("node2", "srun -N 1 -w node3 hostname").out == "node3\n"
     status = lab.status()
     assert (status["scheduler"], status["states"]) == ("slurm", dict.fromkeys([*NODES, "controller"], "up"))

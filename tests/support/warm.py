@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from railbed import clusterfile
 from railbed.lab.vm import recipe
@@ -25,45 +26,94 @@ CODE = str(recipe.GUEST / "usr/lib/railbed")
 PREPARE = (
     "import sys; sys.path.insert(0, {code!r}); import warm; warm.DOOR = {door!r}; warm.PYTHON, warm.CALLED = {names}"
 )
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+"""Everybody can run it, which is not true of the Python that runs the tests; to call a server, any version will do."""
+NOBODY_TOO = """
+import os
+for name in warm.LOADED:
+    __import__(name)
+if not os.fork():
+    sys.path.insert(0, {root!r})
+    from tests.support.ordinary import become_nobody
+    del sys.path[0]
+    become_nobody()
+    {prepare}
+"""
+"""Forks a second server, of nobody, which has torch loaded as well."""
 START_SECONDS = 120
+
+
+class Front(NamedTuple):
+    """A Python that calls a server."""
+
+    path: Path
+    real: Path
+    """The Python that runs the server."""
+    prepare: str
+    """What both run first: Python statements in one line."""
+
+    def server(self, then: str = "") -> list[str]:
+        """Return the server's command, with statements that run before it serves."""
+        return [str(self.real), "-P", "-c", f"{self.prepare}\n{then}\nwarm.main()", "serve"]
 
 
 def start(lab: RunningLab, folder: Path) -> Path:
     """Start a server in every node; return the Python that calls it."""
-    front, command = _write_front(folder, door="railbed-warm")
+    front = _write_front(folder, door="railbed-warm")
+    _serve(lab, front.server(), ["railbed-warm"])
+    return front.path
+
+
+def start_for_users(lab: RunningLab, folder: Path) -> dict[str, Path]:
+    """Start servers of root and of nobody in every node; return the Python of each. Nobody needs to read the folder."""
+    code = Path(shutil.copy(Path(CODE) / "warm.py", folder)).parent
+    doors = {user: f"railbed-warm-{user}" for user in ("root", "nobody")}
+    instead = {"nobody": SYSTEM_PYTHON}
+    fronts = {
+        user: _write_front(folder / user, door=door, code=code, instead=instead.get(user))
+        for user, door in doors.items()
+    }
+    nobody_too = NOBODY_TOO.format(root=str(Path(__file__).parents[2]), prepare=fronts["nobody"].prepare)
+    _serve(lab, fronts["root"].server(nobody_too), list(doors.values()))
+    return {user: front.path for user, front in fronts.items()}
+
+
+def _serve(lab: RunningLab, command: list[str], doors: list[str]) -> None:
+    """Run a command in every node, and wait until it serves all doors there."""
     variables = " ".join(f"{name}={value}" for name, value in ONE_THREAD.items())
     serve = f"{variables} setsid -f {shlex.join(command)} </dev/null >/dev/null 2>&1"
-    ready = f"timeout {START_SECONDS} sh -c 'until grep -q railbed-warm /proc/net/unix; do sleep 0.1; done'"
+    opened = " && ".join(f"grep -q {door}$ /proc/net/unix" for door in doors)
+    ready = f"timeout {START_SECONDS} sh -c 'until {opened}; do sleep 0.1; done'"
     nodes = list(clusterfile.load(lab.cluster).nodes)
     for line in (serve, ready):
         for node in nodes:
             result = lab.shell(node, line)
             assert result.code == 0, result
-    return front
 
 
 @contextmanager
 def running_here(folder: Path) -> Iterator[Path]:
     """Run a server on this machine; yield the Python that calls it."""
     door = f"railbed-warm-{os.getpid()}"
-    front, command = _write_front(folder, door=door)
-    with subprocess.Popen(command, env={**os.environ, **ONE_THREAD}, stdin=subprocess.DEVNULL) as server:
+    front = _write_front(folder, door=door)
+    with subprocess.Popen(front.server(), env={**os.environ, **ONE_THREAD}, stdin=subprocess.DEVNULL) as server:
         try:
             wait_for(lambda: f"@{door}\n" in Path("/proc/net/unix").read_text(), START_SECONDS)
-            yield front
+            yield front.path
         finally:
             server.terminate()
 
 
-def _write_front(folder: Path, *, door: str) -> tuple[Path, list[str]]:
-    """Write a Python that calls a server; return its path and the server's command."""
+def _write_front(folder: Path, *, door: str, code: Path | None = None, instead: Path | None = None) -> Front:
+    """Write a Python that calls a server; `instead` is for programs that need no server."""
     environment = Path(sys.prefix)
     python, front = folder / "bin" / "python", folder / "bin" / "python3"
-    python.parent.mkdir()
+    python.parent.mkdir(parents=True)
     python.symlink_to(Path(sys.executable).resolve())
     shutil.copy(environment / "pyvenv.cfg", folder)
     (folder / "lib").symlink_to(environment / "lib")
-    prepare = PREPARE.format(code=CODE, door=f"\0{door}", names=(str(python), str(front)))
-    front.write_text(f"#!{Path(sys.executable).resolve()} -IS\n{prepare}\nwarm.main()\n")
+    prepare = PREPARE.format(code=str(code or CODE), door=f"\0{door}", names=(str(instead or python), str(front)))
+    caller = SYSTEM_PYTHON if code else Path(sys.executable).resolve()
+    front.write_text(f"#!{caller} -IS\n{prepare}\nwarm.main()\n")
     front.chmod(0o755)
-    return front, [str(python), "-P", "-c", f"{prepare}; warm.main()", "serve"]
+    return Front(front, python, prepare)
