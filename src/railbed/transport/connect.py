@@ -11,7 +11,7 @@ from railbed.errors import Unreachable
 from railbed.transport.base import Connector, Target, Transport
 from railbed.transport.local import connect_local
 from railbed.transport.nxapi import connect_nxapi
-from railbed.transport.srun import connect_srun
+from railbed.transport.srun import SrunConnector
 
 if TYPE_CHECKING:
     from railbed.transport.ssh import SshConnector
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def live_connector() -> AsyncIterator[Connector]:
-    """Yield a connector to real devices; connections to jump hosts end with it."""
-    async with _ssh() as ssh:
+    """Yield a connector to real devices; connections to jump hosts, and programs in a Slurm job, end with it."""
+    async with _ssh() as ssh, SrunConnector() as srun:
 
         def connect(target: Target) -> AbstractAsyncContextManager[Transport]:
             match target.access:
@@ -29,7 +29,7 @@ async def live_connector() -> AsyncIterator[Connector]:
                 case "ssh":
                     return ssh.to_shell(target)
                 case "srun":
-                    return connect_srun(target)
+                    return srun.connect(target)
                 case "ssh-cli":
                     return ssh.to_command_line(target)
                 case "nxapi":

@@ -7,8 +7,9 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Self
 
-from railbed.errors import Gone, ToolMissing, Unreachable
+from railbed.errors import Gone, ProgramRefused, ToolMissing, Unreachable
 from railbed.model.output import Output
 from railbed.transport.base import Command, Program, Target, Transport
 from railbed.transport.batch import run_batch
@@ -40,16 +41,28 @@ NOT_IN_JOB = "Requested node configuration is not available"
 HINT = "`squeue` lists the nodes that the job has, `sinfo --list-reasons` why nodes are down"
 
 
-@asynccontextmanager
-async def connect_srun(target: Target) -> AsyncIterator[Transport]:
-    """Connect to a node: a first step shows that the job has it, and that it answers."""
-    transport = SrunTransport(target)
-    try:
+class SrunConnector:
+    """Connects to nodes of a job, and waits in the end until every program there has ended.
+
+    Every program is a step of its own: to close one connection to a node does not end the programs of others there.
+    """
+
+    def __init__(self) -> None:
+        self._endings: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await wait_despite_cancellation(asyncio.create_task(_wait_for(self._endings)))
+
+    @asynccontextmanager
+    async def connect(self, target: Target) -> AsyncIterator[Transport]:
+        """Connect to a node: a first step shows that the job has it, and that it answers."""
+        transport = SrunTransport(target, self._endings)
         async with transport.open("exec echo") as program:
             await _until_it_answers(program)
         yield transport
-    finally:
-        await wait_despite_cancellation(asyncio.create_task(transport.close()))
 
 
 async def _until_it_answers(program: Program) -> None:
@@ -60,13 +73,18 @@ async def _until_it_answers(program: Program) -> None:
     raise Unreachable("srun ended without starting anything there")
 
 
+async def _wait_for(endings: set[asyncio.Task[None]]) -> None:
+    while endings:
+        await asyncio.wait(endings)
+
+
 class SrunTransport:
     """Runs batches in a shell on a node of a job."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, endings: set[asyncio.Task[None]]) -> None:
         self._target = target
         self._sudo_password = resolve(target.login.sudo) or ""
-        self._endings: set[asyncio.Task[None]] = set()
+        self._endings = endings
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on the node."""
@@ -79,18 +97,14 @@ class SrunTransport:
         try:
             yield _SrunProgram(process)
         finally:
-            # A node that does not answer must not delay the next program: `close` waits for the end of this one.
+            # A node that does not answer must not delay the next program: the connector waits for the end of this one.
             ending = asyncio.create_task(_end(process))
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
 
-    async def close(self) -> None:
-        """Wait until everything that was started has ended."""
-        await asyncio.gather(*self._endings)
-
 
 class _SrunProgram(ChildProgram):
-    """Raises Unreachable with Slurm's reason if srun ends before the program has printed anything."""
+    """Raises ProgramRefused with Slurm's reason if srun ends before the program has printed anything."""
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
@@ -106,7 +120,7 @@ class _SrunProgram(ChildProgram):
             self._complaint = (self._complaint + data)[:COMPLAINT_BYTES]
             if not data and b"srun: " in self._complaint:
                 reason = complaint(self._complaint.decode(errors="replace"))
-                raise (Gone if reason.endswith(NOT_IN_JOB) else Unreachable)(f"Slurm: {reason}", hint=HINT)
+                raise (Gone if reason.endswith(NOT_IN_JOB) else ProgramRefused)(f"Slurm: {reason}", hint=HINT)
         return data
 
 
@@ -114,12 +128,13 @@ async def _start(target: Target, command: str) -> Process:
     environment = slurm_environment()
     passed = ",".join(name for name in PASSED if name in environment)
     place = (f"--jobid={target.login.slurm_job}", f"--nodelist={target.name}", f"--export={passed or 'NONE'}")
+    # Of an option that is there twice, srun uses the last: a site's options change none of ours.
+    options = (*(target.login.slurm_options or ()), *OPTIONS, *place)
     try:
         # A new session: Ctrl-C in the terminal reaches only us, and we end the steps in order.
         return await asyncio.create_subprocess_exec(
             "srun",
-            *OPTIONS,
-            *place,
+            *options,
             "/bin/sh",
             "-c",
             AT_HOME + command,
