@@ -54,7 +54,7 @@ def put(workdir: Path | str, *parcels: Parcel, python: str = sys.executable) -> 
 
     async def shipping() -> Shipped:
         async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:
-            return await ship(fleet, cluster.nodes, str(workdir), parcels, folder=RUN)
+            return await ship(fleet, {"here": (python,)}, str(workdir), parcels, folder=RUN)
 
     return asyncio.run(asyncio.wait_for(shipping(), 60))
 
@@ -72,7 +72,7 @@ def content(folder: Path) -> Mapping[str, bytes]:
 
 def greet(base: str, files: Parcel, cwd: Path | None = None) -> str:
     """Run what was put there as a node would, and return its output."""
-    command = module_command(sys.executable, f"{base}/{files.name}/{ARCHIVE}", "greet", [])
+    command = module_command([sys.executable], f"{base}/{files.name}/{ARCHIVE}", "greet", [])
     return shell(command, cwd)
 
 
@@ -250,7 +250,7 @@ def test_no_byte_code_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     code = own_code()
     base = put(tmp_path, code).bases["here"]
     command = module_command(
-        sys.executable, f"{base}/{code.name}/{ARCHIVE}", "railbed.train.state.verify", [str(tmp_path)]
+        [sys.executable], f"{base}/{code.name}/{ARCHIVE}", "railbed.train.state.verify", [str(tmp_path)]
     )
     assert shell(command) == '{"good": [], "damaged": []}\n'
     assert not list(Path(base).rglob("__pycache__"))

@@ -69,7 +69,7 @@ class Bench:
             place = by_node[spec.node]
             job = json.dumps({**self.settings, "spec": {**spec.common(), "timeout_seconds": 120.0}})
             script = f"{place.path_of(self.script)}/{RANK.name}"
-            command = [place.python, script, "{job}", "--messages", "{messages}"]
+            command = [place.interpreter[-1], script, "{job}", "--messages", "{messages}"]
             starts[spec.node].append(
                 RankStart(rank=spec.rank, command=command, job=job, env={"PYTHONPATH": place.code})
             )

@@ -46,6 +46,8 @@ LOGINS = st.builds(
     known_hosts=given(TEXTS),
     password=given(SECRETS),
     passphrase=given(SECRETS),
+    slurm_job=given(st.integers(1, 10**9)),
+    slurm_options=given(st.just(("--mem-bind=none", "--container-image=docker://a b#c"))),
 )
 POLICIES = st.builds(
     Policy,
@@ -57,7 +59,12 @@ POLICIES = st.builds(
     host_mtu=st.integers(1280, 9600),
 )
 TRAININGS = st.builds(
-    Training, rendezvous_port=PORTS, min_disk_gb=st.floats(0, allow_infinity=False, allow_nan=False), workdir=TEXTS
+    Training,
+    rendezvous_port=PORTS,
+    min_disk_gb=st.floats(0, allow_infinity=False, allow_nan=False),
+    workdir=TEXTS,
+    python=TEXTS,
+    launcher=st.lists(TEXTS, max_size=3).map(tuple),
 )
 GPUS = st.lists(st.builds(Gpu, name=TEXTS, memory_gb=given(POSITIVE)), max_size=3).map(tuple)
 
@@ -91,7 +98,7 @@ def nodes_of(draw: st.DrawFn, number: int, rails: dict[str, Rail]) -> Node:
         login=draw(st.one_of(st.just(Login()), LOGINS)),
         ports=tuple(ports),
         gpus=draw(GPUS),
-        python=draw(st.one_of(st.just("python3"), TEXTS)),
+        python=draw(st.one_of(st.none(), TEXTS)),
     )
 
 

@@ -36,7 +36,7 @@ def node(**changes: object) -> dict[str, Any]:
     [
         (BEFORE, []),
         (node(host="h2"), ["set nodes.n1.host h1 > h2"]),
-        (node(python="/v/bin/python"), ["set nodes.n1.python python3 > /v/bin/python"]),
+        (node(python="/v/bin/python"), ["add nodes.n1.python  > /v/bin/python"]),
         (node(ports=[{**E1, "address": "10.1.0.9"}, E2]), ["set nodes.n1.ports[e1].address 10.1.0.1 > 10.1.0.9"]),
         (node(ports=[{**E1, "rdma": "mlx5_1"}, E2]), ["add nodes.n1.ports[e1].rdma  > mlx5_1"]),
         (

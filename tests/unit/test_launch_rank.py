@@ -28,7 +28,7 @@ from railbed.launch.supervise import Refused
 from railbed.model.record import Finding, Record, Verdict
 from tests.support.events import event
 
-PLACEMENT = Placement(node="a", address="127.0.0.1", ranks=1, python=sys.executable)
+PLACEMENT = Placement(node="a", address="127.0.0.1", ranks=1, interpreter=(sys.executable,))
 
 
 def messages_of(folder: Path, function: str, spec: CollectiveSpec, environment: dict[str, str]) -> list[dict[str, Any]]:

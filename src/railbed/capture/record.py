@@ -66,7 +66,7 @@ class _Session:
         self._limits = order.limits
         self._control = Control(stop=stop)
         self.recorders = [
-            NodeRecorder(node, cluster.nodes[node].python, ports, order.limits, order.folder, self._control)
+            NodeRecorder(node, cluster.python_of(node), ports, order.limits, order.folder, self._control)
             for node, ports in by_node.items()
         ]
 

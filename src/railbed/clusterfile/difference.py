@@ -46,7 +46,7 @@ def _entries(path: str, before: Mapping[str, object], after: Mapping[str, object
         yield from _changes(below, before.get(key), after.get(key))
 
 
-def _items(path: str, before: tuple[Part, ...], after: tuple[Part, ...]) -> Iterator[Change]:
+def _items(path: str, before: tuple[Part | str, ...], after: tuple[Part | str, ...]) -> Iterator[Change]:
     was, now = dict(zip(item_keys(before), before, strict=True)), dict(zip(item_keys(after), after, strict=True))
     yield from _entries(path, was, now, "{path}[{key}]")
     stayed_then, stayed_now = [key for key in was if key in now], [key for key in now if key in was]

@@ -140,7 +140,7 @@ class _Editor:
             return
         self.cuts.append((line_start, self._line_after(_end(value, key_node)), ""))
 
-    def _sequence(self, node: SequenceNode, before: tuple[Part, ...], after: tuple[Part, ...]) -> None:
+    def _sequence(self, node: SequenceNode, before: tuple[Part | str, ...], after: tuple[Part | str, ...]) -> None:
         """Change items in place if the list has the same items, otherwise rebuild it from its pieces."""
         if item_keys(before) == item_keys(after):
             for item, old, new in zip(node.value, before, after, strict=True):
@@ -188,8 +188,8 @@ class _Editor:
         return len(self.text) if end < 0 else end + 1
 
 
-def _taken(typed: list[tuple[Part, Node]], wanted: Part) -> Node | None:
-    """Remove and return the typed item that equals the wanted part."""
+def _taken(typed: list[tuple[Part | str, Node]], wanted: Part | str) -> Node | None:
+    """Remove and return the typed item that equals the wanted one."""
     for index, (part, node) in enumerate(typed):
         if part == wanted:
             del typed[index]

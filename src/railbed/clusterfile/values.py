@@ -36,13 +36,13 @@ def needed(part: Part) -> dict[str, object]:
     }
 
 
-def item_keys(items: tuple[Part, ...]) -> list[str]:
-    """Return the keys that identify the parts of a list: a port's interface, a switch port's name, a GPU's index."""
+def item_keys(items: tuple[Part | str, ...]) -> list[str]:
+    """Return the keys that identify the items of a list: a port's interface, a switch port's name, else the index."""
     keys = [_own_key(item) or str(index) for index, item in enumerate(items)]
     return keys if len(set(keys)) == len(keys) else [str(index) for index in range(len(items))]
 
 
-def _own_key(item: Part) -> str:
+def _own_key(item: Part | str) -> str:
     match item:
         case Port():
             return item.netdev

@@ -13,7 +13,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.guard import BASE
 from railbed.launch.files.ship import Parcel, parcel, ship
-from railbed.model.cluster import Cluster, Node
+from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
 
 
@@ -49,18 +49,17 @@ class Wheels:
     def _prefix(cluster: Cluster, finding: Finding) -> str | None:
         if finding.check != torch_equal.CHECK.name or finding.fix is None:
             return None
-        return environment_prefix(cluster.nodes[finding.fix.device].python)
+        return environment_prefix(cluster.python_of(finding.fix.device))
 
     async def send(self, fleet: Fleet, cluster: Cluster, names: Collection[str], run: str) -> dict[str, str]:
         """Send the wheels to nodes, beside the environments that they will get; return why some did not get them."""
         refused: dict[str, str] = {}
-        folders: dict[str, dict[str, Node]] = {}
+        folders: dict[str, list[str]] = {}
         for name in names:
-            # Its own Python does not exist yet.
-            node = cluster.nodes[name].model_copy(update={"python": "python3"})
-            folder = posixpath.dirname(environment_prefix(cluster.nodes[name].python) or "/")
-            folders.setdefault(folder, {})[name] = node
+            folders.setdefault(posixpath.dirname(environment_prefix(cluster.python_of(name)) or "/"), []).append(name)
         for folder, nodes in folders.items():
-            shipped = await ship(fleet, nodes, folder, [self.parcel], folder=f"runs/{run}")
+            # Their own Python does not exist yet.
+            interpreters = dict.fromkeys(nodes, ("python3",))
+            shipped = await ship(fleet, interpreters, folder, [self.parcel], folder=f"runs/{run}")
             refused |= {name: error.message for name, error in shipped.failed.items()}
         return refused

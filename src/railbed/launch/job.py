@@ -91,7 +91,8 @@ def rank_starts(
     for spec in specs:
         placement = by_node[spec.node]
         reader = f"{type(spec).__module__}:{type(spec).__qualname__}"
-        command = [placement.python, "-m", ENTRY, reader, function, "{job}", "--messages", "{messages}"]
+        # The agent runs behind the launcher already, and so do the ranks that it starts.
+        command = [placement.interpreter[-1], "-m", ENTRY, reader, function, "{job}", "--messages", "{messages}"]
         start = RankStart(rank=spec.rank, command=command, job=spec.to_json(), env={"PYTHONPATH": placement.code})
         starts[spec.node].append(start)
     return starts

@@ -33,7 +33,8 @@ class Placement:
     ranks: int = 1
     interface: str = "lo"
     """The network interface that has the address."""
-    python: str = "python3"
+    interpreter: Sequence[str] = ("python3",)
+    """The words that start its Python: those of a launcher, and the interpreter itself."""
     base: str = ""
     """railbed's folder on the node."""
     code: str = ""
@@ -51,7 +52,7 @@ class Placement:
 
     def command(self, module: str, *arguments: str) -> str:
         """Return the command that runs a module of railbed on the node."""
-        return module_command(self.python, self.code, module, arguments)
+        return module_command(self.interpreter, self.code, module, arguments)
 
     def agent_command(self, preload: Sequence[str]) -> str:
         """Return the command that starts the node's agent, with the modules that its fork server loads."""
@@ -78,9 +79,9 @@ class Deployment:
 
     async def ship(self, fleet: Fleet) -> Shipped:
         """Copy the code and the parcels to the nodes."""
-        nodes = {name: self._cluster.nodes[name] for name in self._ranks}
+        interpreters = {name: self._cluster.interpreter_of(name) for name in self._ranks}
         workdir = self._cluster.training.workdir
-        self._shipped = await ship(fleet, nodes, workdir, self._parcels, folder=self._folder)
+        self._shipped = await ship(fleet, interpreters, workdir, self._parcels, folder=self._folder)
         return self._shipped
 
     def placements(self, fabric: Mapping[str, NodeFabric]) -> list[Placement]:
@@ -94,7 +95,7 @@ class Deployment:
             address=rank_address(node) or LOOPBACK,
             ranks=self._ranks[name],
             interface=node.ports[0].netdev if node.ports else "lo",
-            python=node.python,
+            interpreter=self._cluster.interpreter_of(name),
             base=base,
             code=f"{base}/{self._code.name}/{ARCHIVE}",
             folder=f"{base}/{self._folder}/{name}",

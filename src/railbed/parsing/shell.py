@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 
 HOME = re.compile(r"~[A-Za-z0-9._-]*(?=/|\Z)")
 
@@ -15,3 +16,8 @@ def quote_path(path: str) -> str:
         return shlex.quote(path)
     rest = path[home.end() + 1 :]
     return f"{home.group()}/{shlex.quote(rest)}" if rest else home.group()
+
+
+def quote_words(words: Iterable[str]) -> str:
+    """Quote the words of a command, each as a path."""
+    return " ".join(map(quote_path, words))

@@ -14,7 +14,7 @@ from railbed.errors import ParseError
 from railbed.model.cluster import Cluster
 from railbed.model.probe import Probe
 from railbed.parsing.fields import Fields
-from railbed.parsing.shell import quote_path
+from railbed.parsing.shell import quote_path, quote_words
 from railbed.parsing.text import json_value
 
 IMPORT_SECONDS = 25
@@ -92,9 +92,9 @@ class Torch:
 
 def command(cluster: Cluster, node: str) -> str:
     """Return the command for a node's training Python; a missing Python is a fact as well."""
-    python = quote_path(cluster.nodes[node].python)
+    words = cluster.interpreter_of(node)
     return f"""
-if command -v {python} >/dev/null 2>&1; then exec {python} -c {shlex.quote(SCRIPT)}; fi
+if command -v {quote_path(words[0])} >/dev/null 2>&1; then exec {quote_words(words)} -c {shlex.quote(SCRIPT)}; fi
 echo '{{"python": null}}'
 """
 

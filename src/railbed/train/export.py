@@ -115,7 +115,7 @@ async def _sources(cluster: Cluster, fleet: Fleet, run: str) -> tuple[list[Weigh
     async def ask(node: str) -> list[WeightsSource]:
         request = {"do": "read", "workdir": cluster.training.workdir, "folder": f"runs/{run}/{node}", "name": MANIFEST}
         try:
-            async with file_client(fleet, node, cluster.nodes[node].python, request) as remote:
+            async with file_client(fleet, node, cluster.interpreter_of(node), request) as remote:
                 texts = (await remote.answer("texts"))["texts"]
         except DeviceError as error:
             silent[node] = error
@@ -175,7 +175,7 @@ async def _receive(
     folder.clear()
     folder.need_room(source.size if source.written else source.size // 3)  # a checkpoint has two moments as well
     received, reported = 0, 0.0
-    async with file_client(fleet, source.node, cluster.nodes[source.node].python, request) as remote:
+    async with file_client(fleet, source.node, cluster.interpreter_of(source.node), request) as remote:
         while (message := await remote.answer("file", "done"))["kind"] == "file":
             with folder.new_file(str(message["name"])) as file:
                 async for piece in remote.raw(int(message["size"])):
@@ -196,14 +196,14 @@ async def _ready(cluster: Cluster, fleet: Fleet, run: str, source: WeightsSource
     if source.written:
         yield MODEL
         return
-    node, python = source.node, cluster.nodes[source.node].python
+    node, interpreter = source.node, cluster.interpreter_of(source.node)
     code, own = own_code(), f"runs/{run}"
-    shipped = await ship(fleet, {node: cluster.nodes[node]}, cluster.training.workdir, [code], folder=own)
+    shipped = await ship(fleet, {node: interpreter}, cluster.training.workdir, [code], folder=own)
     if node in shipped.failed:
         raise shipped.failed[node]
     folder = f"{shipped.bases[node]}/{own}/{node}"
     make = module_command(
-        python, f"{shipped.bases[node]}/{code.name}/{ARCHIVE}", "railbed.train.worker.io.convert", [folder]
+        interpreter, f"{shipped.bases[node]}/{code.name}/{ARCHIVE}", "railbed.train.worker.io.convert", [folder]
     )
     try:
         output = await fleet.ask(node, Command(key="convert", script=make, timeout=MAKE_SECONDS))

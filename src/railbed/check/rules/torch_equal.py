@@ -66,9 +66,9 @@ def is_missing(finding: Finding) -> bool:
 
 
 def _cannot_train(site: Site, node: str, facts: torch.Torch) -> Judgement:
-    python = site.cluster.nodes[node].python
+    words, python = site.cluster.interpreter_of(node), " ".join(site.cluster.interpreter_of(node))
     if facts.python is None:
-        prefix = environment_prefix(python)
+        prefix = environment_prefix(python) if len(words) == 1 else None
         fix = create_environment(node, prefix) if prefix else None
         remedy = "" if fix else f"correct `python:` of {node} in the cluster file, or install it"
         return fail(subject=node, expected=EXPECTED, observed=f"{NO_PYTHON} {python}", remedy=remedy, fix=fix)

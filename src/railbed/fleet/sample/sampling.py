@@ -42,7 +42,7 @@ async def sample(
     work += [
         NodeSampler(
             NodeState(name, interval, clock, Intake(name, take, emit), emit),
-            python=node.python,
+            python=cluster.python_of(name),
             ports=[port.netdev for port in node.ports],
         ).keep(fleet)
         for name, node in cluster.nodes.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from railbed.errors import DeviceError
 from railbed.fleet import Fleet
 from railbed.launch.files import guard
 from railbed.launch.protocol import LINE_LIMIT, Message, decode, encode
-from railbed.parsing.shell import quote_path
+from railbed.parsing.shell import quote_words
 from railbed.transport.base import Program
 
 SILENCE_SECONDS = 60.0
@@ -46,15 +46,17 @@ def _program() -> bytes:
 
 
 @asynccontextmanager
-async def file_client(fleet: Fleet, node: str, python: str, request: Mapping[str, object]) -> AsyncIterator[FileClient]:
+async def file_client(
+    fleet: Fleet, node: str, interpreter: Sequence[str], request: Mapping[str, object]
+) -> AsyncIterator[FileClient]:
     """Start the file server on a node with a request.
 
     Python uses only its own installation: modules of the user or in the current folder are ignored.
     """
     program = _program()
     start = f"import sys; exec(sys.stdin.buffer.read({len(program)}))"
-    async with fleet.open(node, f"exec {quote_path(python)} -I -B -c '{start}'") as remote:
-        client = FileClient(remote, python)
+    async with fleet.open(node, f"exec {quote_words(interpreter)} -I -B -c '{start}'") as remote:
+        client = FileClient(remote, interpreter)
         await client.write(program + encode(dict(request)))
         yield client
 
@@ -62,9 +64,9 @@ async def file_client(fleet: Fleet, node: str, python: str, request: Mapping[str
 class FileClient:
     """The connection to a file server. Every wait is bounded."""
 
-    def __init__(self, program: Program, python: str) -> None:
+    def __init__(self, program: Program, interpreter: Sequence[str]) -> None:
         self._program = program
-        self._python = python
+        self._interpreter = interpreter
         self._buffer = bytearray()
 
     async def write(self, data: bytes) -> None:
@@ -110,7 +112,7 @@ class FileClient:
             stderr = (await self._program.read(2)).decode(errors="replace").strip().splitlines()
         raise NodeRefuses(
             f"its Python could not store files: {stderr[-1] if stderr else 'the connection ended'}",
-            hint=f"it was started as {self._python} (`python` of the node in the cluster file)",
+            hint=f"it was started as {' '.join(self._interpreter)} (`python` and `launcher` in the cluster file)",
         )
 
 

@@ -20,7 +20,8 @@ T = TypeVar("T")
 class NodeFolder:
     """Where railbed's folder is on a node."""
 
-    python: str
+    interpreter: Sequence[str]
+    """The words that start Python there."""
     workdir: str
 
 
@@ -58,7 +59,7 @@ async def list_entries(fleet: Fleet, folders: Mapping[str, NodeFolder]) -> dict[
 
     async def ask(node: str) -> FolderListing:
         request = {"do": "entries", "workdir": folders[node].workdir}
-        async with file_client(fleet, node, folders[node].python, request) as remote:
+        async with file_client(fleet, node, folders[node].interpreter, request) as remote:
             message = await remote.answer("entries")
         entries = tuple(FolderEntry.read(entry) for entry in message["entries"])
         return FolderListing(base=str(message["path"]), disk=str(message["disk"]), entries=entries)
@@ -74,7 +75,7 @@ async def remove_entries(
     async def ask(node: str) -> list[FolderEntry]:
         request = {"do": "remove", "workdir": folders[node].workdir, "paths": list(paths[node])}
         removed = []
-        async with file_client(fleet, node, folders[node].python, request) as remote:
+        async with file_client(fleet, node, folders[node].interpreter, request) as remote:
             while (message := await remote.answer("removed", "done"))["kind"] == "removed":
                 removed.append(FolderEntry.read(message))
         return removed

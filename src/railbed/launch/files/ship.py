@@ -20,7 +20,6 @@ from railbed.launch.files.client import FileClient, file_client
 from railbed.launch.files.guard import PIECE, content_hash
 from railbed.launch.files.server import COMPILED
 from railbed.launch.protocol import encode
-from railbed.model.cluster import Node
 from railbed.parsing.shell import quote_path
 
 ON_NODES = (
@@ -92,36 +91,39 @@ class Shipped:
 
 
 async def ship(
-    fleet: Fleet, nodes: Mapping[str, Node], workdir: str, parcels: Sequence[Parcel], *, folder: str
+    fleet: Fleet, interpreters: Mapping[str, Sequence[str]], workdir: str, parcels: Sequence[Parcel], *, folder: str
 ) -> Shipped:
-    """Copy parcels to railbed's folder in `workdir` on nodes, and create `folder/NODE` there for each node."""
+    """Copy parcels to railbed's folder in `workdir` on nodes, and create `folder/NODE` there for each node.
+
+    `interpreters` has the words that start Python on each of the nodes.
+    """
     shipped = Shipped()
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def put(name: str, python: str) -> None:
+    async def put(name: str, interpreter: Sequence[str]) -> None:
         try:
             async with slots:
-                base, free = await _put(fleet, name, python, workdir, parcels, f"{folder}/{name}")
+                base, free = await _put(fleet, name, interpreter, workdir, parcels, f"{folder}/{name}")
                 shipped.bases[name], shipped.free[name] = base, free
         except DeviceError as error:
             shipped.failed[name] = error
 
     try:
         async with asyncio.TaskGroup() as group:
-            for name, node in nodes.items():
-                group.create_task(put(name, node.python))
+            for name, interpreter in interpreters.items():
+                group.create_task(put(name, interpreter))
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
-    in_order = {name: shipped.bases[name] for name in nodes if name in shipped.bases}
+    in_order = {name: shipped.bases[name] for name in interpreters if name in shipped.bases}
     return Shipped(in_order, shipped.free, shipped.failed)
 
 
 async def _put(  # noqa: PLR0917  (what is put, and where)
-    fleet: Fleet, node: str, python: str, workdir: str, parcels: Sequence[Parcel], folder: str
+    fleet: Fleet, node: str, interpreter: Sequence[str], workdir: str, parcels: Sequence[Parcel], folder: str
 ) -> tuple[str, int]:
     wanted = [parcel.as_message() for parcel in parcels]
     request = {"do": "put", "workdir": workdir, "parcels": wanted, "folder": folder}
-    async with file_client(fleet, node, python, request) as remote:
+    async with file_client(fleet, node, interpreter, request) as remote:
         answer = await remote.answer("base")
         for parcel in parcels:
             if parcel.name in answer["missing"]:
@@ -154,13 +156,15 @@ def _pieces(content: Content) -> Iterator[bytes]:
             yield piece
 
 
-def module_command(python: str, code: str, module: str, arguments: Iterable[str]) -> str:
+def module_command(interpreter: Sequence[str], code: str, module: str, arguments: Iterable[str]) -> str:
     """Return the command that runs a module of railbed from the archive `code` on a node.
 
     Modules come from there and from Python's own folders, never from the current folder. No byte code is written, since
     a full disk would truncate it. Compiled code of torch stays out of /tmp, where other users could put files; nor do
-    its kernels leave a list of their names there for a profiler.
+    its kernels leave a list of their names there for a profiler. Settings follow the launcher: not every container gets
+    the environment of the machine.
     """
+    *launcher, python = interpreter
     compiled = str(PurePosixPath(code).parents[2] / COMPILED)
     settings = {
         "PYTHONPATH": code,
@@ -170,7 +174,16 @@ def module_command(python: str, code: str, module: str, arguments: Iterable[str]
         "ONEDNN_JIT_PROFILE": "0",
     }
     variables = " ".join(f"{name}={quote_path(value)}" for name, value in settings.items())
-    return f"env {variables} {quote_path(python)} -m {module} {' '.join(map(quote_path, arguments))}"
+    words = [
+        *map(quote_path, launcher),
+        "env",
+        variables,
+        quote_path(python),
+        "-m",
+        module,
+        *map(quote_path, arguments),
+    ]
+    return " ".join(words)
 
 
 def _sources(path: Path) -> list[Path]:

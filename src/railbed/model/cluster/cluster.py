@@ -75,6 +75,11 @@ Text = Annotated[
     StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$"),
     Field(json_schema_extra={"x-form": "text in one line"}),
 ]
+SrunOption = Annotated[
+    str,
+    StringConstraints(pattern=r"^--[a-z][a-z0-9-]*(=[^\x00-\x1f\x7f]*)?$"),
+    Field(json_schema_extra={"x-form": "an option of srun as one word, such as --container-image=FILE"}),
+]
 Fingerprint = Annotated[
     str,
     StringConstraints(pattern=r"^([0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$"),
@@ -138,6 +143,8 @@ class Login(Part):
     """Where to find the password for sudo, if the account is not root and sudo needs one."""
     slurm_job: Annotated[Whole, Field(ge=1)] | None = None
     """Slurm job through which nodes are reached, with `srun` and by Slurm's names, in place of SSH."""
+    slurm_options: tuple[SrunOption, ...] | None = None
+    """Further options of `srun` for everything on the nodes of a Slurm job, such as `--container-image=FILE`."""
 
     def over(self, default: Login) -> Login:
         """Return this login, completed from a default."""
@@ -236,8 +243,8 @@ class Node(Part):
     """Ports on rails."""
     gpus: tuple[Gpu, ...] = ()
     """GPUs."""
-    python: Text = "python3"
-    """The Python to train with: a command, or the path of a virtual environment's interpreter."""
+    python: Text | None = None
+    """The Python to train with on this node, if it differs from the one in `training`."""
 
 
 class SwitchPort(Part):
@@ -297,6 +304,10 @@ class Training(Part):
     """Free disk space every node must have for checkpoints and logs, in GB."""
     workdir: Text = "~"
     """Folder on the nodes for code, checkpoints and logs."""
+    python: Text = "python3"
+    """The Python to train with: a command, or the path of a virtual environment's interpreter."""
+    launcher: tuple[Text, ...] = ()
+    """Words before that Python, which run it in a container or with other settings: `[apptainer, exec, image.sif]`."""
 
 
 class Cluster(Part):
@@ -316,6 +327,14 @@ class Cluster(Part):
     """Switches by name."""
     training: Training = Training()
     """Port, disk space and folder that training needs."""
+
+    def python_of(self, node: str) -> str:
+        """Return the Python that trains on a node."""
+        return self.nodes[node].python or self.training.python
+
+    def interpreter_of(self, node: str) -> tuple[str, ...]:
+        """Return the words that start the Python that trains on a node: the launcher's, and then Python."""
+        return (*self.training.launcher, self.python_of(node))
 
     def ports(self) -> Iterator[tuple[str, Port]]:
         """Yield every port with the name of its node."""

@@ -66,7 +66,7 @@ class Nodes:
         return [self._add(cluster, target) for target in targets_of(cluster) if target.kind == "node"]
 
     def _add(self, cluster: Cluster, target: Target) -> str:
-        workdir, python = cluster.training.workdir, cluster.nodes[target.name].python
+        workdir, interpreter = cluster.training.workdir, cluster.interpreter_of(target.name)
         key = (target.host, target.login, workdir)
         if key not in self._names:
             name = target.name if target.name not in self.targets else f"{target.name}@{target.host}"
@@ -74,7 +74,7 @@ class Nodes:
                 name += "+"
             self._names[key] = name
             self.targets[name] = Target(name=name, host=target.host, login=target.login)
-            self.folders[name] = NodeFolder(python=python, workdir=workdir)
+            self.folders[name] = NodeFolder(interpreter=interpreter, workdir=workdir)
         return self._names[key]
 
 
