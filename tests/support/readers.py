@@ -60,6 +60,7 @@ from railbed.transport.https import parse_answer
 from railbed.transport.nxapi import read_reply
 from railbed.transport.queue import parse_details, parse_kill_wait, parse_number, parse_queue
 from railbed.transport.replay import replay_connector
+from railbed.transport.slurm import complaint, shown_nodes, shown_reports, shown_shares
 from railbed.web.metrics.exporter import Exporter
 from tests.captures.compare import differences
 from tests.captures.small import small_captures
@@ -434,6 +435,9 @@ def _wires(folder: Path) -> Iterator[Reader]:
         with suppress(DeviceError):
             read_reply(parse_answer(text.encode("utf-8", "surrogatepass"), "s1 port 443").body)
 
+    def slurm(text: str) -> object:
+        return [read(_received(text)) for read in (complaint, shown_nodes, shown_reports, shown_shares)]
+
     entry = {"middle": 1.0, "spread": 0.1, "unit": "Gb/s", "count": 3}
     base = json.dumps({"cluster": "lab", "run": "x", "saved": 1.0, "measures": {"bandwidth|a": entry}})
     lines = [json.dumps(line), json.dumps(error)]
@@ -448,6 +452,7 @@ def _wires(folder: Path) -> Iterator[Reader]:
         "Bearer abc123def",
     ]
     yield Reader("answer of NX-API", nxapi_answer, NXAPI_ANSWERS, 8)
+    yield Reader("output of Slurm", slurm, _texts(CASES / "slurm"), 8)
     yield Reader("scrub", lambda text: scrub(text.encode("utf-8", "replace")), secret, 10)
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from railbed import clusterfile
 from railbed.cli.site import given_cluster
+from railbed.cli.slurm.allocation import Allocation
 from railbed.errors import ClusterFileError, RailbedError, ToolMissing, Unreachable, UsageError
-from railbed.model.cluster import Cluster, Login, Node
+from railbed.launch.fabric import fabric_of
+from railbed.model.cluster import Cluster, Gpu, Login, Node
 from railbed.transport.base import Command, Target, targets_of
 from railbed.transport.connect import live_connector
+from railbed.transport.gres import gpus_of, parse_gres, step_options
 from railbed.transport.slurm import SlurmJob, complaint, lost_nodes, read_job
 
 NODES = """\
@@ -140,3 +146,112 @@ def test_outside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(UsageError, match="needs a Slurm job, and this is not inside one"):
         given_cluster(Path("slurm"), None)
+
+
+def test_the_resources_that_a_job_has_on_each_node(programs: Path) -> None:
+    """Recorded from Slurm, with GPUs that were requested in total, so that nodes have different numbers of them."""
+    cases = Path(__file__).parents[1] / "cases" / "slurm"
+    printing(programs, "squeue", "7|RUNNING|node[1-3]|None\n")
+    command(
+        programs,
+        "scontrol",
+        f'case "$*" in *"show node"*) cat {cases}/nodes.txt;; *"show job"*) cat {cases}/job.txt;; '
+        '*"hostnames node[2-3]"*) echo node2; echo node3;; *) echo "$3";; esac',
+    )
+    job = asyncio.run(read_job(7))
+    assert job.options == {"node1": ("--gpus=3",), "node2": ("--gpus=1",), "node3": ("--gpus=1",)}
+    assert job.gpus == {"node1": (0, 1, 2), "node2": (0,), "node3": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "gpus"),
+    [
+        ("", ["--gres=none"], ()),
+        ("(null)", ["--gres=none"], ()),
+        ("gpu:4(IDX:0-3)", ["--gpus=4"], (0, 1, 2, 3)),
+        ("gpu:a100:2(IDX:0,3),nic:1(CNT:1)", ["--gpus=2", "--gres=nic:1"], (0, 3)),
+        ("gpu:a100:1(IDX:2),gpu:h100-80gb:1(IDX:7)", ["--gpus=2"], (2, 7)),
+        ("gpu:a100:0", ["--gres=none"], ()),
+        ("shard:4(0/4)", [], (0,)),
+        ("lustre:bandwidth:4G", [], ()),
+    ],
+)
+def test_generic_resources(text: str, options: list[str], gpus: tuple[int, ...]) -> None:
+    parsed = parse_gres(text)
+    assert (list(step_options(parsed)), gpus_of(parsed)) == (options, gpus)
+
+
+def allocated(site: Cluster, **job: Any) -> Allocation:
+    nodes = {"a1": "10.0.0.1", "a2": "10.0.0.2"}
+    return Allocation.of(site, SlurmJob(id=12_345, nodes=nodes, **job))
+
+
+def site_of(**settings: Any) -> Cluster:
+    return Cluster.model_validate({"name": "s", "nodes": {"a1": {"host": "10.0.0.1"}}, **settings})
+
+
+def test_steps_get_what_the_job_has_on_their_node() -> None:
+    """Not what it requested: that is for all nodes, or for each task."""
+    site = site_of(login={"slurm_options": ["--container-image=x.sqsh"]})
+    machines = allocated(site, options={"a1": ("--gpus=2",)}).machines
+    options = {target.name: target.login.slurm_options for target in targets_of(machines)}
+    assert options == {
+        "a1": ("--container-image=x.sqsh", "--gpus=2"),
+        "a2": ("--container-image=x.sqsh",),
+    }
+    own = site_of(login={"slurm_options": ["--gres=none"]})
+    assert targets_of(allocated(own, options={"a1": ("--gpus=2",)}).machines)[0].login.slurm_options == ("--gres=none",)
+
+
+def test_ranks_of_a_job_without_gpus_do_not_use_those_of_others() -> None:
+    machines = allocated(site_of(), options={"a1": ("--gres=none",)}).machines
+    environments = {name: node.environment for name, node in fabric_of(machines, {}).items()}
+    assert environments == {"a1": {"CUDA_VISIBLE_DEVICES": ""}, "a2": {}}
+
+
+@pytest.mark.parametrize(
+    ("assigned", "installed", "used"),
+    [
+        ({}, 4, ["gpu0", "gpu1", "gpu2", "gpu3"]),  # Slurm does not manage them
+        ({"a1": (1, 3)}, 4, ["gpu1", "gpu3"]),
+        ({"a1": (1, 3)}, 2, ["gpu0", "gpu1"]),  # the others are hidden from the job, and these have other numbers there
+        ({"a1": ()}, 4, []),
+    ],
+)
+def test_only_gpus_that_the_job_has_are_used(
+    assigned: dict[str, tuple[int, ...]], installed: int, used: list[str]
+) -> None:
+    allocation = allocated(site_of(), gpus=assigned)
+    gpus = tuple(Gpu(name=f"gpu{index}") for index in range(installed))
+    nodes = {"a1": allocation.machines.nodes["a1"].model_copy(update={"gpus": gpus})}
+    narrowed = allocation.narrow(allocation.machines.model_copy(update={"nodes": nodes}))
+    assert [gpu.name for gpu in narrowed.nodes["a1"].gpus] == used
+
+
+def test_each_job_has_its_own_port_and_the_python_that_runs_railbed() -> None:
+    training = allocated(site_of()).machines.training
+    assert (training.rendezvous_port, training.python) == (22_500 + 12_345 % 6_500, sys.executable)
+    site = site_of(training={"rendezvous_port": 4711, "launcher": ["apptainer", "exec", "x.sif"]})
+    training = allocated(site).machines.training
+    assert (training.rendezvous_port, training.python) == (4711, "python3")
+    assert allocated(site).machines.interpreter_of("a2") == ("apptainer", "exec", "x.sif", "python3")
+
+
+def test_options_of_the_site_come_before_ours(programs: Path) -> None:
+    command(programs, "srun", f'echo "$@" >>{programs}/calls; while [ "$1" != /bin/sh ]; do shift; done; exec "$@"')
+    login = Login(slurm_job=7, slurm_options=("--container-image=x.sqsh", "--nodes=9"))
+
+    async def call() -> None:
+        async with live_connector() as connect, connect(Target(name="a1", host="10.0.0.1", login=login)):
+            pass
+
+    asyncio.run(call())
+    words = (programs / "calls").read_text().split()
+    assert words[:2] == ["--container-image=x.sqsh", "--nodes=9"]
+    assert words.index("--nodes=1") > 1
+
+
+@pytest.mark.parametrize("option", ["container-image=x", "-w", "--Mem=0", "--x=a\nb", ""])
+def test_what_is_not_an_option_is_refused(option: str) -> None:
+    with pytest.raises(ValidationError):
+        Login(slurm_options=(option,))

@@ -77,6 +77,11 @@ class NodeView(DeviceView):
     node: Node
 
     @property
+    def is_in_slurm_job(self) -> bool:
+        """Whether it is reached through a Slurm job, which sets the limits of everything that runs there."""
+        return self.node.login.over(self.site.cluster.login).slurm_job is not None
+
+    @property
     def ports(self) -> Iterator[PortView]:
         """Its ports on rails."""
         return (PortView(self, port) for port in self.node.ports)

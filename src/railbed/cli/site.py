@@ -24,7 +24,7 @@ def built_in_local() -> Cluster:
 def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
     """Return the cluster of the file, the recording, the Slurm job, or this folder; None means the built-in one."""
     use_cluster_file(file)
-    if file is not None and (site := _site_of_job(file)) is not None:
+    if file is not None and (site := site_of_job(file)) is not None:
         # Imported here because it loads discover and Slurm's part of the transport, which no cluster file needs.
         from railbed.cli.slurm.allocation import allocation_cluster
 
@@ -38,7 +38,7 @@ def given_cluster(file: Path | None, replay: Path | None) -> Cluster | None:
     return clusterfile.load(DEFAULT_CLUSTER) if DEFAULT_CLUSTER.exists() else None
 
 
-def _site_of_job(file: Path) -> str | None:
+def site_of_job(file: Path) -> str | None:
     """Return the site file of `slurm` or `slurm:FILE`, empty if none is named; None if it is a file's own name."""
     name, _, site = str(file).partition(":")
     return site if name == SLURM_NAME and not file.exists() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from railbed import clusterfile
@@ -25,11 +25,13 @@ async def discover(
     existing: Cluster | None = None,
     before: Cluster | None = None,
     switches: Sequence[str] = (),
+    narrow: Callable[[Cluster], Cluster] | None = None,
 ) -> AsyncGenerator[Record, None]:
     """Yield an event per machine read, notices, the differences from the existing file, and the cluster itself.
 
     Switches of `machines` are read, too, for the cables to the nodes.
-    `before` is the file as written, if `existing` already has changes that the user requested.
+    `before` is the file as written, if `existing` already has changes that the user requested. `narrow` leaves out what
+    the machines have and the cluster must not use.
     """
     observed: dict[str, Observation] = {}
     switch_observations: dict[str, SwitchObservation] = {}
@@ -56,6 +58,7 @@ async def discover(
     for notice in notices(observations, existing):
         yield events.Notice(message=notice)
     cluster = build(name, observations, existing=existing, switches=switches, switch_observations=switch_observations)
+    cluster = narrow(cluster) if narrow else cluster
     before = before or existing
     for change in clusterfile.difference(before, cluster) if before else ():
         yield change

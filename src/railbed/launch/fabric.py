@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -18,6 +18,7 @@ from railbed.model.cluster import LOCAL_HOST, Cluster, Node, Policy, Port
 from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.probes import infiniband, limits
+from railbed.transport.gres import NO_GRES
 
 FACTS: tuple[Probe[Any], ...] = (infiniband.PROBE, limits.PROBE)
 """The probes that `fabric_of` needs."""
@@ -67,10 +68,11 @@ def fabric_environment(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> Ma
 
 def fabric_of(cluster: Cluster, facts: Mapping[str, DeviceFacts]) -> dict[str, NodeFabric]:
     """Return how each node uses the fabric."""
-    return {
+    fabric = {
         name: _node_fabric(cluster.nodes[name], paths, cluster.policy, facts.get(name))
         for name, paths in rdma_paths(cluster, facts).items()
     }
+    return {name: replace(node, lines=(*node.lines, *_hidden_gpus(cluster, name))) for name, node in fabric.items()}
 
 
 def without_rdma(cluster: Cluster, fabric: Mapping[str, NodeFabric]) -> str:
@@ -86,6 +88,14 @@ def _node_fabric(
         lines = (*_nccl_without_rdma(node, paths), *_gloo(node))
         return NodeFabric(lines=lines, obstacle=paths.why, remedy=paths.remedy)
     return NodeFabric(lines=(*_nccl(paths, policy), *_ucx(paths, policy), *_gloo(node), *_memlock(facts)))
+
+
+def _hidden_gpus(cluster: Cluster, name: str) -> list[EnvLine]:
+    """Hide the GPUs of other jobs from a job that has none there: not every site makes Slurm forbid their use."""
+    options = cluster.nodes[name].login.over(cluster.login).slurm_options or ()
+    if NO_GRES not in options:
+        return []
+    return [EnvLine(name="CUDA_VISIBLE_DEVICES", value="", reason="the Slurm job has no GPU on this node")]
 
 
 def _nccl(paths: Sequence[RdmaPath], policy: Policy) -> list[EnvLine]:

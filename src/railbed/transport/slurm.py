@@ -10,17 +10,22 @@ import os
 import re
 import socket
 from asyncio.subprocess import DEVNULL, PIPE
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.errors import DeviceError, TimedOut, ToolMissing, Unreachable, UsageError
+from railbed.transport.gres import GPU, Gres, gpus_of, parse_gres, step_options
 
 ANSWER_SECONDS = 30.0
 RUNNING = "RUNNING"
 NO_SUCH_JOB = "Invalid job id specified"
 JOBS_HINT = "`squeue` lists your jobs"
 OWN_SETTINGS = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SRUN_")
-NODE = re.compile(r"^NodeName=(?P<name>\S++) .*?\bNodeAddr=(?P<address>\S++)", re.MULTILINE)
+NODE = re.compile(
+    r"^NodeName=(?P<name>\S++) (?>(?:.*?\bGres=(?P<gres>\S++))?).*?\bNodeAddr=(?P<address>\S++)", re.MULTILINE
+)
+SHARE = re.compile(r"^ ++Nodes=(?P<names>\S++) CPU_IDs=\S*+ Mem=\S*+ GRES=(?P<gres>\S*+)$", re.MULTILINE)
+"""What a job has of some nodes that are alike, in the details of the job."""
 STATE = re.compile(
     r"^NodeName=(?P<name>\S++) .*?\bState=(?P<state>\S++)(?:.*?\bReason=(?P<reason>[^\[\n]++))?", re.MULTILINE
 )
@@ -34,6 +39,24 @@ class SlurmJob:
     id: int
     nodes: dict[str, str]
     """The address of each node that the job has now, by Slurm's name of it."""
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The options of `srun` with which a step gets the GPUs that the job has on a node."""
+    gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """The numbers of the GPUs that it has on a node; nodes whose GPUs Slurm does not manage are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownNode:
+    """A node, as `scontrol` shows it."""
+
+    name: str
+    address: str
+    gres: list[Gres]
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether Slurm manages its GPUs."""
+        return any(gres.name == GPU for gres in self.gres)
 
 
 def slurm_environment() -> dict[str, str]:
@@ -55,17 +78,51 @@ async def read_job(job: int) -> SlurmJob:
     if state != RUNNING or not names:
         why = f" ({reason})" if reason not in ("", "None") else ""
         raise UsageError(f"job {job} does not run: Slurm reports it as {state}{why}", hint=JOBS_HINT)
-    shown = await ask_slurm("scontrol", "--oneliner", "show", "node", names)
-    return SlurmJob(id=job, nodes={match["name"]: _resolved(match["address"]) for match in NODE.finditer(shown)})
+    shown = shown_nodes(await ask_slurm("scontrol", "--oneliner", "show", "node", names))
+    shares = await _shares(job) if any(node.gres for node in shown) else {}
+    return SlurmJob(
+        id=job,
+        nodes={node.name: _resolved(node.address) for node in shown},
+        options={node.name: step_options(shares.get(node.name, ())) for node in shown if node.has_gpus},
+        gpus={node.name: gpus_of(shares.get(node.name, ())) for node in shown if node.has_gpus},
+    )
+
+
+async def _shares(job: int) -> dict[str, list[Gres]]:
+    """Return the generic resources that a job has on each node."""
+    shown = shown_shares(await ask_slurm("scontrol", "--details", "show", "job", str(job)))
+    return {
+        name: resources
+        for names, resources in shown.items()
+        for name in (await ask_slurm("scontrol", "show", "hostnames", names)).split()
+    }
+
+
+def shown_nodes(text: str) -> list[ShownNode]:
+    """Read `scontrol --oneliner show node`."""
+    return [
+        ShownNode(name=match["name"], address=match["address"], gres=parse_gres(match["gres"] or ""))
+        for match in NODE.finditer(text)
+    ]
+
+
+def shown_reports(text: str) -> dict[str, str]:
+    """Read the state of each node, with the reason for it, from `scontrol --oneliner show node`."""
+    return {
+        match["name"]: " ".join(filter(None, (match["state"], (match["reason"] or "").strip())))
+        for match in STATE.finditer(text)
+    }
+
+
+def shown_shares(text: str) -> dict[str, list[Gres]]:
+    """Read what a job has of its nodes from `scontrol --details show job`; nodes that are alike share a line."""
+    return {match["names"]: parse_gres(match["gres"]) for match in SHARE.finditer(text)}
 
 
 async def lost_nodes(nodes_at_start: str, job: SlurmJob) -> dict[str, str]:
     """Return the nodes that a job had when it started and does not have now, with what Slurm reports about them."""
-    shown = await ask_slurm("scontrol", "--oneliner", "show", "node", nodes_at_start)
-    reports = {
-        match["name"]: " ".join(filter(None, (match["state"], match["reason"]))) for match in STATE.finditer(shown)
-    }
-    return {name: report.strip() for name, report in reports.items() if name not in job.nodes}
+    reports = shown_reports(await ask_slurm("scontrol", "--oneliner", "show", "node", nodes_at_start))
+    return {name: report for name, report in reports.items() if name not in job.nodes}
 
 
 def complaint(stderr: str) -> str:

@@ -16,6 +16,8 @@ from railbed.fleet.change import NotUndone
 from railbed.model.events import TrialStarted
 from railbed.model.record import Measurement, Record
 
+PORTS_APART = 1237
+"""How far the first ports of two Slurm jobs with successive numbers are from each other."""
 STRIKES = 2
 """A node that fails to answer this often in a row is skipped from then on."""
 
@@ -38,6 +40,10 @@ class BenchProgress:
     tests: dict[str, list[str]] = field(default_factory=dict)
     """Names of the tests that succeeded, by pair or node."""
     pace: Pace = field(default_factory=Pace)
+
+    def __post_init__(self) -> None:
+        # Jobs may share nodes: on the same port, a client of one would connect to the server of the other.
+        self.ports_used += PORTS_APART * (self.site.cluster.login.slurm_job or 0)
 
     @property
     def gone(self) -> set[str]:

@@ -2,8 +2,9 @@
 
 What
 ----
-The limit of locked memory (`ulimit -l`) of a session over SSH, which training started over SSH gets, is unlimited. An
-account with the capability CAP_IPC_LOCK, such as root, is not bound by the limit.
+The limit of locked memory (`ulimit -l`) of a session over SSH, which training started over SSH gets, is unlimited; in a
+Slurm job, that of a step of the job. An account with the capability CAP_IPC_LOCK, such as root, is not bound by the
+limit.
 
 Why
 ---
@@ -14,10 +15,13 @@ Fix
 ---
 In a file in /etc/security/limits.d: `* - memlock unlimited` and `root - memlock unlimited` (the star does not include
 root), then log in again. sshd needs `UsePAM yes`. Services: `LimitMEMLOCK=infinity`; containers: `--ulimit memlock=-1`.
+Slurm gives a job the limits of the shell that submitted it, unless slurm.conf has
+`PropagateResourceLimitsExcept=MEMLOCK`: then slurmd's own limit applies, `LimitMEMLOCK=infinity` in its service.
 
 Source
 ------
-limits.conf(5); getrlimit(2), RLIMIT_MEMLOCK; Linux `ib_umem_get`; NCCL user guide, troubleshooting (memory lock limit).
+limits.conf(5); slurm.conf(5), PropagateResourceLimits; getrlimit(2), RLIMIT_MEMLOCK; Linux `ib_umem_get`; NCCL user
+guide, troubleshooting (memory lock limit).
 """
 
 from __future__ import annotations
@@ -34,6 +38,10 @@ from railbed.probes import limits
 EXPECTED = "unlimited locked memory"
 FILE = "/etc/security/limits.d/90-railbed-memlock.conf"
 LINES = "* - memlock unlimited\nroot - memlock unlimited\n"
+IN_SLURM = (
+    "the administrator sets `PropagateResourceLimitsExcept=MEMLOCK` in slurm.conf, and `LimitMEMLOCK=infinity` in "
+    "slurmd's service; or submit the job from a shell with `ulimit -l unlimited`"
+)
 
 
 def judge(node: NodeView) -> Iterator[Judgement]:
@@ -47,10 +55,10 @@ def judge(node: NodeView) -> Iterator[Judgement]:
         yield ok(expected=EXPECTED, observed="unlimited")
     elif facts.may_lock_any:
         yield ok(expected=EXPECTED, observed=f"{_size(soft)}, which does not apply to this account")
-    elif soft < limits.RDMA_LEAST_BYTES:
-        yield fail(expected=EXPECTED, observed=_size(soft), fix=_fix(node))
     else:
-        yield warn(expected=EXPECTED, observed=_size(soft), fix=_fix(node))
+        wrong = fail if soft < limits.RDMA_LEAST_BYTES else warn
+        remedy, fix = (IN_SLURM, None) if node.is_in_slurm_job else ("", _fix(node))
+        yield wrong(expected=EXPECTED, observed=_size(soft), remedy=remedy, fix=fix)
 
 
 def _fix(node: NodeView) -> Fix:

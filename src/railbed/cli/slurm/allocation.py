@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 
 from railbed import clusterfile
@@ -12,28 +13,68 @@ from railbed.cli.signals import run_until_ended
 from railbed.discover.run import discover
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
-from railbed.model.cluster import Cluster, Login, Node
+from railbed.model.cluster import Cluster, Gpu, Login, Node, Training
 from railbed.model.events import ClusterBuilt
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
 from railbed.transport.slurm import SlurmJob, lost_nodes, read_job
 
 DEFAULT_SITE = "railbed/slurm.yaml"
+FIRST_PORT, PORTS = 22_500, 6_500
+"""Jobs that share a node must not meet on one port: each has its own, by its number, unless the site file sets one.
+
+The range avoids the ports of `bench` (20500 to 22499), and those that the kernel hands out (32768 and up)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """What a job has, as a cluster."""
+
+    job: SlurmJob
+    site: Cluster
+    """What the site file sets; without one, nothing but names and addresses of the nodes."""
+    machines: Cluster
+    """The nodes of the job, before they are read."""
+
+    @classmethod
+    def of(cls, site: Cluster, job: SlurmJob) -> Allocation:
+        """Return what a job has, with what the site file sets for its nodes."""
+        return cls(job=job, site=site, machines=_machines(site, job))
+
+    def narrow(self, discovered: Cluster) -> Cluster:
+        """Return the machines, once read, with what the job may use: the site's rails, and the GPUs that it has."""
+        nodes = {name: self._usable(name, node) for name, node in discovered.nodes.items()}
+        return discovered.model_copy(update={"rails": self.site.rails or discovered.rails, "nodes": nodes})
+
+    def _usable(self, name: str, node: Node) -> Node:
+        rails = self.site.rails
+        ports = tuple(port for port in node.ports if not rails or port.rail in rails)
+        assigned = self.job.gpus.get(name)
+        gpus = node.gpus if assigned is None else _assigned(node.gpus, assigned)
+        return node.model_copy(update={"ports": ports, "gpus": gpus})
+
+
+def read_allocation(site: str) -> Allocation:
+    """Return what the job around us has; `site` is the site file, if one is named."""
+    return run_until_ended(_read(_site_file(site)))
 
 
 def allocation_cluster(site: str) -> Cluster:
     """Return the nodes of the job around us as a cluster; `site` is the site file, if one is named."""
-    return run_until_ended(_allocation(_site_file(site)))
+    return run_until_ended(_cluster(_site_file(site)))
 
 
-async def _allocation(file: Path | None) -> Cluster:
+async def _cluster(file: Path | None) -> Cluster:
+    return await _discovered(await _read(file))
+
+
+async def _read(file: Path | None) -> Allocation:
     job = await read_job(_job_around_us())
     await _report_lost_nodes(job)
-    nodes = {name: Node(host=address, python=sys.executable) for name, address in job.nodes.items()}
+    nodes = {name: Node(host=address) for name, address in job.nodes.items()}
     name = f"slurm-{job.id}"
     site = clusterfile.load_site(file, name=name, nodes=nodes) if file else Cluster(name=name, nodes=nodes)
-    described = _of_job(site, job)
-    return _on_rails_of(site, await _discovered(described))
+    return Allocation.of(site, job)
 
 
 def _job_around_us() -> int:
@@ -61,37 +102,61 @@ async def _report_lost_nodes(job: SlurmJob) -> None:
             sys.stderr.write(f"railbed: job {job.id} no longer has {name}, which Slurm reports as {report}\n")
 
 
-def _of_job(site: Cluster, job: SlurmJob) -> Cluster:
+def _machines(site: Cluster, job: SlurmJob) -> Cluster:
     """Return a site with the nodes of the job only, which are reached through it."""
-    nodes = {name: site.nodes.get(name) or Node(host=host, python=sys.executable) for name, host in job.nodes.items()}
+    login = Login(slurm_job=job.id).over(site.login)
+    nodes = {name: _node(site.nodes.get(name) or Node(host=host), name, job, login) for name, host in job.nodes.items()}
     switches = {
         name: switch.model_copy(update={"ports": tuple(port for port in switch.ports if port.node in nodes)})
         for name, switch in site.switches.items()
     }
-    login = Login(slurm_job=job.id).over(site.login)
-    return site.model_copy(update={"nodes": nodes, "switches": switches, "login": login})
+    training = _training(site.training, job)
+    return site.model_copy(update={"nodes": nodes, "switches": switches, "login": login, "training": training})
 
 
-async def _discovered(cluster: Cluster) -> Cluster:
-    """Return the cluster with the ports and GPUs that its nodes have; unchanged if no node answers."""
-    machines = cluster.model_copy(update={"switches": {}})
+def _node(node: Node, name: str, job: SlurmJob, common: Login) -> Node:
+    """Return a node whose steps get the GPUs that the job has there.
+
+    A step that requests none gets what the job requested, for any number of nodes or tasks. On one node, that is too
+    little (`--gpus-per-task`), or more than there is, which Slurm refuses (`--gpus`).
+    """
+    options, own = node.login.over(common).slurm_options or (), job.options.get(name, ())
+    if not own or any(option.startswith(("--gres", "--gpus")) for option in options):
+        return node
+    login = Login(slurm_options=(*options, *own)).over(node.login)
+    return node.model_copy(update={"login": login})
+
+
+def _training(training: Training, job: SlurmJob) -> Training:
+    """Return what the site file sets, completed: a port for this job, and the Python that runs railbed.
+
+    A launcher may start another machine's files, where that Python does not exist.
+    """
+    defaults: dict[str, object] = {"rendezvous_port": FIRST_PORT + job.id % PORTS}
+    if not training.launcher:
+        defaults["python"] = sys.executable
+    return training.model_copy(
+        update={key: value for key, value in defaults.items() if key not in training.model_fields_set}
+    )
+
+
+async def _discovered(allocation: Allocation) -> Cluster:
+    """Return the machines with the ports and GPUs that they have; unchanged if none answers."""
+    known = allocation.machines
+    machines = known.model_copy(update={"switches": {}})
     async with (
         live_connector() as connect,
         Fleet(targets_of(machines), connect) as fleet,
-        aclosing(discover(machines, fleet, name=cluster.name, existing=cluster)) as records,
+        aclosing(discover(machines, fleet, name=known.name, existing=known, narrow=allocation.narrow)) as records,
     ):
         async for record in records:
             if isinstance(record, ClusterBuilt):
                 return Cluster.model_validate(record.cluster)
-    return cluster
+    return known
 
 
-def _on_rails_of(site: Cluster, cluster: Cluster) -> Cluster:
-    """Return the cluster without networks that the site file does not list as rails, if it lists any."""
-    if not site.rails:
-        return cluster
-    nodes = {
-        name: node.model_copy(update={"ports": tuple(port for port in node.ports if port.rail in site.rails)})
-        for name, node in cluster.nodes.items()
-    }
-    return cluster.model_copy(update={"rails": dict(site.rails), "nodes": nodes})
+def _assigned(gpus: tuple[Gpu, ...], indices: tuple[int, ...]) -> tuple[Gpu, ...]:
+    """Return the GPUs with these numbers; those that are there if other GPUs are hidden from the job."""
+    if len(gpus) <= len(indices):
+        return gpus
+    return tuple(gpus[index] for index in indices if index < len(gpus))

@@ -29,7 +29,8 @@ from railbed.cli.options import (
     TimeoutOption,
 )
 from railbed.cli.perform import perform
-from railbed.cli.site import built_in_local, recorded_cluster_file
+from railbed.cli.site import built_in_local, recorded_cluster_file, site_of_job
+from railbed.cli.slurm.allocation import Allocation, read_allocation
 from railbed.cli.tally import Conclusion, Tally
 from railbed.discover.names import free_name
 from railbed.discover.observation import Location, location_of
@@ -42,7 +43,7 @@ from railbed.model.cluster import Text as OneLine
 from railbed.model.events import ClusterBuilt
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.names import name_from
-from railbed.model.record import Record
+from railbed.model.record import Change, Record
 from railbed.store import followed, write_atomically
 from railbed.yamlfile.read import BYTE_ORDER_MARK
 
@@ -85,22 +86,26 @@ def discover_command(
 
     Example: railbed discover ubuntu@192.168.250.201 ubuntu@192.168.250.202
     """
-    file = cluster or DEFAULT_CLUSTER
+    allocation = _allocation(cluster, hosts)
+    file = DEFAULT_CLUSTER if allocation else cluster or DEFAULT_CLUSTER
     use_cluster_file(cluster)
     login = _login(user, key, jump)
     before = _existing(file)
     # Without hosts, all machines of the file are read again, and login options apply to all of them.
     existing = before if hosts or before is None else before.model_copy(update={"login": login.over(before.login)})
+    existing = allocation.machines if allocation else existing
     switches = [_switch_host(host) for host in switch or ()]
     machines = _with_switches(_machines(hosts or [], existing, login, replay), existing, switches)
     name = existing.name if existing else _name_of(file)
     options = Options(json=as_json, record=record, replay=replay, timeout=timeout)
     clusters: list[Cluster] = []
 
+    read = partial(discover, name=name, existing=existing, before=before, switches=switches)
+    if allocation:
+        read = partial(read, narrow=allocation.narrow)
+
     def work(fleet: Fleet) -> AsyncGenerator[Record, None]:
-        return _noting(
-            clusters, discover(machines, fleet, name=name, existing=existing, before=before, switches=switches)
-        )
+        return _noting(clusters, read(machines, fleet), compare=before is not None)
 
     code = perform("discover", machines, options, work, decide=partial(_conclude, write=write))
     if not clusters:
@@ -109,10 +114,19 @@ def discover_command(
     if not as_json:
         flags = {"--switch": switch or (), "--user": [user], "--key": [key], "--jump": [jump], "--replay": [replay]}
         words = [*(hosts or ()), *(word for flag in flags for value in flags[flag] if value for word in (flag, value))]
-        _print_outcome(
-            file, clusters[-1], before, wrote=wrote, again=shlex.join(["railbed", "discover", *map(str, words)])
-        )
+        again = shlex.join(["railbed", "discover", *map(str, words)]) + cluster_option(cluster)
+        _print_outcome(file, clusters[-1], before, wrote=wrote, again=again)
     return code
+
+
+def _allocation(cluster: Path | None, hosts: Sequence[str] | None) -> Allocation | None:
+    """Return what the job around us has, if the cluster is `slurm`: its nodes are read, and written to a file here."""
+    site = site_of_job(cluster) if cluster else None
+    if site is None:
+        return None
+    if hosts:
+        raise UsageError("`-c slurm` reads the nodes of the job, and no others", hint="leave out the machines")
+    return read_allocation(site)
 
 
 def _conclude(tally: Tally, *, write: bool) -> Conclusion:
@@ -122,13 +136,16 @@ def _conclude(tally: Tally, *, write: bool) -> Conclusion:
     return Conclusion(FOUND, "the cluster file differs") if tally.changes and not write else Conclusion()
 
 
-async def _noting(clusters: list[Cluster], records: AsyncGenerator[Record, None]) -> AsyncGenerator[Record, None]:
-    """Pass the records on, and note the cluster among them."""
+async def _noting(
+    clusters: list[Cluster], records: AsyncGenerator[Record, None], *, compare: bool
+) -> AsyncGenerator[Record, None]:
+    """Pass the records on, and note the cluster among them; without a file there is nothing to compare with."""
     async with aclosing(records):
         async for record in records:
             if isinstance(record, ClusterBuilt):
                 clusters.append(Cluster.model_validate(record.cluster))
-            yield record
+            if compare or not isinstance(record, Change):
+                yield record
 
 
 def _login(user: str | None, key: str | None, jump: str | None) -> Login:
@@ -275,5 +292,5 @@ def _print_outcome(file: Path, cluster: Cluster, existing: Cluster | None, *, wr
     elif existing == cluster:
         message = f"unchanged: {counts}"
     else:
-        message = f"not written; `{again}{option} --write` makes these changes"
+        message = f"not written; `{again} --write` makes these changes"
     console.print(Text(f"{file}: {message}"))
