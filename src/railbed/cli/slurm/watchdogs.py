@@ -82,7 +82,7 @@ async def _keep(fleet: Fleet, cluster: Cluster, others: deque[str], settings: by
     while True:
         node = others.popleft()
         try:
-            python = quote_path(cluster.nodes[node].python)
+            python = quote_path(cluster.python_of(node))
             async with fleet.open(node, f"exec {python} -I -B -c {start}") as remote:
                 await remote.write(program + settings)
                 await _feed(remote)
