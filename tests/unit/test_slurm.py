@@ -16,9 +16,9 @@ from railbed.cli.slurm.allocation import Allocation
 from railbed.errors import ClusterFileError, RailbedError, ToolMissing, Unreachable, UsageError
 from railbed.launch.fabric import fabric_of
 from railbed.model.cluster import Cluster, Gpu, Login, Node
+from railbed.parsing.gres import gpus_of, parse_gres, step_options
 from railbed.transport.base import Command, Target, targets_of
 from railbed.transport.connect import live_connector
-from railbed.transport.gres import gpus_of, parse_gres, step_options
 from railbed.transport.slurm import SlurmJob, complaint, lost_nodes, read_job
 
 NODES = """\

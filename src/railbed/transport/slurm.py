@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.errors import DeviceError, TimedOut, ToolMissing, Unreachable, UsageError
-from railbed.transport.gres import GPU, Gres, gpus_of, parse_gres, step_options
+from railbed.parsing.gres import GPU, Gres, gpus_of, parse_gres, step_options
 
 ANSWER_SECONDS = 30.0
 RUNNING = "RUNNING"
