@@ -59,6 +59,7 @@ bench: setup
 	@$(BIN)/python -m tools.bench_train_step
 	@$(BIN)/python -m tools.bench_overhead
 	@$(BIN)/python -m tools.bench_failures
+	@$(BIN)/python -m tools.bench_slurm
 	@$(BIN)/python -m tools.bench_watch
 	@$(BIN)/python -m tools.bench_metrics
 	@$(BIN)/python -m tools.bench_page
