@@ -114,4 +114,5 @@ def test_a_cancelled_job_leaves_nothing_on_the_nodes(user: User, slurm_lab: Runn
         assert "0" not in ranks
         assert slurm_lab.shell("controller", f"scancel {number}").code == 0
         assert [slurm_lab.shell(node, LEFT).code for node in NODES] == [0] * 3
+        assert run.end() == 3  # a job that has ended does not come back: it does not wait for the nodes
     until(lambda: jobs(slurm_lab) == [])

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from railbed import clusterfile
 from railbed.cli.site import given_cluster
 from railbed.cli.slurm.allocation import Allocation
-from railbed.errors import ClusterFileError, RailbedError, ToolMissing, Unreachable, UsageError
+from railbed.errors import ClusterFileError, Gone, ProgramRefused, RailbedError, ToolMissing, Unreachable, UsageError
 from railbed.launch.fabric import fabric_of
 from railbed.model.cluster import Cluster, Gpu, Login, Node
 from railbed.parsing.gres import gpus_of, parse_gres, step_options
@@ -124,6 +124,21 @@ def test_a_refused_step_is_a_node_out_of_reach(programs: Path) -> None:
     command(programs, "srun", "echo 'srun: error: Unable to confirm allocation for job 7: Invalid job id' >&2; exit 1")
     with pytest.raises(Unreachable, match="Slurm: Unable to confirm allocation for job 7: Invalid job id"):
         asyncio.run(outputs())
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("Slurm job 7 has expired", Gone),
+        ("Unable to create step for job 7: Requested node configuration is not available", Gone),
+        ("Unable to create step for job 7: Job step creation temporarily disabled", ProgramRefused),
+    ],
+)
+def test_a_job_that_has_ended_does_not_return(programs: Path, reason: str, kind: type[Unreachable]) -> None:
+    command(programs, "srun", f"echo 'srun: error: {reason}' >&2; exit 1")
+    with pytest.raises(kind) as refused:
+        asyncio.run(outputs())
+    assert type(refused.value) is kind
 
 
 def test_the_login_decides_how_nodes_are_reached() -> None:

@@ -36,8 +36,8 @@ AT_HOME = "cd 2>/dev/null; "
 ENDING_SECONDS, ABORTING_SECONDS = 3.0, 10.0
 """How long a program may take to end when its input is closed, and how long srun may take to abort the step."""
 COMPLAINT_BYTES = 4096
-NOT_IN_JOB = "Requested node configuration is not available"
-"""Why Slurm refuses a step on a node that the job does not have."""
+FOR_GOOD = ("Requested node configuration is not available", " has expired", "Invalid job id specified")
+"""Why Slurm refuses a step on a node that the job no longer has, and in a job that has ended: they do not return."""
 HINT = "`squeue` lists the nodes that the job has, `sinfo --list-reasons` why nodes are down"
 
 
@@ -120,7 +120,7 @@ class _SrunProgram(ChildProgram):
             self._complaint = (self._complaint + data)[:COMPLAINT_BYTES]
             if not data and b"srun: " in self._complaint:
                 reason = complaint(self._complaint.decode(errors="replace"))
-                raise (Gone if reason.endswith(NOT_IN_JOB) else ProgramRefused)(f"Slurm: {reason}", hint=HINT)
+                raise (Gone if reason.endswith(FOR_GOOD) else ProgramRefused)(f"Slurm: {reason}", hint=HINT)
         return data
 
 
