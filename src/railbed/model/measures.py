@@ -37,6 +37,7 @@ _COMPARED = ("comparison", "measure")
 _OF_TRAINING = (
     Measure("loss", "nat", "cross-entropy of the training batch, from rank 0", _STEP),
     Measure("validation_loss", "nat", "cross-entropy of held-out text after a step, from rank 0", _STEP),
+    Measure("perplexity", "1", "of held-out text, before and after fine-tuning", ("split", "when")),
     Measure("learning_rate", "1", "the learning rate of a step, from rank 0", _STEP),
     Measure("gradient_norm", "1", "the norm of the gradient before clipping, from rank 0", _STEP),
     Measure("tokens_per_second", "token/s", "tokens of all ranks per second, from rank 0", _STEP),
