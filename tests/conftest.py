@@ -13,8 +13,11 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import warm
 from tests.support.browser import Browser, chromium
+from tests.support.cli import railbed
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
 from tests.support.slurm import User, user_of
+from tests.support.ports import free_port
+from tests.support.smallrun import write_small_run
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
 settings.register_profile(
@@ -22,7 +25,20 @@ settings.register_profile(
 )
 settings.load_profile("railbed")
 
-GROUPS = ("vm", "configure", "nettrain", "netns", "slurm", "train", "bench", "mpi", "linear", "browser", "prometheus")
+GROUPS = (
+    "vm",
+    "configure",
+    "nettrain",
+    "netns",
+    "slurm",
+    "train",
+    "bench",
+    "mpi",
+    "models",
+    "linear",
+    "browser",
+    "prometheus",
+)
 """Groups of tests that share a lab or load the machine: each runs in one process, the longest starts first."""
 
 
@@ -97,6 +113,18 @@ def warm_python_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     """The Python with torch loaded that the group `train` has on this machine."""
     with warm.running_here(tmp_path_factory.mktemp("warm-here")) as python:
         yield python
+
+
+@pytest.fixture(scope="session")
+def trained_here(tmp_path_factory: pytest.TempPathFactory, warm_python_here: Path) -> Path:
+    """A folder with a run that is done, on this machine, for the group `train`; the run has its own cluster file."""
+    folder = tmp_path_factory.mktemp("trained")
+    write_small_run(folder, python=warm_python_here, port=free_port("127.0.0.1"))
+    done = railbed(folder, "train", "small.yaml", "--ranks", "1", XDG_CACHE_HOME=str(folder / "cache"))
+    assert done.code == 0, done
+    assert "railbed export" in done.out
+    (folder / "cluster.yaml").unlink()
+    return folder
 
 
 @pytest.fixture(scope="session")

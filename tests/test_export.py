@@ -18,8 +18,6 @@ from railbed.cli.background.runs import begun
 from railbed.errors import UsageError
 from tests.support.cli import Result, railbed
 from tests.support.disks import fill, small_disk
-from tests.support.ports import free_port
-from tests.support.smallrun import write_small_run
 from tests.support.sshd import running_servers
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("train")]
@@ -34,16 +32,9 @@ TRAINING_PAGE = Path(__file__).parent.parent / "docs" / "training.md"
 LOADED = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "manifest.json"]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, warm_python_here: Path) -> Path:
-    """A folder with a run that is done."""
-    folder = tmp_path_factory.mktemp("trained")
-    write_small_run(folder, python=warm_python_here, port=free_port("127.0.0.1"))
-    done = call(folder, "train", "small.yaml", "--ranks", "1")
-    assert done.code == 0, done
-    assert "railbed export" in done.out
-    (folder / "cluster.yaml").unlink()  # the run has its own
-    return folder
+@pytest.fixture
+def trained(trained_here: Path) -> Path:
+    return trained_here
 
 
 def call(folder: Path, *arguments: str | Path) -> Result:

@@ -7,6 +7,7 @@
     │   ├── SuiteError            the same for a suite of measurements
     │   ├── CaptureFileError      a file of packets that cannot be read
     │   ├── DataError             text to train on that is missing, empty, binary or too short
+    │   ├── ModelError            a model's folder that is missing, damaged or of an unsupported kind
     │   └── UsageError            arguments that do not go together
     ├── DeviceError             a device or tool is missing or out of reach     exit 3
     │   ├── Unreachable           no connection
@@ -61,6 +62,10 @@ class CaptureFileError(UserError):
 
 class DataError(UserError):
     """The text to train on is missing, empty, not text, or too short."""
+
+
+class ModelError(UserError):
+    """The folder of a model, or of an adapter, is missing, damaged, or of a kind that is not supported."""
 
 
 class UsageError(UserError):

@@ -64,6 +64,7 @@ from railbed.transport.slurm import complaint, shown_nodes, shown_reports, shown
 from railbed.web.metrics.exporter import Exporter
 from tests.captures.compare import differences
 from tests.captures.small import small_captures
+from tests.support.model_readers import model_readers
 from tests.support.mutate import mutated
 
 ROWS = """h 1 4711
@@ -110,6 +111,7 @@ def all_readers() -> dict[str, Reader]:
         *_wires(folder),
         *_captures(folder),
         *_queue(),
+        *(Reader(name, read, seeds, 6) for name, read, seeds in model_readers(folder)),
     ]
     return {reader.name: reader for reader in readers}
 

@@ -34,6 +34,7 @@ VERBS = {
     "watch": "watch.command",
     "capture": "capture.command",
     "export": "export",
+    "generate": "generate",
     "lab": "lab",
     "diagnose": "diagnose.command",
     "report": "report",

@@ -9,55 +9,82 @@ from typing import Annotated
 
 import typer
 
-from railbed.cli.background.runs import begun, cluster_of, training_run
 from railbed.cli.options import JsonOption, Options, TimeoutOption
-from railbed.cli.perform import perform
+from railbed.cli.perform import Work, perform
 from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
-from railbed.cli.site import given_cluster
+from railbed.cli.trained import TrainedModel, trained_model
 from railbed.errors import UsageError
 from railbed.model import events
 from railbed.model.limits import DEVICE_SECONDS
 from railbed.model.printable import printable
-from railbed.model.record import Event, Record
+from railbed.model.record import Record
 from railbed.store.atomic_folder import AtomicFolder
-from railbed.store.submitted import job_of
-from railbed.train.export import MODEL, export, export_copy
+from railbed.train.export import ExportForm, MergedType, NumberType, export, export_copy, export_folder
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a training run, its folder, or newest.")]
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; it must be new or empty.")]
-NodesOption = Annotated[
-    Path | None, typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: the run's]")
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="RUN|DIR", help="Training run (name, folder or newest), or the folder of a model.")
 ]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; it must be new or empty.")]
+MergeOption = Annotated[
+    bool, typer.Option("--merge", help="Merge the adapter of a fine-tuned model into the model below it.")
+]
+GgufOption = Annotated[
+    bool, typer.Option("--gguf", help="Write a GGUF file for llama.cpp and Ollama; an adapter is merged.")
+]
+TypeOption = Annotated[
+    NumberType, typer.Option("--type", help="Numbers of the GGUF file; auto: bf16 if the model has it, else f16.")
+]
+MergedTypeOption = Annotated[
+    MergedType | None, typer.Option("--dtype", help="Type of merged weights. [default: that of the model]")
+]
+NodesOption = Annotated[
+    Path | None,
+    typer.Option("--cluster", "-c", metavar="FILE", help="Cluster file. [default: the run's; for DIR this machine]"),
+]
+NodeOption = Annotated[str | None, typer.Option("--node", metavar="NODE", help="Node that has the folder DIR.")]
 
 
 def export_command(
-    run: RunArgument,
+    source: SourceArgument,
     folder: FolderArgument,
+    merge: MergeOption = False,
+    gguf: GgufOption = False,
+    number_type: TypeOption = "auto",
+    dtype: MergedTypeOption = None,
     cluster: NodesOption = None,
+    node: NodeOption = None,
     as_json: JsonOption = False,
     timeout: TimeoutOption = DEVICE_SECONDS,
 ) -> int:
-    """Fetch the weights of a training run from its nodes, as a folder that Hugging Face's transformers loads.
+    """Write the weights of a training run to a folder here, in the form that others use.
 
-    The nodes are those of the run's cluster file. For an unfinished run, the weights are those of its newest
-    checkpoint.
+    They are fetched from the run's nodes as Hugging Face's transformers loads them; a node merges an adapter and writes
+    GGUF. For an unfinished run, the weights are those of its newest checkpoint. For a folder, they are made here.
 
     Example: railbed export newest weights
     """
-    source, _ = training_run(run)
-    started = begun(source)
-    if started.recipe.get("traffic"):
-        raise UsageError(f"{source.name} is a network load: it trains no model and has no weights")
-    site = (given_cluster(cluster, None) if cluster else None) or cluster_of(source)
+    model = trained_model(source, cluster, node)
+    if number_type != "auto" and not gguf:
+        raise UsageError("--type needs --gguf", hint="--dtype is the type of merged weights")
+    if dtype and (gguf or not merge):
+        raise UsageError("--dtype needs --merge, and no --gguf", hint="--type is the type of a GGUF file")
+    name = model.title or Path(source).name
+    form = ExportForm(merge=merge, gguf=number_type if gguf else None, dtype=dtype, name=name)
+    if model.run is None and not form.is_made and not model.is_stored:
+        raise UsageError(f"{source} is a folder already", hint="--merge or --gguf writes it in another form")
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = JsonScreen() if as_json else ExportScreen()
     with AtomicFolder(folder) as new:
-        work = partial(export, site, run=started.run, folder=new)
-        own = source / MODEL
-        if job_of(source) and own.is_dir():
-            return perform("export", site, options, lambda _: export_copy(own, source.name, new), screen=screen)
-        return perform("export", site, options, work, screen=screen)
+        return perform("export", model.cluster, options, _work(model, new, form), screen=screen)
+
+
+def _work(model: TrainedModel, folder: AtomicFolder, form: ExportForm) -> Work:
+    if model.run is not None:
+        return partial(export, model.cluster, run=model.run, folder=folder, form=form)
+    if not form.is_made:
+        return lambda _: export_copy(Path(model.folder), model.title, folder)
+    return partial(export_folder, model.cluster, node=model.node, path=model.folder, folder=folder, form=form)
 
 
 class ExportScreen(Screen):
@@ -65,7 +92,7 @@ class ExportScreen(Screen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._fetched: Event | None = None
+        self._fetched: events.WeightsFetched | None = None
 
     def show(self, record: Record) -> None:
         """Update the progress line, or print an event."""
@@ -77,9 +104,18 @@ class ExportScreen(Screen):
                 self.line.print_line(f"{record.subject}: {record.message}" if record.subject else record.message)
 
     def finish(self, run: Path) -> None:  # noqa: ARG002
-        """Print what was fetched and how to use it."""
+        """Print what was written and how to use it."""
         self.line.stop()
         if self._fetched:
-            folder = str(self._fetched.data["folder"])
             sys.stdout.write(f"{printable(self._fetched.message)}\n")
-            sys.stdout.write(f"  load it: transformers.AutoModelForCausalLM.from_pretrained({printable(folder)!r})\n")
+            for line in _uses(self._fetched.form, printable(self._fetched.folder)):
+                sys.stdout.write(f"  {line}\n")
+
+
+def _uses(form: str | None, folder: str) -> list[str]:
+    """Return commands that use the folder."""
+    if form == "gguf":
+        return [f"llama-cli -m {folder}/model.gguf", f"ollama create NAME -f {folder}/Modelfile"]
+    if form == "adapter":
+        return [f"generate: railbed generate {folder}", "merge it: railbed export … --merge"]
+    return [f"load it: transformers.AutoModelForCausalLM.from_pretrained({folder!r})"]

@@ -83,6 +83,7 @@ from railbed.model.events.ranks import (
     NodeOut,
     NodeUp,
 )
+from railbed.model.events.results import ModelLoaded, TextGenerated, TextPiece
 from railbed.model.events.train import (
     CaughtUp,
     CheckpointCopied,
@@ -161,6 +162,7 @@ __all__ = [
     "LogLine",
     "LostNode",
     "MemoryEstimated",
+    "ModelLoaded",
     "NodeCut",
     "NodeGradients",
     "NodeLost",
@@ -192,6 +194,8 @@ __all__ = [
     "SharesChanged",
     "Stopped",
     "Submitted",
+    "TextGenerated",
+    "TextPiece",
     "TextSampled",
     "Times",
     "TrainingStarted",

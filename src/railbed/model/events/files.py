@@ -50,6 +50,8 @@ class WeightsFetched(Event):
     step: int
     bytes: int
     finished: bool
+    form: str | None = None
+    """`weights`, `adapter`, `merged` or `gguf`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,7 @@ class GptFamily(Family):
             "n_head": model.heads,
             "n_layer": model.layers,
             "n_positions": model.context,
+            "n_ctx": model.context,  # transformers no longer reads it, but converters to other formats do
             "vocab_size": model.vocabulary_size,
             "embd_pdrop": model.dropout,
             "attn_pdrop": model.dropout,

@@ -13,7 +13,9 @@ import math
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +31,60 @@ NAMES = {
     torch.bfloat16: "BF16",
     torch.int64: "I64",
     torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
     torch.uint8: "U8",
+    torch.bool: "BOOL",
 }
 TYPES = {name: dtype for dtype, name in NAMES.items()}
 ALIGNMENT = 8
 PIECE = 8 << 20
+HEADER_BYTES = 100_000_000
+"""The most that a header may have, as in the library."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLayout:
+    """The type and shape of a tensor in a file."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorLayout:
+        """Return the layout of a tensor in memory."""
+        return cls(tensor.dtype, tuple(tensor.shape))
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> Written:
     """Write tensors (contiguous, in main memory) to a new file, down to the disk; return its hash and size."""
+    layouts = {name: TensorLayout.of(tensor) for name, tensor in tensors.items()}
+    return write_each(path, layouts, tensors.__getitem__, metadata)
+
+
+def write_each(
+    path: Path,
+    layouts: Mapping[str, TensorLayout],
+    tensor_of: Callable[[str], torch.Tensor],
+    metadata: Mapping[str, str],
+) -> Written:
+    """Write tensors to a new file, down to the disk, each made when it is its turn; return its hash and size."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     offset = 0
-    for name, tensor in tensors.items():
-        end = offset + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+    for name, layout in layouts.items():
+        end = offset + layout.size
+        header[name] = {"dtype": NAMES[layout.dtype], "shape": list(layout.shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % ALIGNMENT)
     digest, size = hashlib.sha256(), 0
     with path.open("xb", buffering=0) as file:
-        for piece in _pieces(struct.pack("<Q", len(text)) + text, tensors):
+        for piece in _pieces(struct.pack("<Q", len(text)) + text, layouts, tensor_of):
             digest.update(piece)
             done = 0
             while done < len(piece):
@@ -58,9 +94,14 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     return Written(digest.hexdigest(), size)
 
 
-def _pieces(head: bytes, tensors: Mapping[str, torch.Tensor]) -> Iterator[memoryview]:
+def _pieces(
+    head: bytes, layouts: Mapping[str, TensorLayout], tensor_of: Callable[[str], torch.Tensor]
+) -> Iterator[memoryview]:
     yield memoryview(head)
-    for tensor in tensors.values():
+    for name, layout in layouts.items():
+        tensor = tensor_of(name)
+        if TensorLayout.of(tensor) != layout:
+            raise ValueError(f"{name} has another type or shape than announced")
         view = bytes_of(tensor)
         yield from (view[start : start + PIECE] for start in range(0, len(view), PIECE))
 
@@ -77,29 +118,62 @@ def bytes_of(tensor: torch.Tensor) -> memoryview:
 
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Return the tensors of a file, as views of a private mapping of it, and its metadata."""
-    try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        (length,) = struct.unpack("<Q", mapped[:8])
-        header = json.loads(mapped[8 : 8 + length])
+    file = TensorFile(path)
+    return {name: file[name] for name in file.layouts}, file.metadata
+
+
+class TensorFile:
+    """A file of tensors, mapped into memory: a tensor is read from the disk when it is used."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the header; raise CheckpointDamaged unless it describes the file, byte by byte."""
+        self.layouts: dict[str, TensorLayout] = {}
+        self.metadata: dict[str, str] = {}
+        self._starts: dict[str, int] = {}
+        try:
+            with path.open("rb") as file:
+                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            self._read_header()
+        except (OSError, ValueError, KeyError, TypeError, struct.error, RuntimeError) as error:
+            raise CheckpointDamaged(f"{path} cannot be read: {error}") from None
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Return a tensor as a view of the file."""
+        layout = self.layouts[name]
+        if not layout.size:
+            return torch.empty(layout.shape, dtype=layout.dtype)
+        count, offset = math.prod(layout.shape), self._starts[name]
+        return torch.frombuffer(self._mapped, dtype=layout.dtype, count=count, offset=offset).view(layout.shape)
+
+    def _read_header(self) -> None:
+        (length,) = struct.unpack("<Q", self._mapped[:8])
+        if length > min(HEADER_BYTES, len(self._mapped) - 8):
+            raise ValueError("its header is longer than the file, or than a header can be")
+        header = json.loads(self._mapped[8 : 8 + length])
         if not isinstance(header, dict):
             raise TypeError("its header is not a JSON object")
         metadata = header.pop("__metadata__", {})
-        tensors = {name: _tensor(mapped, 8 + length, entry) for name, entry in header.items()}
-    except (OSError, ValueError, KeyError, TypeError, struct.error, RuntimeError) as error:
-        raise CheckpointDamaged(f"{path} cannot be read: {error}") from None
-    return tensors, metadata if isinstance(metadata, dict) else {}
+        self.metadata = metadata if isinstance(metadata, dict) else {}
+        base, spans = 8 + length, [(0, 0)]
+        for name, entry in header.items():
+            layout, start, end = _entry(entry)
+            spans.append((start, end))
+            self.layouts[name], self._starts[name] = layout, base + start
+        spans.sort()
+        gaps = any(end != start for (_, end), (start, _) in pairwise(spans))
+        if gaps or base + max(end for _, end in spans) != len(self._mapped):
+            raise ValueError("its tensors overlap, leave gaps, or do not fill the file")
 
 
-def _tensor(mapped: mmap.mmap, base: int, entry: dict[str, Any]) -> torch.Tensor:
+def _entry(entry: dict[str, Any]) -> tuple[TensorLayout, int, int]:
+    """Return the layout of a tensor and where its bytes are; checked before anything is allocated."""
     start, end = entry["data_offsets"]
-    dtype, shape = TYPES[entry["dtype"]], entry["shape"]
-    # Checked before anything is allocated: a few bytes may request a terabyte.
+    dtype, shape = TYPES.get(entry["dtype"]), entry["shape"]
+    if dtype is None:
+        raise ValueError(f"its tensors have a type that is not supported: {str(entry['dtype'])[:20]}")
     if not all(type(number) is int and number >= 0 for number in (start, end, *shape)):
         raise ValueError("the offsets of a tensor are not whole numbers")
-    if start > end or base + end > len(mapped) or math.prod(shape) * dtype.itemsize != end - start:
+    layout = TensorLayout(dtype, tuple(shape))
+    if layout.size != end - start:
         raise ValueError("the offsets of a tensor do not match its size")
-    if start == end:
-        return torch.empty(shape, dtype=dtype)
-    count = (end - start) // dtype.itemsize
-    return torch.frombuffer(mapped, dtype=dtype, count=count, offset=base + start).view(shape)
+    return layout, start, end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,6 +25,24 @@ class BuildOptions:
     padded: bool = False
     """Whether to add rows to the embedding that no token uses, for the speed of GPUs."""
     gradient_checkpointing: bool = False
+
+
+class Scorer(ABC):
+    """Scores the next token of a text that grows."""
+
+    context: int | None
+    """The most tokens that a text can have; None if there is no limit."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Forget all tokens."""
+
+    @abstractmethod
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Return the score of every token of the vocabulary after some more tokens, in fp32.
+
+        The first call has all tokens of the prompt, each of the others has one.
+        """
 
 
 class LanguageModel(nn.Module, ABC):
@@ -59,6 +77,10 @@ class LanguageModel(nn.Module, ABC):
     def next_scores(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the score of every token of the vocabulary as the next one, [vocabulary], for tokens [1, length]."""
 
+    def scorer(self) -> Scorer:
+        """Return a scorer; models that cache what they computed for earlier tokens have their own."""
+        return _PlainScorer(self)
+
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the loss. Training calls this, compiled and wrapped; evaluation calls `loss` itself."""
         return self.loss(tokens, targets)
@@ -86,6 +108,25 @@ class LanguageModel(nn.Module, ABC):
     def export_tensors(self) -> dict[str, torch.Tensor]:
         """Return the parameters under the names, and in the layout, of `configuration`'s architecture."""
         return {name: tensor.cpu().contiguous() for name, tensor in self.saved_tensors().items()}
+
+
+class _PlainScorer(Scorer):
+    """Computes everything again for every token."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model, self._tokens = model.eval(), list[int]()
+        self.context = model.settings.context
+
+    def restart(self) -> None:
+        """Forget all tokens."""
+        self._tokens.clear()
+
+    @torch.inference_mode()
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Return the scores after some more tokens."""
+        self._tokens += tokens
+        device = next(self._model.parameters()).device
+        return self._model.next_scores(torch.tensor([self._tokens], device=device)).float()
 
 
 def build_model(recipe: Recipe, options: BuildOptions) -> LanguageModel:

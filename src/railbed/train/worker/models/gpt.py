@@ -7,6 +7,7 @@ casts its weights to the type of its input: in bf16 the residual stream is bf16 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -14,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812 -- as everybody calls it
 from torch.utils.checkpoint import checkpoint
 
 from railbed.train.models.gpt import GptSettings
-from railbed.train.worker.models.base import BuildOptions, LanguageModel
+from railbed.train.worker.models.base import BuildOptions, LanguageModel, Scorer
 from railbed.train.worker.models.loss import next_token_loss
 
 PADDED_TO = 128
@@ -133,10 +134,23 @@ class Gpt(LanguageModel):
         """Return the parameters as transformers' GPT2LMHeadModel names and stores them."""
         tensors = {}
         for name, tensor in self.saved_tensors().items():
-            exported = "transformer." + name.replace(".c_fc.", ".mlp.c_fc.").replace(".c_proj.", ".mlp.c_proj.")
-            exported = exported.replace(".attn.mlp.", ".attn.")
+            exported = _exported_name(name)
             tensors[exported] = (tensor.T if exported.endswith(TRANSPOSED) else tensor).cpu().contiguous()
         return tensors
+
+    def load_exported(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Copy the parameters of exported weights; raise CheckpointDamaged if they do not match the model."""
+        ours = {_exported_name(name): name for name in self.saved_tensors()}
+        self.load(
+            {
+                ours.get(name, name): tensor.T if name.endswith(TRANSPOSED) else tensor
+                for name, tensor in tensors.items()
+            }
+        )
+
+    def scorer(self) -> Scorer:
+        """Return a scorer with a cache of keys and values."""
+        return GptScorer(self)
 
     @torch.no_grad()
     def initialise(self, seed: int) -> None:
@@ -153,3 +167,47 @@ class Gpt(LanguageModel):
                 rows = self.vocabulary if name == "wte.weight" else len(parameter)
                 values = torch.empty(rows, parameter.shape[1]).normal_(0.0, deviation, generator=generator)
                 parameter[:rows].copy_(values)
+
+
+def _exported_name(name: str) -> str:
+    exported = "transformer." + name.replace(".c_fc.", ".mlp.c_fc.").replace(".c_proj.", ".mlp.c_proj.")
+    return exported.replace(".attn.mlp.", ".attn.")
+
+
+class GptScorer(Scorer):
+    """Scores the next token; the keys and values of the tokens before it are computed once."""
+
+    def __init__(self, model: Gpt) -> None:
+        self._model = model.eval()
+        settings, embedding = model.settings, model.wte.weight
+        shape = (2, settings.layers, 1, settings.heads, settings.context, settings.width // settings.heads)
+        self._keys, self._values = torch.empty(shape, dtype=model.compute, device=embedding.device)
+        self._length = 0
+        self.context = settings.context
+
+    def restart(self) -> None:
+        """Forget all tokens."""
+        self._length = 0
+
+    @torch.inference_mode()
+    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Return the scores after some more tokens: several only at the beginning."""
+        model = self._model
+        span = slice(self._length, self._length + len(tokens))
+        x = model.wte(torch.tensor([tokens], device=model.wte.weight.device)) + model.wpe.weight[span]
+        x = x.to(model.compute)
+        for layer, block in enumerate(model.h):
+            assert isinstance(block, TransformerBlock)
+            x = x + self._attend(layer, block.attn, block.ln_1(x), span)
+            x = x + block.c_proj(F.gelu(block.c_fc(block.ln_2(x)), approximate="tanh"))
+        self._length = span.stop
+        return model.logits(model.ln_f(x[0, -1])).float()
+
+    def _attend(self, layer: int, attention: Attention, x: torch.Tensor, span: slice) -> torch.Tensor:
+        _, length, width = x.shape
+        q, k, v = attention.c_attn(x).view(1, length, 3, attention.heads, -1).permute(2, 0, 3, 1, 4)
+        self._keys[layer][:, :, span], self._values[layer][:, :, span] = k, v
+        keys, values = self._keys[layer][:, :, : span.stop], self._values[layer][:, :, : span.stop]
+        y = F.scaled_dot_product_attention(q, keys, values, is_causal=length > 1)
+        output: torch.Tensor = attention.c_proj(y.transpose(1, 2).reshape(1, length, width))
+        return output

@@ -1,0 +1,115 @@
+"""Writes GGUF, version 3: a header with settings and the layout of the tensors, then the tensors, each aligned.
+
+Not written by llama.cpp's own library, because that collects all tensors before it writes the first, and would have to
+be installed on the nodes. The tests read these files with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from railbed.train.state.checkpoints import Written
+from railbed.train.worker.results.gguf.number_types import NumberType
+
+MAGIC, VERSION, ALIGNMENT = b"GGUF", 3, 32
+PIECE = 8 << 20
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A setting that is a whole number of 32 bits."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A list of whole numbers with a sign."""
+
+    values: Sequence[int]
+
+
+Setting = Unsigned | float | bool | str | Sequence[str] | Signed
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlan:
+    """The type and shape of a tensor in the file."""
+
+    number_type: NumberType
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes."""
+        return self.number_type.size(math.prod(self.shape))
+
+
+def write_gguf(
+    path: Path, settings: Mapping[str, Setting], plans: Mapping[str, TensorPlan], bytes_of: Callable[[str], memoryview]
+) -> Written:
+    """Write a new file, down to the disk, each tensor made when it is its turn; return its hash and size."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("xb", buffering=0) as file:
+        for piece in _pieces(settings, plans, bytes_of):
+            digest.update(piece)
+            done = 0
+            while done < len(piece):
+                done += file.write(piece[done:])
+            size += len(piece)
+        os.fsync(file.fileno())
+    return Written(digest.hexdigest(), size)
+
+
+def _pieces(
+    settings: Mapping[str, Setting], plans: Mapping[str, TensorPlan], bytes_of: Callable[[str], memoryview]
+) -> Iterator[memoryview]:
+    head = MAGIC + struct.pack("<IQQ", VERSION, len(plans), len(settings))
+    head += b"".join(_string(key) + _value(value) for key, value in settings.items())
+    offset = 0
+    layouts = []
+    for name, plan in plans.items():
+        dimensions = plan.shape[::-1]  # the fastest first
+        numbers = struct.pack(f"<I{len(dimensions)}QIQ", len(dimensions), *dimensions, plan.number_type.code, offset)
+        layouts.append(_string(name) + numbers)
+        offset += _aligned(plan.size)
+    head += b"".join(layouts)
+    yield memoryview(head + bytes(_aligned(len(head)) - len(head)))
+    for name, plan in plans.items():
+        data = bytes_of(name)
+        if len(data) != plan.size:
+            raise ValueError(f"{name} has {len(data)} bytes instead of {plan.size}")
+        yield from (data[start : start + PIECE] for start in range(0, len(data), PIECE))
+        yield memoryview(bytes(_aligned(plan.size) - plan.size))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def _value(value: Setting) -> bytes:
+    match value:
+        case bool():
+            return struct.pack("<I?", BOOL, value)
+        case Unsigned(number):
+            return struct.pack("<II", UINT32, number)
+        case float():
+            return struct.pack("<If", FLOAT32, value)
+        case str():
+            return struct.pack("<I", STRING) + _string(value)
+        case Signed(numbers):
+            return struct.pack(f"<IIQ{len(numbers)}i", ARRAY, INT32, len(numbers), *numbers)
+        case texts:
+            return struct.pack("<IIQ", ARRAY, STRING, len(texts)) + b"".join(map(_string, texts))

@@ -1,0 +1,23 @@
+"""Libraries that only nodes with models from elsewhere have."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from types import ModuleType
+from typing import Any
+
+from railbed.errors import ToolMissing
+
+HINT = "pip install 'railbed[tune]' there"
+
+
+def library(name: str) -> Any:  # noqa: ANN401 -- a module, and one that may not be there
+    """Return a library; raise ToolMissing if it is not installed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # their authors' business
+            module: ModuleType = importlib.import_module(name)
+    except ImportError as error:
+        raise ToolMissing(f"the Python library {error.name or name} is not installed", hint=HINT) from None
+    return module
