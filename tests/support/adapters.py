@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from railbed.train.results.digest import folder_digest
+from railbed.train.results.folder import ModelFolder
 from tests.support.tinymodels import transformers
 
 TARGETS = {
@@ -65,7 +66,12 @@ def write_adapter(base: Path, folder: Path, quantisation: str, *, double: bool =
                 parameter.normal_(0.0, 0.1)
     tuned.eval()
     tuned.save_pretrained(folder)
-    about = {"path": str(base), "digest": folder_digest(base), "quantisation": quantisation, "double": double}
+    about = {
+        "path": str(base),
+        "digest": folder_digest(ModelFolder.open(base)),
+        "quantisation": quantisation,
+        "double": double,
+    }
     notes = {"base": {**about, "compute_dtype": "float32"}, "recipe": {}}
     (folder / "railbed.json").write_text(json.dumps(notes))
     return Trained(tuned, folder)

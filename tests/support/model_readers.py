@@ -48,7 +48,7 @@ TOKENIZER = {
     "model": {"type": "BPE", "vocab": {"<end>": 0, "a": 1, "b": 2, "ab": 3}, "merges": ["a b", ["a", "b"]]},
 }
 ADAPTER = {"peft_type": "LORA", "lora_alpha": 8, "r": 4, "base_model_name_or_path": "/nowhere"}
-NOTES = {"base": {"path": "/nowhere", "digest": "x", "quantisation": "nf4", "double": True, "compute_dtype": "float32"}}
+NOTES = {"base": {"path": "/nowhere", "digest": "", "quantisation": "nf4", "double": True, "compute_dtype": "float32"}}
 MESSAGES = (
     {"kind": "progress", "message": "loading"},
     {

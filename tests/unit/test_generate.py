@@ -203,7 +203,8 @@ class Sent(Messages):
 
 def request(folder: Path, **changes: object) -> dict[str, Any]:
     sampling = {"tokens": 6, "greedy": True}
-    return {"folder": str(folder), "prompts": ["x"], "sampling": sampling, "chat": None, "before": None, **changes}
+    plain = {"folder": str(folder), "models": str(folder / "none"), "prompts": ["x"], "chat": None, "before": None}
+    return {**plain, "sampling": sampling, **changes}
 
 
 def test_a_chat_template_is_used_unless_it_is_switched_off(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from railbed.errors import ModelError, UsageError
+from railbed.launch.files.ship import parcel
 from railbed.train.results.adapter import AdapterFolder, Base
 from railbed.train.results.digest import folder_digest
+from railbed.train.results.folder import ModelFolder
 from railbed.train.worker.io.weights import INDEX, Weights
 from railbed.train.worker.results import publish
 from railbed.train.worker.results.quantised import as_trained
@@ -39,6 +41,7 @@ def request(folder: Path, into: Path, **changes: object) -> dict[str, Any]:
         "gguf": None,
         "dtype": None,
         "name": "x",
+        "models": str(folder / "none"),
         **changes,
     }
 
@@ -58,7 +61,7 @@ def merged_scores(trained: Trained, into: Path) -> torch.Tensor:
         ("llama", "nf4", False, {"use_rslora": True}),
         ("llama", "none", False, {"use_dora": True}),
         ("qwen3", "nf4", True, {"use_dora": True}),
-        ("gpt2", "none", False, {}),
+        ("gpt2", "nf4", True, {}),
         ("gpt2", "none", False, {"use_dora": True}),
         ("qwen3", "none", False, {"alpha_pattern": {"q_proj": 3}, "modules_to_save": ["lm_head"]}),
     ],
@@ -131,7 +134,7 @@ def test_what_cannot_be_merged_is_one_sentence(tmp_path: Path) -> None:
     config.write_text(text)
     notes = trained.adapter / "railbed.json"
     about = json.loads(notes.read_text())
-    assert about["base"]["digest"] == folder_digest(base)
+    assert about["base"]["digest"] == folder_digest(ModelFolder.open(base))
     (base / "generation_config.json").write_text("{}")
     with pytest.raises(ModelError, match="is not the one that the adapter was trained against: its files have changed"):
         publish.run(request(trained.adapter, into), Sent())
@@ -146,6 +149,19 @@ def test_what_cannot_be_merged_is_one_sentence(tmp_path: Path) -> None:
     notes.write_text(json.dumps({"base": {"path": str(other), "quantisation": "nf2"}}))
     with pytest.raises(ModelError, match=r"base\.quantisation is 'nf2'; expected none, nf4, int8"):
         publish.run(request(trained.adapter, into), Sent())
+
+
+def test_a_model_that_was_copied_to_the_node_is_used(tmp_path: Path) -> None:
+    """Under the name that nodes store it by; the path in the notes is that of another machine."""
+    base = write_model(tmp_path / "base", "llama")
+    trained = write_adapter(base, tmp_path / "adapter", "none")
+    sent = parcel("models", {path.name: path for path in base.iterdir()})
+    notes = json.loads((trained.adapter / "railbed.json").read_text())
+    assert notes["base"]["digest"] == sent.digest
+    (tmp_path / "models").mkdir()
+    base.rename(tmp_path / sent.name)
+    publish.run(request(trained.adapter, tmp_path / "merged", models=str(tmp_path / "models")), Sent())
+    assert len(Weights(tmp_path / "merged")) == len(Weights(tmp_path / sent.name))
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from railbed.errors import ModelError
 from railbed.train.results.folder import ModelFolder, is_folder, read_json
 
 ADAPTER, ADAPTER_WEIGHTS, NOTES = "adapter_config.json", "adapter_model.safetensors", "railbed.json"
+STORED_NAME = 16
+"""Characters of a digest that are the name of a stored model (`launch.files.ship.parcel`)."""
+DIGEST = re.compile(r"[0-9a-f]{64}")
 Quantisation = Literal["none", "nf4", "int8"]
 ComputeType = Literal["float32", "bfloat16", "float16"]
 
@@ -47,8 +51,13 @@ class AdapterFolder:
             raise ModelError(f"{path} is an adapter of type {kind}; only LORA (also as DoRA and rsLoRA) is supported")
         return cls(path, config, _base(path, config))
 
-    def base_folder(self) -> ModelFolder:
-        """Return the folder of the model below; raise ModelError if it is not there."""
+    def base_folder(self, models: Path | None = None) -> ModelFolder:
+        """Return the folder of the model below; raise ModelError if it is not there.
+
+        `models` is where railbed stores models on a node, under the beginning of their digest.
+        """
+        if models and self.base.digest and is_folder(models / self.base.digest[:STORED_NAME]):
+            return ModelFolder.open(models / self.base.digest[:STORED_NAME])
         if not is_folder(self.base.path):
             raise ModelError(
                 f"the model below the adapter is not there: {self.base.path}",
@@ -78,11 +87,17 @@ def _base(path: Path, config: Mapping[str, Any]) -> Base:
     compute = _choice(path, notes, "compute_dtype", get_args(ComputeType), "float32")
     return Base(
         path=Path(notes["path"]),
-        digest=str(notes.get("digest") or ""),
+        digest=_digest(path, notes.get("digest") or ""),
         quantisation=quantisation,
         double=notes.get("double") is True,
         compute_dtype=compute,
     )
+
+
+def _digest(path: Path, digest: object) -> str:
+    if digest == "" or (isinstance(digest, str) and DIGEST.fullmatch(digest)):
+        return digest
+    raise ModelError(f"{path / NOTES}: base.digest is not a SHA-256")
 
 
 def _choice(path: Path, notes: Mapping[str, Any], key: str, choices: tuple[Any, ...], default: str) -> Any:  # noqa: ANN401 -- one of the choices

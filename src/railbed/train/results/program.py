@@ -28,6 +28,8 @@ START_SECONDS = 300.0
 """Loading torch from a slow disk takes a minute; nothing is sent until then."""
 SILENCE_SECONDS = 60.0
 """Afterwards a program sends a heartbeat every second."""
+MODELS = "models"
+"""Folder below railbed's on a node with models that were copied there."""
 ENDING_SECONDS = 5.0
 TAIL_BYTES = 1 << 16
 OFFLINE = {
@@ -75,7 +77,7 @@ async def messages_of(
 ) -> AsyncGenerator[Message, None]:
     """Run a program with a request and yield its messages, up to `done`; raise its refusal."""
     async with fleet.open(place.node, place.command(module)) as program:
-        await program.write(encode(dict(request)))
+        await program.write(encode({**request, "models": f"{place.base}/{MODELS}"}))
         async with aclosing(_lines(program, place)) as lines:
             async for line in lines:
                 message = decode(line) or {}

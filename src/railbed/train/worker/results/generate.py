@@ -2,7 +2,8 @@
 
     python -m railbed.train.worker.results.generate
 
-The request has `folder`, `prompts`, `sampling`, `chat` (true, false, or null for models with a template) and `before`.
+The request has `folder`, `prompts`, `sampling`, `chat` (true, false, or null for models with a template), `before`, and
+`models` (where models from other machines are stored).
 Sends `model` once it is loaded, `piece` several times a second, and `generated` for each prompt.
 """
 
@@ -18,6 +19,7 @@ import torch
 from railbed.errors import UsageError
 from railbed.launch.messages import Messages
 from railbed.train.results.adapter import AdapterFolder, is_adapter
+from railbed.train.results.digest import require_unchanged
 from railbed.train.results.folder import ModelFolder
 from railbed.train.structure import structure
 from railbed.train.worker.results.own import OwnSpeaker, is_own
@@ -30,7 +32,7 @@ PIECE_SECONDS = 0.05
 """Text is sent this often at most."""
 
 
-def open_speaker(path: Path, device: torch.device) -> Speaker:
+def open_speaker(path: Path, device: torch.device, models: Path | None = None) -> Speaker:
     """Load the model, or the model and the adapter, of a folder."""
     if not is_adapter(path):
         folder = ModelFolder.open(path)
@@ -41,7 +43,9 @@ def open_speaker(path: Path, device: torch.device) -> Speaker:
 
     if is_adapter(path):
         adapter = AdapterFolder.open(path)
-        return PretrainedSpeaker(adapter.base_folder(), device, adapter)
+        base = adapter.base_folder(models)
+        require_unchanged(adapter, base)
+        return PretrainedSpeaker(base, device, adapter)
     return PretrainedSpeaker(folder, device)
 
 
@@ -50,7 +54,7 @@ def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
     path = Path(request["folder"]).expanduser()
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     messages.send("progress", message="loading the model")
-    speaker = open_speaker(path, device)
+    speaker = open_speaker(path, device, Path(request["models"]))
     chat = speaker.is_chat if request["chat"] is None else bool(request["chat"])
     if chat and not speaker.is_chat:
         raise UsageError("the tokenizer of this model has no chat template", hint="leave --chat out")

@@ -13,6 +13,7 @@ import torch
 
 from railbed.errors import ModelError
 from railbed.train.results.adapter import AdapterFolder
+from railbed.train.results.folder import ModelFolder
 from railbed.train.worker.io.tensorfile import TensorLayout
 from railbed.train.worker.io.weights import Weights
 from railbed.train.worker.results.lora import Lora
@@ -25,10 +26,11 @@ TRANSPOSED = frozenset({"gpt2"})
 class MergedWeights(Mapping[str, torch.Tensor]):
     """The tensors of a model after fine-tuning, each made when it is used."""
 
-    def __init__(self, adapter: AdapterFolder, device: torch.device, dtype: torch.dtype | None = None) -> None:
+    def __init__(
+        self, adapter: AdapterFolder, folder: ModelFolder, device: torch.device, dtype: torch.dtype | None = None
+    ) -> None:
         """Read the headers of both; raise ModelError if they do not fit. `dtype` replaces the type of the weights."""
-        folder = adapter.base_folder()
-        self._base, self._device, self._dtype = adapter.base, device, dtype
+        self._base, self._folder, self._device, self._dtype = adapter.base, folder, device, dtype
         self._weights, self._lora = Weights(folder.path), Lora(adapter)
         self._transposed = folder.kind in TRANSPOSED
         self._changes = {self._find(f"{module}.weight"): change for module, change in self._lora.changes.items()}
@@ -79,7 +81,7 @@ class MergedWeights(Mapping[str, torch.Tensor]):
         own_name = next((own for own in (name, short) if own in self._weights), None)
         if own_name is None:
             raise ModelError(
-                f"the adapter changes {name[:100]}, which the model in {self._base.path} does not have",
+                f"the adapter changes {name[:100]}, which the model in {self._folder.path} does not have",
                 hint="is it the model that the adapter was trained for? Tied weights cannot be changed alone",
             )
         return own_name

@@ -19,7 +19,8 @@ from railbed.train.worker.results.speaker import Speaker
 
 def is_own(folder: ModelFolder) -> bool:
     """Whether railbed trained this model from the beginning."""
-    return folder.kind == "gpt2" and (folder.path / MANIFEST).is_file()
+    is_from_elsewhere = "transformers_version" in folder.config
+    return folder.kind == "gpt2" and (folder.path / MANIFEST).is_file() and not is_from_elsewhere
 
 
 class OwnSpeaker(Speaker):

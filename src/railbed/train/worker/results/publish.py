@@ -4,8 +4,8 @@
 
 The request has `folder` (a model or an adapter), `into` (a folder that is new or empty), `merge` (the folder must have
 an adapter), `gguf` (a number type, `auto`, or null for safetensors), `dtype` (a type for merged weights, or null for
-that of the model) and `name`. Sends `progress`; the folder is sealed with a manifest at the end, and without one it is
-incomplete.
+that of the model), `name`, and `models` (where models from other machines are stored). Sends `progress`; the folder is
+sealed with a manifest at the end, and without one it is incomplete.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import torch
 from railbed.errors import DeviceError, ModelError, UsageError
 from railbed.launch.messages import Messages
 from railbed.model.amount import size
-from railbed.train.results.adapter import NOTES, AdapterFolder, is_adapter
-from railbed.train.results.digest import folder_digest
+from railbed.train.results.adapter import AdapterFolder, is_adapter
+from railbed.train.results.digest import require_unchanged
 from railbed.train.results.folder import CONFIG, GENERATION, ModelFolder, read_json
 from railbed.train.state.checkpoints import MANIFEST, Written, seal, write_synced
 from railbed.train.worker.io.tensorfile import TensorLayout, write_each
@@ -69,19 +69,17 @@ class Source:
         return max(sizes, key=lambda dtype: sizes[dtype], default=torch.float32)
 
 
-def open_source(path: Path, device: torch.device, dtype: torch.dtype | None = None) -> Source:
+def open_source(
+    path: Path, device: torch.device, dtype: torch.dtype | None = None, models: Path | None = None
+) -> Source:
     """Open a model, or an adapter together with the model below it; raise ModelError if that has changed since."""
     if not is_adapter(path):
         folder, weights = ModelFolder.open(path), Weights(path)
         return Source(folder, path, weights, weights.layouts, _step(path), merged=False)
     adapter = AdapterFolder.open(path)
-    folder = adapter.base_folder()
-    if adapter.base.digest and folder_digest(folder.path) != adapter.base.digest:
-        raise ModelError(
-            f"the model in {folder.path} is not the one that the adapter was trained against: its files have changed",
-            hint=f"restore it, or set base.path in {adapter.path / NOTES} to a folder that has it",
-        )
-    merged = MergedWeights(adapter, device, dtype)
+    folder = adapter.base_folder(models)
+    require_unchanged(adapter, folder)
+    merged = MergedWeights(adapter, folder, device, dtype)
     tokenizer = path if (path / "tokenizer.json").is_file() else folder.path
     return Source(folder, tokenizer, merged, merged.layouts, _step(path), merged=True)
 
@@ -91,7 +89,7 @@ def run(request: Mapping[str, Any], messages: Messages) -> Mapping[str, object]:
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     dtype = DTYPES[request["dtype"]] if request["dtype"] else None
     messages.send("progress", message="reading the model")
-    source = open_source(Path(request["folder"]).expanduser(), device, dtype)
+    source = open_source(Path(request["folder"]).expanduser(), device, dtype, Path(request["models"]))
     if request["merge"] and not source.merged:
         raise UsageError("there is no adapter to merge: all weights were trained", hint="leave --merge out")
     into = Path(request["into"]).expanduser()
