@@ -15,8 +15,8 @@ from tests.support import warm
 from tests.support.browser import Browser, chromium
 from tests.support.cli import railbed
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
-from tests.support.slurm import User, user_of
 from tests.support.ports import free_port
+from tests.support.slurm import User, user_of
 from tests.support.smallrun import write_small_run
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.

@@ -91,7 +91,12 @@ class Shipped:
 
 
 async def ship(
-    fleet: Fleet, interpreters: Mapping[str, Sequence[str]], workdir: str, parcels: Sequence[Parcel], *, folder: str = ""
+    fleet: Fleet,
+    interpreters: Mapping[str, Sequence[str]],
+    workdir: str,
+    parcels: Sequence[Parcel],
+    *,
+    folder: str = "",
 ) -> Shipped:
     """Copy parcels to railbed's folder in `workdir` on nodes, and create `folder/NODE` there, if one is named.
 
@@ -103,7 +108,9 @@ async def ship(
     async def put(name: str, interpreter: Sequence[str]) -> None:
         try:
             async with slots:
-                base, free = await _put(fleet, name, interpreter, workdir, parcels, f"{folder}/{name}" if folder else "")
+                base, free = await _put(
+                    fleet, name, interpreter, workdir, parcels, f"{folder}/{name}" if folder else ""
+                )
                 shipped.bases[name], shipped.free[name] = base, free
         except DeviceError as error:
             shipped.failed[name] = error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -32,15 +32,6 @@ MODELS = "models"
 """Folder below railbed's on a node with models that were copied there."""
 ENDING_SECONDS = 5.0
 TAIL_BYTES = 1 << 16
-OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TRANSFORMERS_VERBOSITY": "error",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-}
-"""Everything loads from local folders; nothing contacts a hub."""
 REFUSALS: Mapping[str, type[RailbedError]] = {
     kind.__name__: kind for kind in (CheckpointDamaged, DataError, DeviceError, ModelError, ToolMissing, UsageError)
 }
@@ -51,25 +42,25 @@ class Place:
     """A node with railbed's folder on it, which has this version of railbed."""
 
     node: str
-    python: str
+    interpreter: Sequence[str]
+    """The words that start Python there."""
     base: str
     """railbed's folder there."""
     code: str
 
     def command(self, module: str) -> str:
         """Return the command that runs a module of `worker/results` there."""
-        settings = " ".join(f"{name}={value}" for name, value in OFFLINE.items())
-        return f"{settings} {module_command(self.python, self.code, f'railbed.train.worker.results.{module}', [])}"
+        return module_command(self.interpreter, self.code, f"railbed.train.worker.results.{module}", [])
 
 
 async def prepare(cluster: Cluster, fleet: Fleet, node: str) -> Place:
     """Copy this version of railbed to a node, unless it is there."""
-    code = own_code()
-    shipped = await ship(fleet, {node: cluster.nodes[node]}, cluster.training.workdir, [code])
+    code, interpreter = own_code(), cluster.interpreter_of(node)
+    shipped = await ship(fleet, {node: interpreter}, cluster.training.workdir, [code])
     if node in shipped.failed:
         raise shipped.failed[node]
     base = shipped.bases[node]
-    return Place(node, cluster.nodes[node].python, base, f"{base}/{code.name}/{ARCHIVE}")
+    return Place(node, interpreter, base, f"{base}/{code.name}/{ARCHIVE}")
 
 
 async def messages_of(
@@ -112,7 +103,7 @@ async def _lines(program: Program, place: Place) -> AsyncGenerator[bytes, None]:
     complaints = tail.decode("utf-8", "replace").strip().splitlines()
     raise DeviceError(
         f"the program on {place.node} ended early: {complaints[-1][:300] if complaints else 'the connection ended'}",
-        hint=f"it was started with {place.python} (`python` of the node in the cluster file)",
+        hint=f"it was started with {' '.join(place.interpreter)} (`python` of the node in the cluster file)",
     )
 
 

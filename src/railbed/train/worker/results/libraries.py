@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from types import ModuleType
 from typing import Any
 
 from railbed.errors import ToolMissing
 
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Everything loads from local folders; nothing contacts a hub."""
 HINT = "pip install 'railbed[tune]' there"
 
 
 def library(name: str) -> Any:  # noqa: ANN401 -- a module, and one that may not be there
     """Return a library; raise ToolMissing if it is not installed."""
+    os.environ.update(OFFLINE)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their authors' business
