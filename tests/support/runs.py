@@ -93,7 +93,7 @@ def made_run(
     """Begin a run at a time of its own; the caller moves the clock and ends it."""
     clock = Clock(STARTED)
     with (
-        patch("railbed.store.run.time", clock),
+        patch("railbed.store.writing.time", clock),
         patch("sys.argv", ["railbed", verb, *arguments]),
         open_run(verb, cluster_name=cluster, cluster_text=cluster_text) as run,
     ):
