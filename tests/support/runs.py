@@ -78,6 +78,7 @@ class Clock:
 
     strftime = staticmethod(time.strftime)
     localtime = staticmethod(time.localtime)
+    monotonic = staticmethod(time.monotonic)
 
     def __init__(self, now: float) -> None:
         self.now = now

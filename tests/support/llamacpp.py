@@ -1,0 +1,71 @@
+"""llama.cpp, built once from the source package on PyPI and cached, with a small program that uses it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "llama-cpp-python==0.3.36"
+"""Its source package contains llama.cpp."""
+PROGRAM = Path(__file__).parent / "llamacpp_greedy.c"
+BUILD_SECONDS = 3600
+OPTIONS = (
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DBUILD_SHARED_LIBS=ON",
+    "-DGGML_NATIVE=OFF",
+    "-DGGML_OPENMP=OFF",
+    "-DLLAMA_CURL=OFF",
+    *(f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "TOOLS", "SERVER", "COMMON")),
+)
+
+
+def cache() -> Path:
+    """Return the folder of the build, in railbed's cache."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "railbed"
+    return Path(os.environ.get("RAILBED_CACHE") or home) / "llama.cpp" / PACKAGE.rpartition("=")[2]
+
+
+def build() -> Path:
+    """Return the program, built unless it is in the cache; the first time takes minutes."""
+    folder = cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        libraries = folder / "build" / "bin"
+        if not (libraries / "libllama.so").exists():
+            source = _source(folder)
+            run("cmake", "-S", source, "-B", folder / "build", *OPTIONS)
+            run("cmake", "--build", folder / "build", "--target", "llama", "--parallel", "2")
+        program, source = folder / "greedy", next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))
+        headers = (f"-I{source / 'include'}", f"-I{source / 'ggml' / 'include'}")
+        linked = (f"-L{libraries}", "-lllama", "-lggml", "-lggml-base", f"-Wl,-rpath,{libraries}")
+        run("cc", "-O1", "-Wall", *headers, PROGRAM, "-o", program, *linked)
+    return program
+
+
+def _source(folder: Path) -> Path:
+    fetch = ("download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", "--dest", folder, PACKAGE)
+    run(sys.executable, "-m", "pip", *fetch)
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        archive.extractall(folder, filter="data")
+    return next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))
+
+
+def run(*command: str | Path) -> None:
+    """Run a command, with its output in the message if it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+
+def greedy(program: Path, file: Path, prompt: str, count: int) -> dict[str, Any]:
+    """Return the tokens of a prompt, the scores after it, and greedy tokens, as llama.cpp computes them."""
+    done = subprocess.run([program, file, prompt, str(count)], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
