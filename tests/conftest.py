@@ -16,7 +16,7 @@ from tests.support.browser import Browser, chromium
 from tests.support.cli import railbed
 from tests.support.labs import SWITCH_PASSWORD, RunningLab, running_lab
 from tests.support.ports import free_port
-from tests.support.slurm import User, user_of
+from tests.support.slurm import User, jobs, states, until, user_of
 from tests.support.smallrun import write_small_run
 
 # The same examples in every run: `make soak` has the random ones. A test may be slow because the machine is busy.
@@ -100,6 +100,16 @@ def slurm_user(request: pytest.FixtureRequest, slurm_lab: RunningLab, slurm_pyth
     """Root and an ordinary user, on the controller of `slurm_lab`, ready to train."""
     with user_of(slurm_lab, request.param, slurm_python[request.param]) as user:
         yield user
+
+
+@pytest.fixture
+def slurm_root(slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> Iterator[User]:
+    """Root on the controller of `slurm_lab`; in the end, no job and no fault is left."""
+    with user_of(slurm_lab, "root", slurm_python["root"]) as root:
+        yield root
+        slurm_lab.shell("controller", "scancel --user root; scontrol update nodename=ALL state=resume 2>/dev/null")
+        slurm_lab.heal()
+        until(lambda: not jobs(slurm_lab) and set(states(slurm_lab).values()) == {"idle"})
 
 
 @pytest.fixture(scope="session")

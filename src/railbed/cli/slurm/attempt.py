@@ -113,6 +113,8 @@ class Attempt:
                         raise
                     task.uncancel()
                 except GaveUp as error:
+                    if not self.departure.has_begun:
+                        raise  # what fails before the first rank has started would fail again
                     self._reason, self._requeues = error.message, True
         if self._reason and not done:
             status = await self._status()

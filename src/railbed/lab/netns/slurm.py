@@ -49,6 +49,7 @@ SlurmdTimeout=15
 SlurmctldTimeout=15
 KillWait=5
 InactiveLimit=0
+AuthInfo=cred_expire=30
 """
 NODE = "NodeName={name} NodeAddr={address} CPUs={processors} State=UNKNOWN\n"
 PARTITION = "PartitionName=lab Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"

@@ -122,9 +122,19 @@ def _to_continue(name: str) -> Path:
     return folder
 
 
+def _refuse_folder(folder: Path) -> None:
+    """Refuse a folder that Slurm cannot write a job's output to, whatever the form of the option."""
+    if any(character in str(folder) for character in "%\\\n"):
+        raise UsageError(
+            f"Slurm cannot write to {str(folder)!r}: it has a %, a backslash or a line break in its name",
+            hint="run in another folder, or set RAILBED_RUNS",
+        )
+
+
 def _submit(request: JobRequest, verb: str, command: list[str], before: Path | None) -> tuple[Path, int]:
     """Write the script into the run's folder, and submit it; a new run that is refused leaves nothing."""
     batch_script(request, verb, command, run=Path("/"), folder=Path("/"))  # raises before anything is created
+    _refuse_folder(before or runs_folder().absolute())
     folder = before or runs_folder().absolute() / new_run(verb, cluster_name=CLUSTER, status="waiting").id
     try:
         script = batch_script(request, verb, command, run=folder, folder=Path.cwd())

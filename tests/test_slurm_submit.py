@@ -1,0 +1,102 @@
+"""Submitted jobs in the lab with Slurm: followed, stopped, started again on other nodes, and what Slurm stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.labs import RunningLab
+from tests.support.slurm import NODES, User, jobs, until
+from tests.support.submitted import LEFT, LONG, submit
+from tests.support.training import losses
+from tests.test_train_faults import BATCH, generations_of, history
+
+pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
+PASSWORD = "of-nobody-78"  # noqa: S105 - of nothing
+
+
+def test_before_the_limit_training_moves_to_other_nodes(slurm_root: User, slurm_lab: RunningLab) -> None:
+    options = ("train", "small.yaml", "--nodes", "2", "--set", "steps=240", "--set", "evaluation.every=0", "--no-check")
+    undisturbed = slurm_root.railbed("submit", *options, "--json")
+    assert undisturbed.code == 0, undisturbed.err
+    job = submit(slurm_root, *options)
+    job.until(lambda: job.step >= 12)
+    job.control("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
+    job.control("scancel", "--batch", "--signal=USR1", str(job.number))
+    job.until(lambda: bool(job.events("requeued")))
+    listed = [line for line in slurm_root.railbed("runs", "--json").records if line["id"] == job.folder.name]
+    assert (listed[0]["job"], listed[0]["status"]) == (job.number, "waiting")
+    job.start_now()
+    followed = slurm_root.railbed("runs", "--attach", job.folder.name, "--json")
+    assert followed.code == 0, followed.err
+    assert [event["data"]["nodes"] for event in job.events("generation")] == [["node1", "node2"], ["node2", "node3"]]
+    (requeued,), (resumed,) = job.events("requeued"), job.events("resumed")
+    assert requeued["data"]["step"] == resumed["data"]["step"] >= 12
+    assert "its time limit is near" in requeued["message"]
+    expected = losses([record for record in undisturbed.records if record["kind"] == "measurement"])
+    assert losses(job.records) == pytest.approx(expected, rel=2e-4)
+    assert sorted(expected) == list(range(1, 241))
+    used = history(generations_of(job.records), 240)
+    assert (len(used), set(used.values())) == (240 * BATCH, {1}), "every sample exactly once"
+    exported = slurm_root.railbed("export", job.folder.name, "weights")
+    assert exported.code == 0, exported
+    for name in ("manifest.json", "model.safetensors"):
+        assert (slurm_root.folder / "weights" / name).read_bytes() == (job.folder / "model" / name).read_bytes()
+    assert slurm_root.railbed("report", job.folder.name).code == 0
+    assert slurm_lab.shell("controller", "scontrol update nodename=node1 state=resume").code == 0
+
+
+def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_root: User, slurm_lab: RunningLab) -> None:
+    job = submit(slurm_root, "train", "small.yaml", "--nodes", "3", "--set", LONG, "--no-check")
+    job.until(lambda: job.step >= 3)
+    job.control("scancel", str(job.number))
+    until(lambda: jobs(slurm_lab, str(job.number)) == [])
+    for node in NODES:
+        assert slurm_lab.shell(node, LEFT).code == 0
+        assert slurm_lab.shell(node, "pgrep -f 'os[.]read[(]0|slurm[_]script'").out == ""  # watchdogs, the batch script
+    assert job.status == "interrupted"
+    assert job.step >= 3
+
+
+def test_check_is_followed_and_slurm_gets_no_secret(slurm_root: User, slurm_lab: RunningLab) -> None:
+    odd = slurm_root.folder / "a $(touch ran) #SBATCH --nodes=3 '\""
+    odd.mkdir()
+    inside = User(slurm_lab, "root", slurm_root.folder, {"RAILBED_RUNS": str(odd / "runs"), "NEXUS_PASSWORD": PASSWORD})
+    result = inside.railbed("submit", "check", "reachable", "--nodes", "2", "--json")
+    assert result.code == 0, result
+    submitted = result.records[0]["data"]
+    findings = {finding["subject"]: finding["verdict"] for finding in result.findings}
+    assert findings == {"node1": "ok", "node2": "ok"}
+    assert Path(submitted["folder"]).parent == odd / "runs"
+    assert not [path for path in slurm_root.folder.rglob("ran*") if path.name == "ran"]
+    number = submitted["job"]
+    stored = slurm_lab.shell("controller", f"scontrol write batch_script {number} -; scontrol show job {number}").out
+    assert "#SBATCH --nodes=2" in stored
+    state = slurm_lab.cluster.parent / "slurm" / "state"
+    texts = [stored.encode(), *(path.read_bytes() for path in state.rglob("*") if path.is_file())]
+    assert any(b"HOME=" in text for text in texts), "what the job gets is seen"
+    assert not any(PASSWORD.encode() in text for text in texts)
+    assert not any(PASSWORD.encode() in path.read_bytes() for path in odd.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--partition", "nosuch"], "railbed: Slurm: invalid partition specified: nosuch\n"),
+        (["--time", "soon"], "railbed: Slurm: Invalid --time specification\n"),
+    ],
+)
+def test_slurms_reason_for_refusing_a_job(slurm_root: User, options: list[str], sentence: str) -> None:
+    result = slurm_root.railbed("submit", "check", *options)
+    assert (result.code, sentence in result.err) == (2, True), result
+    assert not slurm_root.runs
+
+
+def test_a_job_that_is_cancelled_in_the_queue(slurm_root: User) -> None:
+    job = submit(slurm_root, "bench", "quick", "--nodes", "9")
+    listed = slurm_root.railbed("runs")
+    assert f"job {job.number} pending (PartitionNodeLimit)" in " ".join(listed.out.split())
+    assert slurm_root.railbed("runs", "--stop", job.folder.name).code == 0
+    assert job.status == "interrupted"
+    assert not (job.folder / "raw").exists()
