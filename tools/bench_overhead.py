@@ -115,7 +115,7 @@ def their_step(training: TrainingLoop) -> Step:
     model.initialise(settings.seed)
     optimiser = adamw.make(model, settings.optimiser)
     replica = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MEGABYTES, gradient_as_bucket_view=True)
-    micro_batches = pieces(stepper.mine(), stepper.micro_limit)
+    micro_batches = pieces(stepper.part(0).mine, stepper.micro_limit)
 
     def learn(number: int, part: range) -> float:
         windows = [(number * batch + index) % tokens.windows(context) for index in part]

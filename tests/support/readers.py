@@ -51,6 +51,9 @@ from railbed.store.series import SeriesWriter
 from railbed.store.series.chunk import Chunk, decode_group, encode_group
 from railbed.store.timeline import Timeline
 from railbed.train import recipes
+from railbed.train.base.folder import read_folder
+from railbed.train.data.chat import ChatTemplate
+from railbed.train.data.examples import ExampleReader
 from railbed.train.progress.records import records_of
 from railbed.train.state import checkpoints
 from railbed.train.worker.io.tensorfile import read_tensors, write_tensors
@@ -390,6 +393,37 @@ def _training(folder: Path) -> Iterator[Reader]:
     yield Reader("tensor file", raw_tensor_file, [data.decode("latin-1")], 6)
     yield Reader("checkpoint's manifest", checkpoint, [manifest], 8)
     yield Reader("tokens.json", tokens, [about], 4)
+    yield from _model_folders(folder / "base", header)
+
+
+def _model_folders(folder: Path, header: str) -> Iterator[Reader]:
+    folder.mkdir()
+    config = json.dumps({"architectures": ["LlamaForCausalLM"], "vocab_size": 9, "hidden_size": 4})
+    examples = ExampleReader(
+        ChatTemplate("{% for m in messages %}{{ m.role }}: {{ m.content }}|{% endfor %}", {}), folder
+    )
+
+    def write(text: str, head: str) -> None:
+        (folder / "config.json").write_text(text, errors="replace")
+        data = head.encode("utf-8", "replace")
+        (folder / "model.safetensors").write_bytes(len(data).to_bytes(8, "little") + data + bytes(64))
+        with suppress(UserError):
+            model = read_folder(folder)
+            to_json([model.parameters, model.vocabulary, model.width, model.files()])
+
+    def line(text: str) -> None:
+        with suppress(UserError):
+            examples.parse(text.encode("utf-8", "replace"), "a:1")
+
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    forms = [
+        {"messages": messages},
+        {"instruction": "a", "input": "b", "output": "c"},
+        {"prompt": "a", "completion": "b"},
+    ]
+    yield Reader("model's config.json", lambda text: write(text, header), [config], 4)
+    yield Reader("model's header", lambda text: write(config, text), [header], 6)
+    yield Reader("line of examples", line, [json.dumps(form) for form in forms], 6)
 
 
 def _sample_rows(text: str) -> None:

@@ -94,7 +94,8 @@ class Bigram(LanguageModel):
         for parameter in self.parameters():
             parameter.copy_(torch.empty(parameter.shape).normal_(0.0, 0.1, generator=generator))
 
-    def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def loss(self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        assert positions is None
         scores = self.head(self.embedding(tokens))
         return F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")
 
@@ -161,7 +162,10 @@ def test_the_recipe_selects_the_family(recipe: Recipe) -> None:
     ("setting", "sentence"),
     [
         ("model.layers=2", "model.layers: unknown key"),
-        ("model.family=bigrma", "model.family: expected bigram or gpt, found 'bigrma'; did you mean bigram?"),
+        (
+            "model.family=bigrma",
+            "model.family: expected bigram or gpt or pretrained, found 'bigrma'; did you mean bigram?",
+        ),
     ],
 )
 @pytest.mark.usefixtures("recipe")

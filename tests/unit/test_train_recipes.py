@@ -63,7 +63,7 @@ def test_a_recipe_that_is_not_there() -> None:
 
 
 def test_recipes_have_names_and_descriptions() -> None:
-    assert recipes.names() == ["gpt2", "text", "tiny", "traffic"]
+    assert recipes.names() == ["gpt2", "lora", "qlora", "text", "tiny", "traffic"]
     assert all(len(line) < 110 for line in recipes.descriptions().values())
 
 
@@ -102,7 +102,7 @@ def _is_section(kind: object) -> TypeGuard[type[BaseModel]]:
 def test_a_recipe_names_its_model_family() -> None:
     assert recipes.load("tiny").model.family == "gpt"
     assert recipes.load("tiny", ["model.family=gpt"]) == recipes.load("tiny")
-    with pytest.raises(RecipeError, match=r"model.family: expected gpt, found 'gtp'"):
+    with pytest.raises(RecipeError, match=r"model.family: expected gpt or pretrained, found 'gtp'"):
         recipes.load("tiny", ["model.family=gtp"])
 
 

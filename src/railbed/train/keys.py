@@ -47,6 +47,12 @@ def _is_choice_or_auto(value: object) -> bool:
     return value == "auto" or isinstance(value, bool)
 
 
+def _is_names_or_auto(value: object) -> bool:
+    if not isinstance(value, list | tuple):
+        return value == "auto"
+    return len(value) > 0 and all(isinstance(name, str) and name.isidentifier() for name in value)
+
+
 def _is_shares(value: object) -> bool:
     if not isinstance(value, Mapping):
         return value in ("speed", "equal")
@@ -62,6 +68,9 @@ BelowOne = Annotated[float, Bounds(ge=0, lt=1)]
 NotNegative = Annotated[float, Bounds(ge=0)]
 AboveZero = Annotated[float, Bounds(gt=0)]
 CountOrAuto = Annotated[int | Auto, Accepts("auto or a whole number, 1 or more", _is_count_or_auto)]
+NamesOrAuto = Annotated[
+    tuple[str, ...] | Auto, Accepts("auto or a list of names such as [q_proj, v_proj]", _is_names_or_auto)
+]
 ChoiceOrAuto = Annotated[bool | Auto, Accepts("auto, true or false", _is_choice_or_auto)]
 Shares = Annotated[
     Literal["speed", "equal"] | dict[str, float],

@@ -26,6 +26,8 @@ class TrainingRun:
     recipe: Mapping[str, Any]
     tokens: Parcel
     port: int
+    base: Parcel | None = None
+    """The model to tune; None if there is none, or if the nodes have it already."""
     transport: str = "auto"
     prompt: tuple[int, ...] = ()
     shared: str = ""
@@ -87,6 +89,8 @@ def ranks_of(
             names=names_of(placements),
             transport=run.transport,
             tokens=by_node[spec.node].path_of(run.tokens),
+            base=by_node[spec.node].path_of(run.base) if run.base else "",
+            base_digest=run.base.digest if run.base else "",
             checkpoints=f"{by_node[spec.node].folder}/checkpoints",
             shared=run.copies,
             request=f"{by_node[spec.node].folder}/{run.request}" if run.request else "",

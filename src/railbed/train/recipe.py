@@ -37,11 +37,17 @@ class Data:
     """The text to train on."""
 
     files: tuple[Text, ...] = ()
-    """Text files and folders; without any, the source of Python's standard library on this machine."""
+    """Text files and folders; without any, the source of Python's standard library on this machine. For family
+    `pretrained`, files ending in .jsonl have an example in every line."""
     tokenizer: Text | None = None
     """Folder with a tokenizer.json; without one, a byte-level BPE is trained on the text."""
     validation: Annotated[float, Bounds(ge=0, le=0.5)] = 0.05
     """Fraction of the text held out for validation."""
+    packed: bool = True
+    """For family `pretrained`: put several documents into a sequence, without attention from one to another. Otherwise
+    each has its own, and shorter ones are padded."""
+    too_long: Literal["refuse", "cut"] = "refuse"
+    """For family `pretrained`: what to do with an example in JSONL that has more tokens than a sequence."""
     prompt: str = ""
     """Start of the sample text that the trained model continues."""
     sample: Natural = 120
@@ -151,6 +157,10 @@ class Recipe:
     def for_vocabulary(self, size: int) -> Recipe:
         """Return the recipe with `model.vocabulary: auto` replaced by the size of the tokenizer's vocabulary."""
         return self if self.model.vocabulary != "auto" else replace(self, model=replace(self.model, vocabulary=size))
+
+    def with_base(self, folder: str) -> Recipe:
+        """Return the recipe with the model to tune in another folder, as on a node."""
+        return replace(self, model=self.model.with_base(folder))
 
     def to_plain(self) -> dict[str, Any]:
         """Return the recipe as plain values, as in JSON."""

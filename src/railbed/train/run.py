@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -14,7 +15,7 @@ from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric, fabric_of, read_facts, without_rdma
 from railbed.launch.files.client import NodeDiskFull
-from railbed.launch.files.ship import Shipped, parcel
+from railbed.launch.files.ship import Parcel, Shipped, parcel
 from railbed.launch.job import RankStart
 from railbed.launch.placement import Deployment, Placement, rank_address, ranks_by_default, rendezvous_port
 from railbed.launch.protocol import Message
@@ -24,6 +25,7 @@ from railbed.model.amount import size
 from railbed.model.cluster import Cluster, Node
 from railbed.model.progress import progress
 from railbed.model.record import Record
+from railbed.train.base.folder import read_folder
 from railbed.train.capacity.disk import disk_notices
 from railbed.train.departure import Departure
 from railbed.train.network.ledger import Ledger, must_be_rdma
@@ -49,6 +51,8 @@ class TrainRequest:
     recipe: Mapping[str, Any]
     tokens: Path | None
     """Folder with the tokens; a network load needs none."""
+    base: Path | None = None
+    """Folder with the model to tune, which is copied to the nodes; None if there is none, or if they have it."""
     prompt: tuple[int, ...] = ()
     ranks: int | None = None
     """Ranks on each node; None means one per GPU, or one on a node without GPUs."""
@@ -118,8 +122,11 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     _require_addresses(cluster)
     tokens = parcel("tokens", {path.name: path for path in request.tokens.iterdir()} if request.tokens else {})
     ranks = {name: request.ranks_on(node) for name, node in cluster.nodes.items()}
-    deployment = Deployment(cluster, ranks, folder=f"runs/{request.run}", parcels=[tokens])
-    yield progress(f"copying code and text to the nodes (up to {size(deployment.size)} each)")
+    yield progress("reading the files to copy")
+    base = await _base_parcel(request)
+    parcels = [tokens, base] if base else [tokens]
+    deployment = Deployment(cluster, ranks, folder=f"runs/{request.run}", parcels=parcels)
+    yield progress(f"copying code and data to the nodes (up to {size(deployment.size)} each)")
     shipped = await deployment.ship(fleet)
     for node, error in shipped.failed.items():
         yield events.NodeLost(subject=node, message=error.message)
@@ -142,6 +149,7 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
         name=request.run,
         recipe=request.recipe,
         tokens=tokens,
+        base=base,
         port=rendezvous_port(cluster),
         transport=request.transport,
         prompt=request.prompt,
@@ -149,9 +157,8 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
         request=f"checkpoint.{secrets.token_hex(4)}" if request.departure else "",
     )
     ledger = Ledger(cluster, fabric, demanded=must_be_rdma(cluster, request.transport, proves=request.proves))
-    supervisor = Supervisor(
-        fleet, TrainJob(run, checkpoints, ledger), placements, request.minimum, return_seconds=request.return_seconds
-    )
+    job, patience = TrainJob(run, checkpoints, ledger), request.return_seconds
+    supervisor = Supervisor(fleet, job, placements, request.minimum, return_seconds=patience)
     departure = request.departure or Departure()
     departure.on_request(lambda: supervisor.write(0, run.request))
     yield progress("starting an agent on each node", waiting=[placement.node for placement in placements])
@@ -174,6 +181,13 @@ async def _until_it_leaves(
                 yield derived
             if departure.is_over(record, recipe):
                 return
+
+
+async def _base_parcel(request: TrainRequest) -> Parcel | None:
+    """Return the model to copy, if there is one; hashing its files takes a while."""
+    if request.base is None:
+        return None
+    return await asyncio.to_thread(parcel, "models", read_folder(request.base).files())
 
 
 def _require_enough(shipped: Shipped, request: TrainRequest) -> None:

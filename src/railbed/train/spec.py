@@ -70,6 +70,10 @@ class TrainSpec(RankSpec):
     """Processor threads of this rank; 0 leaves it to the recipe, whose `auto` shares the cores."""
     tokens: str = ""
     """Folder with tokens.bin and tokens.json."""
+    base: str = ""
+    """Folder of the model to tune, on this node."""
+    base_digest: str = ""
+    """Hash of its files; empty if they were on the nodes before."""
     checkpoints: str = ""
     """Folder for checkpoints on this node; empty saves none. The first rank of each node saves."""
     shared: str = ""
@@ -86,8 +90,9 @@ class TrainSpec(RankSpec):
 
     @property
     def settings(self) -> Recipe:
-        """Return the recipe, typed."""
-        return Recipe.read(self.recipe)
+        """Return the recipe, typed, with the path that the model has on this node."""
+        recipe = Recipe.read(self.recipe)
+        return recipe.with_base(self.base) if self.base else recipe
 
     @property
     def called(self) -> tuple[str, ...]:

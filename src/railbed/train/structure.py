@@ -26,6 +26,8 @@ def structure(kind: type[T], values: Mapping[str, Any]) -> T:
 
 def _value(hint: Any, value: Any) -> Any:  # noqa: ANN401 -- plain values in, what the hint names out
     if get_origin(hint) in {Union, UnionType}:
+        if isinstance(value, list) and any(get_origin(option) is tuple for option in get_args(hint)):
+            return tuple(value)
         nested = [option for option in get_args(hint) if is_dataclass(option)]
         return _value(nested[0], value) if nested and value is not None else value
     if is_dataclass(hint) and isinstance(hint, type):

@@ -39,7 +39,7 @@ from railbed.launch.files.guard import (
 LOCK = "lock"
 COMPILED = "compiled"
 """Folder of compiled code of torch. Its default is /tmp, where other users could have put files."""
-DEPTHS = {"code": 1, "tokens": 1, "wheels": 1, COMPILED: 0, "runs": 2, "bench": 2}
+DEPTHS = {"code": 1, "tokens": 1, "models": 1, "wheels": 1, COMPILED: 0, "runs": 2, "bench": 2}
 """The folders below railbed's, and the depth of the folders that are removed as a unit."""
 WORKED_IN = ("runs", "bench")
 NEW, OLD = "new.", "old."

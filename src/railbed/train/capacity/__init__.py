@@ -2,5 +2,6 @@
 
 estimate   the memory one rank needs
 memory     the memory each node has, and what helps if it is too little
+libraries  the Python libraries that tuning needs
 disk       the space that checkpoints need
 """

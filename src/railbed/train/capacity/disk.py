@@ -22,7 +22,7 @@ def disk_notices(
     if settings.traffic or tokens is None:
         return
     settings = with_vocabulary(settings, tokens)
-    parameters = settings.family.parameter_count(settings.model)
+    parameters = settings.family.trained_count(settings.model)
     saved = parallelism_of(settings).saved_bytes(parameters, world)
     needed = saved * (KEPT + 1)  # the new checkpoint is complete before the oldest is removed
     for node, size in free.items():

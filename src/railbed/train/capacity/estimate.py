@@ -23,6 +23,7 @@ class MemoryEstimate:
     parameters: int
     """Number of parameters, not bytes."""
     state: int
+    """Parameters, those that are not trained included, gradients and moments."""
     activations: int
     runtime: int
     copy: int = 0
@@ -44,14 +45,15 @@ def memory(recipe: Recipe, *, micro: int, world: int = 1, value_bytes: int = 4, 
     if recipe.traffic:
         size = recipe.traffic.gradient_bytes
         return MemoryEstimate(parameters=size // 4, state=2 * size, activations=0, runtime=runtime)
-    parameters = recipe.family.parameter_count(recipe.model)
-    parallelism = parallelism_of(recipe)
+    family, parallelism = recipe.family, parallelism_of(recipe)
+    trained = family.trained_count(recipe.model)
+    compute = _compute(recipe, value_bytes=value_bytes, gpu=gpu)
     return MemoryEstimate(
-        parameters=parameters,
-        state=parallelism.state_bytes(parameters, world),
-        activations=_activations(recipe, micro, value_bytes=value_bytes, gpu=gpu),
+        parameters=family.parameter_count(recipe.model),
+        state=parallelism.state_bytes(trained, world) + family.frozen_bytes(recipe.model, compute),
+        activations=family.activation_bytes(recipe.model, micro * recipe.model.context, compute),
         runtime=runtime,
-        copy=0 if gpu else parallelism.saved_bytes(parameters, world),
+        copy=0 if gpu else parallelism.saved_bytes(trained, world),
     )
 
 
@@ -62,16 +64,15 @@ def micro_limit(recipe: Recipe, *, world: int = 1, value_bytes: int = 4, gpu_byt
     if gpu_bytes is None:
         return max(1, CPU_MICRO_TOKENS // recipe.model.context)
     fixed = memory(recipe, micro=0, world=world, value_bytes=value_bytes, gpu=True)
-    sequence = _activations(recipe, 1, value_bytes=value_bytes, gpu=True) - fixed.activations
+    sequence = memory(recipe, micro=1, world=world, value_bytes=value_bytes, gpu=True).total - fixed.total
     fitting = int(gpu_bytes * GPU_MEMORY_USED - fixed.total) // sequence
     return 1 << (min(fitting, GPU_MICRO_SEQUENCES).bit_length() - 1) if fitting > 0 else 0
 
 
-def _activations(recipe: Recipe, micro: int, *, value_bytes: int, gpu: bool) -> int:
-    compute = Compute(
+def _compute(recipe: Recipe, *, value_bytes: int, gpu: bool) -> Compute:
+    return Compute(
         value_bytes=value_bytes,
         gpu=gpu,
-        compiled=gpu if recipe.compile == "auto" else recipe.compile,
+        compiled=gpu and recipe.model.compiles if recipe.compile == "auto" else recipe.compile,
         gradient_checkpointing=recipe.gradient_checkpointing,
     )
-    return recipe.family.activation_bytes(recipe.model, micro * recipe.model.context, compute)

@@ -11,29 +11,26 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
-import os
 import shutil
 import sysconfig
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
 from railbed.model.amount import plural
 from railbed.train.data import tokenizer as bpe
+from railbed.train.data.chat import TEMPLATE_FILE
+from railbed.train.data.report import Report
 from railbed.train.data.sampling import window_count
+from railbed.train.data.tuning import rows_key, write_rows
+from railbed.train.data.windows import write_windows
 from railbed.train.recipe import Data, Recipe
 from railbed.train.state.checkpoints import Written, seal, sealed, write_synced
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 FORMAT = 1
 HEAD_BYTES = 64 << 10
-PIECE_CHARACTERS = 1 << 20
-PIECES_AT_ONCE = 8
 NOT_SOURCE = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "ensurepip", "pydoc_data"}
 NOT_SOURCE |= {"encodings"}  # tables of characters, and a fifth of all tokens
 
@@ -46,16 +43,23 @@ class PreparedData:
     hash: str
     tokens: int
     train: int
+    """Tokens, or rows, to train on; the rest is for validation."""
     vocabulary: int
     end_of_text: int
     dtype: str
     texts: int
     skipped: int
     """Files in the folders that are not text."""
-
-
-Report = Callable[[str, int, int], None]
-"""Receives the current activity, how much of it is done, and the total; 0 of 0 if unknown."""
+    layout: str = "windows"
+    """`windows` of one long text, or `rows` of documents (`rows.py`); then `train` counts rows."""
+    rows: int = 0
+    trained: int = 0
+    """Tokens that are trained, in rows."""
+    context: int = 0
+    cut: int = 0
+    """Examples that were longer than a row."""
+    unused: int = 0
+    """Examples without a token to train, once cut."""
 
 
 def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> PreparedData:
@@ -63,10 +67,11 @@ def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Pr
     texts, skipped = _texts(recipe.data, report)
     wanted = recipe.model.vocabulary
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
-    key = _key(texts, recipe.data, vocabulary)
+    base = recipe.model.base_folder
+    key = _key(texts, recipe.data, vocabulary) if base is None else rows_key(texts, recipe, base)
     folder = cache / f"tokens-{key[:16]}"
     if not _is_whole(folder):
-        _make(folder, key, texts, recipe.data, vocabulary, report=report)
+        _make(folder, key, texts, recipe, vocabulary, report=report)
     about = json.loads((folder / "tokens.json").read_text())
     prepared = PreparedData(folder=folder, skipped=skipped, **about)
     _check(prepared, recipe)
@@ -85,6 +90,8 @@ def standard_library() -> list[Path]:
 
 def _check(prepared: PreparedData, recipe: Recipe) -> None:
     context, wanted = recipe.model.context, recipe.model.vocabulary
+    if prepared.layout == "rows":
+        return
     if window_count(prepared.train, context) < 1:
         raise DataError(
             f"the text is too short: it has {prepared.train} tokens to train on, and a sequence needs {context + 1}"
@@ -180,35 +187,25 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary: int, *, report: Report) -> None:
+def _make(folder: Path, key: str, texts: dict[str, Path], recipe: Recipe, vocabulary: int, *, report: Report) -> None:
     """Write the folder under a temporary name, and rename it."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     except OSError as error:
         raise DataError(f"the tokens cannot be written to {folder.parent}: {os_reason(error)}") from None
+    base = recipe.model.base_folder
     try:
-        if data.tokenizer is not None:
-            tokenizer = bpe.opened(Path(data.tokenizer))
+        if base is None:
+            tokenizer, about = write_windows(beside, texts.values(), recipe.data, vocabulary, report)
         else:
-            report("training a tokenizer on the text", 0, 0)
-            pieces = (piece for path in texts.values() for piece in _pieces(path))
-            tokenizer = bpe.trained(pieces, vocabulary)
-        size = tokenizer.get_vocab_size(with_added_tokens=True)
-        dtype = "uint16" if size <= 1 << 16 else "uint32"
-        count = _write(beside / "tokens.bin", _counted(texts.values(), report), tokenizer, dtype)
-        about = {
-            "hash": key,
-            "tokens": count,
-            "train": count - int(count * data.validation),
-            "vocabulary": size,
-            "end_of_text": bpe.end_of_text(tokenizer),
-            "dtype": dtype,
-            "texts": len(texts),
-        }
+            tokenizer, about = write_rows(beside, list(texts.values()), recipe, base, report)
+        source = base or (Path(recipe.data.tokenizer) if recipe.data.tokenizer is not None else None)
         write_synced(beside / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
-        write_synced(beside / "tokenizer_config.json", _configuration(data.tokenizer).encode())
-        write_synced(beside / "tokens.json", (json.dumps(about, indent=1) + "\n").encode())
+        write_synced(beside / "tokenizer_config.json", _configuration(source).encode())
+        if base is not None and (base / TEMPLATE_FILE).exists():
+            write_synced(beside / TEMPLATE_FILE, (base / TEMPLATE_FILE).read_bytes())
+        write_synced(beside / "tokens.json", (json.dumps({"hash": key, **about}, indent=1) + "\n").encode())
         seal(beside, 0, {path.name: Written(_sha256(path), path.stat().st_size) for path in beside.iterdir()})
         shutil.rmtree(folder, ignore_errors=True)
         beside.rename(folder)
@@ -218,54 +215,9 @@ def _make(folder: Path, key: str, texts: dict[str, Path], data: Data, vocabulary
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _configuration(tokenizer: str | None) -> str:
-    path = Path(tokenizer) / "tokenizer_config.json" if tokenizer is not None else None
+def _configuration(tokenizer: Path | None) -> str:
+    path = tokenizer / "tokenizer_config.json" if tokenizer is not None else None
     return path.read_text() if path is not None and path.exists() else bpe.configuration()
-
-
-def _write(path: Path, texts: Iterable[Path], tokenizer: Tokenizer, dtype: str) -> int:
-    import numpy as np
-
-    end, count = bpe.end_of_text(tokenizer), 0
-    with path.open("wb") as file:
-        for text in texts:
-            for group in _groups(_pieces(text)):
-                for encoding in tokenizer.encode_batch(group, add_special_tokens=False):
-                    file.write(np.asarray(encoding.ids, dtype=dtype).tobytes())
-                    count += len(encoding.ids)
-            file.write(np.asarray([end], dtype=dtype).tobytes())
-            count += 1
-        file.flush()
-        os.fsync(file.fileno())
-    return count
-
-
-def _counted(texts: Collection[Path], report: Report) -> Iterator[Path]:
-    """Yield the texts, and report how many are done; progress within a single text is unknown."""
-    for number, text in enumerate(texts):
-        report("turning the text into tokens", number, len(texts))
-        yield text
-
-
-def _pieces(path: Path) -> Iterator[str]:
-    """Yield a text in pieces of about a megabyte that end with a line."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            while lines := file.readlines(PIECE_CHARACTERS):
-                yield "".join(lines)
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text to its end: it has bytes that are not UTF-8") from None
-
-
-def _groups(pieces: Iterable[str]) -> Iterator[list[str]]:
-    group: list[str] = []
-    for piece in pieces:
-        group.append(piece)
-        if len(group) == PIECES_AT_ONCE:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def described(prepared: PreparedData) -> dict[str, object]:

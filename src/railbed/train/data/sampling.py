@@ -7,8 +7,9 @@ the data is just the step, and a step's global batch does not depend on the rank
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import fsum
 
 ROUNDS = 6
@@ -84,6 +85,24 @@ def deal(global_batch: int, shares: Sequence[float], *, least: int = 0) -> tuple
         counts[min(workers, key=lambda rank: ((counts[rank] + 1) / shares[rank], rank))] += 1
     starts = [sum(counts[:rank]) for rank in range(len(counts))]
     return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
+
+
+def deal_by_size(sizes: Sequence[int], shares: Sequence[float]) -> tuple[range, ...]:
+    """Return each rank's sequences of the global batch if these have different sizes: its share of the tokens.
+
+    Every rank's part ends at the sequence whose end is closest to the end of its share.
+    """
+    total = fsum(shares)
+    if not shares or total <= 0 or min(shares) < 0:
+        raise ValueError("shares must be zero or more, and at least one above zero")
+    ends = list(accumulate(sizes, initial=0))
+    bounds = [0]
+    for rank in range(len(shares) - 1):
+        goal = ends[-1] * fsum(shares[: rank + 1]) / total
+        after = min(bisect_left(ends, goal, lo=bounds[-1]), len(sizes))
+        before = max(bounds[-1], after - 1)
+        bounds.append(before if goal - ends[before] <= ends[after] - goal else after)
+    return tuple(range(start, stop) for start, stop in pairwise([*bounds, len(sizes)]))
 
 
 def pieces(part: range, limit: int) -> list[range]:

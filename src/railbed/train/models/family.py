@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from railbed.train.keys import CountOrAuto, Positive
@@ -30,6 +31,30 @@ class ModelSettings:
     def is_random(self) -> bool:
         """Whether a forward pass in training draws random numbers, such as for dropout."""
         return False
+
+    @property
+    def base_folder(self) -> Path | None:
+        """Return the folder of the model to start from; None for a model that starts from random values."""
+        return None
+
+    def with_base(self, folder: str) -> ModelSettings:  # noqa: ARG002 -- for families that start from a folder
+        """Return the settings with that folder elsewhere, as on a node."""
+        return self
+
+    @property
+    def is_on_nodes(self) -> bool:
+        """Whether the nodes have that folder already, at the same path."""
+        return False
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether sequences are rows of documents (`data/rows.py`) instead of windows of one long text."""
+        return False
+
+    @property
+    def compiles(self) -> bool:
+        """Whether `compile: auto` compiles this model on a GPU."""
+        return True
 
     def is_padded(self, *, gpu: bool) -> bool:  # noqa: ARG002 -- for families that pad
         """Return whether the model has rows for tokens that do not exist."""
@@ -60,6 +85,14 @@ class Family(ABC):
     @abstractmethod
     def parameter_count(self, model: Any) -> int:  # noqa: ANN401 -- the family's own settings, here and below
         """Return the number of parameters, without padding."""
+
+    def trained_count(self, model: Any) -> int:  # noqa: ANN401
+        """Return the number of parameters that are trained, exchanged and saved."""
+        return self.parameter_count(model)
+
+    def frozen_bytes(self, model: Any, compute: Compute) -> int:  # noqa: ANN401, ARG002 -- for families with both
+        """Return the memory of weights that are not trained."""
+        return 0
 
     @abstractmethod
     def flops_per_token(self, model: Any) -> float:  # noqa: ANN401

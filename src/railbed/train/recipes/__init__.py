@@ -36,6 +36,12 @@ RECIPE_FILE = FileKind(
         "grad_clip": "clip",
         "optimizer": "optimiser",
         "warmup": "warmup_steps",
+        "lora_r": "rank",
+        "lora_alpha": "alpha",
+        "lora_dropout": "dropout",
+        "target_modules": "targets",
+        "max_seq_length": "context",
+        "model_name_or_path": "path",
     },
 )
 
@@ -141,15 +147,15 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 def anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the values with relative paths resolved against the folder of the recipe."""
-    data = values.get("data")
-    if not isinstance(data, dict):
-        return values
-    changed = dict(data)
-    if isinstance(data.get("files"), list):
-        changed["files"] = [_absolute(file, folder) for file in data["files"]]
-    if "tokenizer" in data:
-        changed["tokenizer"] = _absolute(data["tokenizer"], folder)
-    return {**values, "data": changed}
+    changed = dict(values)
+    match values.get("data"):
+        case {"files": list(files), **others}:
+            changed["data"] = {**others, "files": [_absolute(file, folder) for file in files]}
+    for section, key in (("data", "tokenizer"), ("model", "path")):
+        match changed.get(section):
+            case dict(part) if key in part:
+                changed[section] = {**part, key: _absolute(part[key], folder)}
+    return changed
 
 
 def _absolute(file: object, folder: Path) -> object:

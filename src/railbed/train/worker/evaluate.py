@@ -15,11 +15,12 @@ def validation_loss(stepper: Stepper) -> float | None:
     count = min(stepper.settings.evaluation.sequences, stepper.tokens.validation_windows(context))
     if count == 0:
         return None
+    tokens, windows = stepper.tokens, range(count)
     total = torch.zeros(1, dtype=torch.float64, device=stepper.device)
     runner = stepper.strategy.runner.eval()
     for part in pieces(deal(count, stepper.shares)[stepper.strategy.collective.rank], stepper.micro_limit):
-        inputs, targets = stepper.tokens.batch(part, context, validation=True)
-        total += stepper.strategy.evaluate(on_device(inputs, stepper.device), on_device(targets, stepper.device))
+        batch = tokens.batch(part, context, validation=True)
+        total += stepper.strategy.evaluate(*(on_device(tensor, stepper.device) for tensor in batch))
     runner.train()
     stepper.strategy.collective.sum(total)
-    return float(total) / (count * context)
+    return float(total) / tokens.trained(windows, context, validation=True)

@@ -104,7 +104,7 @@ def choose(job: TrainSpec, settings: Recipe, device: torch.device) -> Chosen:
         device=str(device),
         device_name=torch.cuda.get_device_name(device) if gpu else _processor(),
         precision=precision,
-        compile=gpu if settings.compile == "auto" else settings.compile,
+        compile=gpu and settings.model.compiles if settings.compile == "auto" else settings.compile,
         threads=threads,
         micro_limit=_micro_limit(settings, device, precision, job.world),
         padded=settings.model.is_padded(gpu=gpu),

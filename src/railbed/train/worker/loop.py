@@ -22,9 +22,11 @@ from railbed.train.state.checkpoints import folder_of
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.evaluate import validation_loss
 from railbed.train.worker.hardware import choose, device_of
-from railbed.train.worker.io.export import export
+from railbed.train.worker.io.corpus import Corpus
+from railbed.train.worker.io.export import export, export_adapter
+from railbed.train.worker.io.origin import origin_of
+from railbed.train.worker.io.rowfile import open_tokens
 from railbed.train.worker.io.saver import Saver
-from railbed.train.worker.io.tokenfile import Tokens
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.models.sample import generate
 from railbed.train.worker.observe.counters import CounterReporter
@@ -42,7 +44,7 @@ COLLECT_EVERY = 500
 
 def run(job: TrainSpec, messages: Messages) -> None:
     """Run the job; raise RankFailed, with `peer` if another rank is the cause."""
-    tokens = None if job.settings.traffic else Tokens.open(Path(job.tokens))
+    tokens = None if job.settings.traffic else open_tokens(Path(job.tokens))
     settings = job.settings.for_vocabulary(tokens.vocabulary) if tokens else job.settings
     device = device_of(job)
     messages.phase = "joining"
@@ -81,7 +83,7 @@ class TrainingLoop:
         self,
         job: TrainSpec,
         settings: Recipe,
-        tokens: Tokens,
+        tokens: Corpus,
         messages: Messages,
         *,
         collective: Collective,
@@ -98,6 +100,7 @@ class TrainingLoop:
             padded=chosen.padded,
             gradient_checkpointing=settings.gradient_checkpointing,
         )
+        self.compute = chosen.dtype
         model = build_model(settings, options)
         if job.resume is None and job.rank == 0:
             model.initialise(settings.seed)
@@ -213,9 +216,12 @@ class TrainingLoop:
 
     def _export(self, model: LanguageModel, folder: Path) -> None:
         """Write the weights; if that fails, report it and finish the run anyway."""
-        step, end_of_text = self.settings.steps, self.tokens.end_of_text
+        step, end_of_text, tokens = self.settings.steps, self.tokens.end_of_text, Path(self.job.tokens)
         try:
-            export(model, folder, tokens=Path(self.job.tokens), end_of_text=end_of_text, step=step)
+            if origin := origin_of(self.job, self.compute, step):
+                export_adapter(model.saved_tensors(), folder, tokens=tokens, origin=origin)
+            else:
+                export(model, folder, tokens=tokens, end_of_text=end_of_text, step=step)
         except OSError as error:
             sentence = f"the weights were not written to {folder}: {os_reason(error)}"
             self.messages.send("export_failed", sentence=sentence)

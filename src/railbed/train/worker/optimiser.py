@@ -25,8 +25,9 @@ def learning_rate(settings: Optimiser, step: int, steps: int) -> float:
 
 def make(model: nn.Module, settings: Optimiser) -> torch.optim.AdamW:
     """Return a fused AdamW; only matrices have weight decay."""
-    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
-    others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    matrices = [parameter for parameter in trained if parameter.dim() >= 2]
+    others = [parameter for parameter in trained if parameter.dim() < 2]
     groups = [
         {"params": matrices, "weight_decay": settings.weight_decay},
         {"params": others, "weight_decay": 0.0},
@@ -56,6 +57,8 @@ def clip(model: nn.Module, limit: float) -> torch.Tensor:
 def moments(model: nn.Module, optimiser: torch.optim.Optimizer) -> Iterator[tuple[str, str, torch.Tensor]]:
     """Yield moment, parameter and tensor; creates the moments that the first step would create."""
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         state = optimiser.state[parameter]
         for moment in MOMENTS:
             if moment not in state:

@@ -55,7 +55,8 @@ class Rebalancer:
             return
         parts = taken.clock.parts()
         work = sum(parts.get(part, 0.0) for part in OWN_WORK)
-        self._own = (work / len(taken.mine) if taken.mine else 0.0, parts.get("allreduce_exposed", 0.0))
+        sequences = taken.part.load * self._stepper.settings.batch.sequences  # of average length
+        self._own = (work / sequences if sequences else 0.0, parts.get("allreduce_exposed", 0.0))
         numbers = taken.sums()[2:]
         review = self._balance.add(taken.step, numbers[0::2], numbers[1::2])
         if review:

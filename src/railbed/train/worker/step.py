@@ -1,7 +1,7 @@
 """One training step: a fixed global batch, independent of which rank computes which part.
 
-Every rank adds up the losses of its tokens and divides by the tokens of the whole global batch; gradients are summed.
-So a step is the same, up to rounding, on any number of ranks with any shares.
+Every rank adds up the losses of its tokens and divides by the trained tokens of the whole global batch; gradients are
+summed. So a step is the same, up to rounding, on any number of ranks with any shares.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from railbed.train.data.sampling import deal, key_of, pieces, window_of
+from railbed.train.data.sampling import deal, deal_by_size, key_of, pieces, window_of
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
-from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.io.corpus import Corpus
 from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.parallel.strategy import Strategy
 
@@ -29,8 +29,8 @@ class StepResult:
     numbers: torch.Tensor
     """The norm of the gradients, and the sums over all ranks; in main memory once the timer has ended."""
     clock: StepTimer
-    mine: range
-    """This rank's sequences of the global batch."""
+    part: Part
+    """What this rank computed of the global batch."""
     sent_bytes: int
     reduced_bytes: int
 
@@ -45,21 +45,61 @@ class StepResult:
         return float(self.numbers[0])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A rank's part of the global batch of a step."""
+
+    mine: range
+    """Its sequences."""
+    windows: Sequence[int]
+    """The numbers of these sequences in the corpus."""
+    tokens: int
+    global_tokens: int
+    """Tokens of its sequences, and of the global batch, without padding."""
+    trained: int
+    """Tokens of the global batch that are trained."""
+
+    @property
+    def load(self) -> float:
+        """Return this rank's fraction of all tokens."""
+        return self.tokens / self.global_tokens
+
+
 @dataclass(slots=True, kw_only=True)
 class Stepper:
     """Takes steps with one model on one rank."""
 
     settings: Recipe
     strategy: Strategy
-    tokens: Tokens
+    tokens: Corpus
     optimiser: torch.optim.Optimizer
     device: torch.device
     shares: Sequence[float]
     micro_limit: int
 
-    def mine(self) -> range:
-        """Return this rank's sequences of the global batch."""
-        return deal(self.settings.batch.sequences, self.shares)[self.strategy.collective.rank]
+    def part(self, step: int) -> Part:
+        """Return this rank's part of the global batch of a step, counted from 0."""
+        rank, count = self.strategy.collective.rank, self.settings.batch.sequences
+        context = self.settings.model.context
+        if not self.settings.model.has_rows:
+            mine = deal(count, self.shares)[rank]
+            tokens, total = len(mine) * context, count * context
+            return Part(mine=mine, windows=self._windows(step, mine), tokens=tokens, global_tokens=total, trained=total)
+        windows = self._windows(step, range(count))
+        sizes = self.tokens.sizes(windows) or [context] * count
+        mine = deal_by_size(sizes, self.shares)[rank]
+        return Part(
+            mine=mine,
+            windows=windows[mine.start : mine.stop],
+            tokens=sum(sizes[mine.start : mine.stop]),
+            global_tokens=sum(sizes),
+            trained=self.tokens.trained(windows, context),
+        )
+
+    def _windows(self, step: int, part: range) -> list[int]:
+        seed, count = self.settings.seed, self.settings.batch.sequences
+        windows = self.tokens.windows(self.settings.model.context)
+        return [window_of(seed, step, index, global_batch=count, windows=windows) for index in part]
 
     def take(
         self,
@@ -78,13 +118,14 @@ class Stepper:
         strategy, gradients = self.strategy, self.strategy.gradients
         gradients.begin(clock, settle=settle)
         summed = on_device(torch.tensor([0.0, wants_checkpoint, *extra], dtype=torch.float64), self.device)
-        mine = self.mine()
-        micro_batches = pieces(mine, self.micro_limit)
-        for part in micro_batches[:-1]:
+        part = self.part(step)
+        micro_batches = pieces(part.mine, self.micro_limit)
+        for micro in micro_batches[:-1]:
             with strategy.accumulate():
-                summed[0] += self._learn(step, part, clock)
+                summed[0] += self._learn(step, part, micro, clock)
             clock.mark("backward")
-        summed[0] += self._learn(step, micro_batches[-1] if micro_batches else range(0), clock)
+        summed[0] += self._learn(step, part, micro_batches[-1] if micro_batches else range(0), clock)
+        strategy.reduce()
         clock.mark("backward", gradients.last_bucket)
         strategy.collective.sum(summed)
         if strategy.collective.world > 1:
@@ -99,38 +140,31 @@ class Stepper:
             rate=rate,
             numbers=numbers,
             clock=clock,
-            mine=mine,
+            part=part,
             sent_bytes=gradients.sent_bytes,
             reduced_bytes=gradients.reduced_bytes,
         )
 
-    def _learn(self, step: int, part: range, clock: StepTimer) -> torch.Tensor:
+    def _learn(self, step: int, part: Part, micro: range, clock: StepTimer) -> torch.Tensor:
         """Add the gradient of some sequences; return their part of the loss."""
-        inputs, targets = self._batch(step, part)
+        batch = self._batch(part, micro)
         if self.settings.model.is_random:
             # Random numbers are also a function of seed, step and index: they have no state to save.
-            torch.manual_seed(key_of(self.settings.seed, step, part.start))
+            torch.manual_seed(key_of(self.settings.seed, step, micro.start))
         clock.mark("data")
-        total = self.settings.batch.sequences * self.settings.model.context
-        loss: torch.Tensor = self.strategy.runner(inputs, targets) * (1.0 / total if part else 0.0)
+        loss: torch.Tensor = self.strategy.runner(*batch) * (1.0 / part.trained if micro else 0.0)
         clock.mark("forward")
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _batch(self, step: int, part: range) -> tuple[torch.Tensor, torch.Tensor]:
+    def _batch(self, part: Part, micro: range) -> tuple[torch.Tensor, ...]:
         """Return a micro-batch; a rank without work gets one token, so that it still participates in the sum."""
-        if not part:
+        if not micro:
             token = torch.zeros(1, 1, dtype=torch.int64, device=self.device)
             return token, token
-        settings = self.settings
-        context = settings.model.context
-        windows = self.tokens.windows(context)
-        chosen = [
-            window_of(settings.seed, step, index, global_batch=settings.batch.sequences, windows=windows)
-            for index in part
-        ]
-        inputs, targets = self.tokens.batch(chosen, context)
-        return on_device(inputs, self.device), on_device(targets, self.device)
+        windows = part.windows[micro.start - part.mine.start : micro.stop - part.mine.start]
+        batch = self.tokens.batch(windows, self.settings.model.context)
+        return tuple(on_device(tensor, self.device) for tensor in batch)
 
     def _update(self, rate: float) -> torch.Tensor:
         norm = self.strategy.clip(self.settings.optimiser.clip)

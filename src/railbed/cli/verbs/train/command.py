@@ -27,12 +27,14 @@ from railbed.cli.console import SafeConsole
 from railbed.cli.exits import OK
 from railbed.cli.options import ClusterOption, JsonOption, Options, TimeoutOption
 from railbed.cli.perform import perform
+from railbed.cli.screens.base import Screen
 from railbed.cli.screens.json import JsonScreen
 from railbed.cli.screens.progress import working
 from railbed.cli.screens.train import TrainScreen
 from railbed.cli.series import RunSeries
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.slurm.attempt import Attempt, perform_attempt, this_attempt
+from railbed.cli.verbs.train.data import show_data
 from railbed.cli.verbs.train.environment import show_env
 from railbed.cli.verbs.train.files import training_files
 from railbed.cli.verbs.train.options import (
@@ -47,6 +49,7 @@ from railbed.cli.verbs.train.options import (
     ResumeOption,
     SampleOption,
     SettingsOption,
+    ShowDataOption,
     StopOption,
     TransportOption,
     UncheckedOption,
@@ -64,9 +67,10 @@ from railbed.model.progress import progress
 from railbed.model.record import Finding, Record, Verdict
 from railbed.store.cache import cache_folder
 from railbed.train import recipes
+from railbed.train.capacity.libraries import require_libraries
 from railbed.train.capacity.memory import check_memory
 from railbed.train.data import tokenizer
-from railbed.train.data.prepare import prepare
+from railbed.train.data.prepare import PreparedData, prepare
 from railbed.train.progress.outcome import Ending
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest, train
@@ -97,6 +101,7 @@ def train_command(
     attach: AttachOption = None,
     stop: StopOption = None,
     environment: EnvironmentOption = False,
+    shown: ShowDataOption = 0,
     listing: ListOption = False,
     unchecked: UncheckedOption = False,
     sample_seconds: SampleOption = 1.0,
@@ -113,6 +118,8 @@ def train_command(
         return code
     if environment:
         return show_env(given_cluster(cluster, None) or built_in_local(), timeout=timeout, as_json=as_json)
+    if shown:
+        return _show_data(recipes.load(recipe, settings or []), shown, as_json=as_json)
     attempt = this_attempt()
     unseen = detach_process(as_json=as_json) if detach else None
     earlier = earlier_run(resume) if resume is not None else None
@@ -130,6 +137,20 @@ def train_command(
     request = attempt.adapted(request) if attempt else request
     options = Options(json=as_json, record=None, replay=None, timeout=timeout)
     screen = unseen or (JsonScreen() if as_json else TrainScreen(verbose=False))
+    return _perform(site, request, options, screen, attempt, unchecked=unchecked, series=series, watched=watched)
+
+
+def _perform(
+    site: Cluster,
+    request: TrainRequest,
+    options: Options,
+    screen: Screen,
+    attempt: Attempt | None,
+    *,
+    unchecked: bool,
+    series: RunSeries,
+    watched: bool,
+) -> int:
     page = partial(page_beside, request=local_page() if watched else None, show=screen.line.print_line)
     work = partial(_work, site, request=request, unchecked=unchecked, series=series, page=page)
     run = partial(perform_attempt, attempt) if attempt else partial(perform, "train")
@@ -145,20 +166,29 @@ def _start_nothing(attach: str | None, stop: str | None, *, listing: bool, as_js
     return _list_recipes(as_json=as_json) if listing else None
 
 
+def _show_data(wanted: Recipe, count: int, *, as_json: bool) -> int:
+    return show_data(_prepared(wanted), wanted.model.context, count, as_json=as_json)
+
+
 def _local_ranks() -> int:
     gpus = len(list(NVIDIA_GPUS.iterdir())) if NVIDIA_GPUS.is_dir() else 0
     return gpus or LOCAL_RANKS
 
 
+def _prepared(wanted: Recipe) -> PreparedData:
+    with working("preparing the text") as activity:
+        return prepare(wanted, cache_folder() / "tokens", activity.count)
+
+
 def _request(wanted: Recipe, run: str = "") -> TrainRequest:
     """Return the request for a recipe, with a new name unless one is set."""
-    with working("preparing the text") as activity:
-        prepared = prepare(wanted, cache_folder() / "tokens", activity.count)
+    prepared = _prepared(wanted)
     prompt = tuple(tokenizer.encoded(prepared.folder, wanted.data.prompt)) if wanted.data.prompt else ()
     return TrainRequest(
         run=run or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         recipe=wanted.to_plain(),
         tokens=prepared.folder,
+        base=None if wanted.model.is_on_nodes else wanted.model.base_folder,
         prompt=prompt,
     )
 
@@ -215,6 +245,7 @@ async def _stages(
             async for record in findings:
                 yield record
     if not unchecked:
+        await require_libraries(site, fleet, Recipe.read(request.recipe))
         yield progress("reading the memory of the nodes")
         async with aclosing(check_memory(site, fleet, request)) as estimates:
             async for record in estimates:

@@ -33,6 +33,16 @@ FromStartOption = Annotated[
 EnvironmentOption = Annotated[
     bool, typer.Option("--show-env", help="Print the network settings of each node's ranks, with reasons, and exit.")
 ]
+ShowDataOption = Annotated[
+    int,
+    typer.Option(
+        "--show-data",
+        metavar="N",
+        min=0,
+        max=1000,
+        help="Print the first N sequences as the model will get them, with the trained tokens marked, and exit.",
+    ),
+]
 ListOption = Annotated[bool, typer.Option("--list", help="List the recipes and exit.")]
 UncheckedOption = Annotated[bool, typer.Option("--no-check", help="Do not check the cluster first.")]
 SampleOption = Annotated[

@@ -17,8 +17,10 @@ import torch
 
 from railbed.errors import CheckpointDamaged, os_reason
 from railbed.train.recipe import Recipe
+from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Checkpoint, survey
-from railbed.train.worker.io.export import export
+from railbed.train.worker.io.export import export, export_adapter
+from railbed.train.worker.io.origin import origin_of
 from railbed.train.worker.io.state import MODEL, STATE
 from railbed.train.worker.io.tensorfile import read_tensors
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
@@ -26,10 +28,14 @@ from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_
 SAVED = "saved"
 
 
-def model_of(checkpoint: Checkpoint) -> LanguageModel:
-    """Return the model of a checkpoint; raise CheckpointDamaged if it does not match the recipe saved with it."""
+def model_of(checkpoint: Checkpoint, base: str = "") -> LanguageModel:
+    """Return the model of a checkpoint; raise CheckpointDamaged if it does not match the recipe saved with it.
+
+    `base` is the folder of the model that was tuned, on this machine.
+    """
     saved = json.loads((checkpoint.path / STATE).read_bytes())
     recipe = Recipe.read(saved["recipe"]).for_vocabulary(saved["vocabulary"])
+    recipe = recipe.with_base(base) if base else recipe
     model = build_model(recipe, BuildOptions(device=torch.device("cpu")))
     try:
         model.load(read_tensors(checkpoint.path / MODEL)[0])
@@ -38,12 +44,24 @@ def model_of(checkpoint: Checkpoint) -> LanguageModel:
     return model
 
 
-def tokens_of(folder: Path) -> tuple[Path, int]:
-    """Return the folder with the tokens of a run, and the token that separates texts."""
+def job_of(folder: Path) -> TrainSpec | None:
+    """Return the newest job of a run's folder."""
     jobs = sorted(folder.glob("rank*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-    tokens = Path(json.loads(jobs[0].read_text())["tokens"]) if jobs else folder
+    return TrainSpec.read(jobs[0]) if jobs else None
+
+
+def convert(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write the weights of a checkpoint, or its adapter, which needs no model."""
+    job = job_of(folder)
+    tokens = Path(job.tokens) if job else folder
+    # Which precision each rank chose is not part of the state; the adapter's own values are fp32 in any case.
+    if job and (origin := origin_of(job, torch.float32, checkpoint.step)):
+        export_adapter(read_tensors(checkpoint.path / MODEL)[0], folder / SAVED, tokens=tokens, origin=origin)
+        return
     about = tokens / "tokens.json"
-    return tokens, int(json.loads(about.read_text())["end_of_text"]) if about.exists() else 0
+    end_of_text = int(json.loads(about.read_text())["end_of_text"]) if about.exists() else 0
+    model = model_of(checkpoint, job.base if job else "")
+    export(model, folder / SAVED, tokens=tokens, end_of_text=end_of_text, step=checkpoint.step)
 
 
 def main() -> None:
@@ -54,9 +72,7 @@ def main() -> None:
     try:
         good = survey(folder / "checkpoints").good
         if good:
-            tokens, end_of_text = tokens_of(folder)
-            model = model_of(good[0])
-            export(model, folder / SAVED, tokens=tokens, end_of_text=end_of_text, step=good[0].step)
+            convert(good[0], folder)
             outcome = {"step": good[0].step}
         else:
             outcome = {"sentence": "there is no intact checkpoint"}

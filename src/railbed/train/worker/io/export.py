@@ -1,21 +1,52 @@
-"""Writes weights as `transformers` loads them, with their configuration and the tokenizer."""
+"""Writes what a run has trained: weights as `transformers` loads them, or an adapter as `peft` does."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torch
+
+from railbed.train.base.adapter import WEIGHTS as ADAPTER_WEIGHTS
+from railbed.train.base.adapter import Origin, adapter_files, exported_name
 from railbed.train.models.find import family_of
-from railbed.train.state.checkpoints import seal, sync_folder, write_synced
+from railbed.train.state.checkpoints import Written, seal, sync_folder, write_synced
 from railbed.train.worker.io.tensorfile import write_tensors
 from railbed.train.worker.models.base import LanguageModel
 
 WEIGHTS = "model.safetensors"
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 def export(model: LanguageModel, folder: Path, *, tokens: Path, end_of_text: int, step: int) -> None:
+    """Write the folder of a model; see `_publish`."""
+
+    def fill(beside: Path) -> dict[str, Written]:
+        configuration = family_of(model.settings.family).configuration(model.settings, end_of_text)
+        text = json.dumps(configuration, indent=2) + "\n"
+        return {
+            WEIGHTS: write_tensors(beside / WEIGHTS, model.export_tensors(), {"format": "pt"}),
+            "config.json": write_synced(beside / "config.json", text.encode()),
+        }
+
+    _publish(folder, tokens, step, fill)
+
+
+def export_adapter(tensors: Mapping[str, torch.Tensor], folder: Path, *, tokens: Path, origin: Origin) -> None:
+    """Write the folder of an adapter, from the trained parameters by name; see `_publish`."""
+
+    def fill(beside: Path) -> dict[str, Written]:
+        exported = {exported_name(name): tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        files = {ADAPTER_WEIGHTS: write_tensors(beside / ADAPTER_WEIGHTS, exported, {"format": "pt"})}
+        texts = adapter_files(origin).items()
+        return files | {name: write_synced(beside / name, text.encode()) for name, text in texts}
+
+    _publish(folder, tokens, origin.step, fill)
+
+
+def _publish(folder: Path, tokens: Path, step: int, fill: Callable[[Path], dict[str, Written]]) -> None:
     """Write the folder under a temporary name, with checksums of its files, and rename it into place.
 
     Raise OSError (for a full disk, say), leaving what was there before.
@@ -24,12 +55,7 @@ def export(model: LanguageModel, folder: Path, *, tokens: Path, end_of_text: int
     shutil.rmtree(beside, ignore_errors=True)
     try:
         beside.mkdir(parents=True)
-        configuration = family_of(model.settings.family).configuration(model.settings, end_of_text)
-        text = json.dumps(configuration, indent=2) + "\n"
-        files = {
-            WEIGHTS: write_tensors(beside / WEIGHTS, model.export_tensors(), {"format": "pt"}),
-            "config.json": write_synced(beside / "config.json", text.encode()),
-        }
+        files = fill(beside)
         for name in TOKENIZER_FILES:
             if (tokens / name).exists():
                 files[name] = write_synced(beside / name, (tokens / name).read_bytes())

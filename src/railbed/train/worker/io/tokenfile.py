@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,3 +55,10 @@ class Tokens:
         starts = [base + window * context for window in windows]
         rows = torch.stack([self.tokens[start : start + context + 1] for start in starts]).to(torch.int64)
         return rows[:, :-1], rows[:, 1:]
+
+    def sizes(self, windows: Sequence[int], *, validation: bool = False) -> None:
+        """Return None: all windows have the same number of tokens."""
+
+    def trained(self, windows: Sequence[int], context: int, *, validation: bool = False) -> int:  # noqa: ARG002
+        """Return how many tokens of these windows are trained: all."""
+        return len(windows) * context

@@ -70,8 +70,11 @@ class LanguageModel(nn.Module, ABC):
         """Fill the parameters with their initial values, the same for the same seed on any device."""
 
     @abstractmethod
-    def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the losses of all targets, in fp32."""
+    def loss(self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the sum of the losses of all targets, in fp32.
+
+        `positions` are those of the tokens in their documents, if sequences consist of documents.
+        """
 
     @abstractmethod
     def next_scores(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -81,9 +84,11 @@ class LanguageModel(nn.Module, ABC):
         """Return a scorer; models that cache what they computed for earlier tokens have their own."""
         return _PlainScorer(self)
 
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the loss. Training calls this, compiled and wrapped; evaluation calls `loss` itself."""
-        return self.loss(tokens, targets)
+        return self.loss(tokens, targets, positions)
 
     def compiled_parts(self) -> Iterable[nn.Module]:
         """Return the modules to compile one by one, so that gradients are sent while others are still computed."""
@@ -97,8 +102,9 @@ class LanguageModel(nn.Module, ABC):
         return tensor
 
     def saved_tensors(self) -> dict[str, torch.Tensor]:
-        """Return the parameters as views, by name, as in a checkpoint."""
-        return {name: self.without_padding(name, p.detach()) for name, p in self.named_parameters()}
+        """Return the trained parameters as views, by name, as in a checkpoint."""
+        parameters = ((name, p) for name, p in self.named_parameters() if p.requires_grad)
+        return {name: self.without_padding(name, p.detach()) for name, p in parameters}
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, torch.Tensor]) -> None:

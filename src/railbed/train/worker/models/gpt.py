@@ -108,8 +108,9 @@ class Gpt(LanguageModel):
         """Return the score of every token of the vocabulary."""
         return F.linear(hidden, self.wte.weight[: self.vocabulary].to(hidden.dtype))
 
-    def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the losses of all targets, in fp32."""
+    def loss(self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the sum of the losses of all targets, in fp32; its sequences are windows, without documents."""
+        assert positions is None
         hidden = self.hidden(tokens).flatten(0, 1)
         return next_token_loss(hidden, self.wte.weight, targets.flatten(), self.vocabulary)
 

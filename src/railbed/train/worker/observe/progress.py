@@ -30,14 +30,16 @@ class ProgressReporter:
     def send_choices(self, transport: str) -> None:
         """Report this rank's device, precision and batch."""
         stepper, settings = self._stepper, self._stepper.settings
-        micro_batches = pieces(stepper.mine(), stepper.micro_limit)
+        mine = stepper.part(0).mine
+        micro_batches = pieces(mine, stepper.micro_limit)
         self._messages.send(
             "chosen",
             **asdict(self._chosen),
             transport=transport,
             parameters=settings.family.parameter_count(settings.model),
+            trained_parameters=settings.family.trained_count(settings.model),
             flops_per_token=self._flops,
-            sequences=len(stepper.mine()),
+            sequences=len(mine),
             micro_batch=max((len(part) for part in micro_batches), default=0),
             micro_batches=len(micro_batches),
             global_batch=settings.batch.sequences,
@@ -53,8 +55,8 @@ class ProgressReporter:
         settings = self._stepper.settings
         loss, requests, *_ = taken.sums()
         parts, seconds = taken.clock.parts(), taken.clock.total()
-        context, sequences = settings.model.context, settings.batch.sequences
-        speed = len(taken.mine) * context / seconds
+        part, sequences = taken.part, settings.batch.sequences
+        speed = part.tokens / seconds
         self.last_loss = loss
         self._messages.step = taken.step
         self._messages.send(
@@ -64,13 +66,13 @@ class ProgressReporter:
             learning_rate=taken.rate,
             gradient_norm=taken.norm(),
             tokens_per_second=speed,
-            global_tokens_per_second=sequences * context / seconds,
+            global_tokens_per_second=part.global_tokens / seconds,
             mfu=speed * self._flops / self._chosen.peak_flops if self._chosen.peak_flops else None,
             step_seconds=seconds,
             **{f"{part}_seconds": parts.get(part, 0.0) for part in PARTS},
             bytes_sent=taken.sent_bytes,
             bytes_reduced=taken.reduced_bytes,
-            samples=[(taken.step - 1) * sequences + end for end in (taken.mine.start, taken.mine.stop)],
+            samples=[(taken.step - 1) * sequences + end for end in (part.mine.start, part.mine.stop)],
             **self._grown_memory(),
         )
         return bool(requests > 0)

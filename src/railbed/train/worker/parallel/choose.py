@@ -5,8 +5,9 @@ from __future__ import annotations
 from railbed.train.recipe import Recipe
 from railbed.train.worker.parallel.replicate import Replicate
 from railbed.train.worker.parallel.strategy import Strategy
+from railbed.train.worker.parallel.sumafter import SumAfter
 
 
-def strategy_of(recipe: Recipe) -> type[Strategy]:  # noqa: ARG001 -- there is one so far
+def strategy_of(recipe: Recipe) -> type[Strategy]:
     """Return the strategy that a recipe trains with."""
-    return Replicate
+    return Replicate if recipe.model.base_folder is None else SumAfter

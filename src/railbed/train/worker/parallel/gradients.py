@@ -1,4 +1,4 @@
-"""DDP's communication hook: sums gradients over all ranks, bucket by bucket.
+"""Sums gradients over all ranks, bucket by bucket: as DDP's communication hook, or after the backward passes.
 
 It computes the sum rather than the mean, because every rank divides its loss by the tokens of the whole global batch.
 So the sum is the gradient of the mean for any split of the batch.
@@ -43,13 +43,16 @@ class GradientSum:
         replica.register_comm_hook(None, lambda _, bucket: self.reduce(bucket))
 
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Start the sum of a bucket over all ranks."""
-        buffer = bucket.buffer()
-        packed = self._compressor.pack(bucket.index(), buffer, settle=self._settle)
+        """Start the sum of a bucket of DDP over all ranks."""
+        return self.start(bucket.index(), bucket.buffer(), last=bucket.is_last())
+
+    def start(self, index: int, buffer: torch.Tensor, *, last: bool) -> torch.futures.Future[torch.Tensor]:
+        """Start the sum of gradients over all ranks; `last` if it is the last of the step."""
+        packed = self._compressor.pack(index, buffer, settle=self._settle)
         size = packed.numel() * packed.element_size()
         self.reduced_bytes += size
         self.sent_bytes += self._collective.wire_bytes(size)
-        if bucket.is_last() and self._clock is not None:
+        if last and self._clock is not None:
             self.last_bucket = self._clock.now()
         done = self._collective.reduce_bucket(packed)
         return done if packed is buffer else done.then(lambda done: buffer.copy_(done.value()))

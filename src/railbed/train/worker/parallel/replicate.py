@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -27,11 +28,14 @@ MAX_COMPILED_SIZES = 64
 class Replicate(Strategy):
     """Identical replicas, which stay identical because every rank applies the same sum of gradients."""
 
+    overlaps: ClassVar[bool] = True
+    """Whether gradients are summed while the backward pass runs."""
+
     @classmethod
     def message_sizes(cls, recipe: Recipe) -> list[int]:
         """Return the sizes of DDP's buckets."""
         traffic = recipe.traffic
-        total = traffic.gradient_bytes if traffic else 4 * recipe.family.parameter_count(recipe.model)
+        total = traffic.gradient_bytes if traffic else 4 * recipe.family.trained_count(recipe.model)
         return sizes_of(total, BUCKET_MEGABYTES << 20)
 
     def __init__(self, model: LanguageModel, collective: Collective, recipe: Recipe, *, compiled: bool) -> None:
@@ -41,7 +45,7 @@ class Replicate(Strategy):
         self._replica: DistributedDataParallel | None = None
         if compiled:
             self._compile()
-        if collective.world > 1:
+        if collective.world > 1 and self.overlaps:
             devices = [self._device] if self._device.type == "cuda" else None
             self._replica = replica_of(model, self.gradients, devices)
         self.runner = self._replica or model
@@ -76,9 +80,9 @@ class Replicate(Strategy):
         """Clip the summed gradient, which every rank has."""
         return adamw.clip(self._model, limit)
 
-    def evaluate(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def evaluate(self, *batch: torch.Tensor) -> torch.Tensor:
         """Return the loss of this rank's replica, which needs no other rank."""
-        return self._model.loss(tokens, targets)
+        return self._model.loss(*batch)
 
     def state(self, optimiser: torch.optim.Optimizer, names: Sequence[str]) -> State:
         """Return the whole model and its moments."""

@@ -49,12 +49,15 @@ class Strategy(ABC):
     def accumulate(self) -> AbstractContextManager[None]:
         """Return a context whose backward passes only add to this rank's gradients, without communication."""
 
+    def reduce(self) -> None:  # noqa: B027 -- most do it during that pass
+        """Sum the gradients over all ranks, after the last backward pass of a step; unless that pass has done it."""
+
     @abstractmethod
     def clip(self, limit: float) -> torch.Tensor:
         """Scale the gradient of the whole model down to this norm (0: no limit); return its norm before that."""
 
     @abstractmethod
-    def evaluate(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def evaluate(self, *batch: torch.Tensor) -> torch.Tensor:
         """Return the sum of the losses, without dropout and gradients."""
 
     @abstractmethod

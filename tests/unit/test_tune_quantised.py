@@ -1,0 +1,82 @@
+"""A quantised base: the same step on any ranks, and 4-bit codes as an independent implementation computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from railbed.train.data.prepare import prepare
+from railbed.train.recipe import Recipe
+from railbed.train.worker.models.pretrained import Pretrained
+from tests.support.basemodels import tuning, write_base, write_conversations
+from tests.support.threads import Trainer, together
+
+BLOCK = 64
+CLOSE = 2e-4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def single_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_base(tmp_path_factory.mktemp("bases") / "llama", "llama", hidden_size=64, intermediate_size=128)
+
+
+def prepared(base: Path, **model: object) -> tuple[Recipe, Path]:
+    chats = base.parent / "chats.jsonl"
+    recipe = Recipe.read(tuning(base, [write_conversations(chats)], model=model))
+    return recipe, prepare(recipe, base.parent / "cache").folder
+
+
+def nf4_values() -> torch.Tensor:
+    """Return the sixteen values of nf4, from its definition: quantiles of the normal distribution, scaled to 1.
+
+    Eight steps up to the largest value and seven down to the smallest, with zero in between.
+    """
+    offset = 0.5 * ((1 - 1 / 32) + (1 - 1 / 30))
+    up = torch.special.ndtri(torch.linspace(offset, 0.5, 9, dtype=torch.float64)[:-1])
+    down = -torch.special.ndtri(torch.linspace(offset, 0.5, 8, dtype=torch.float64)[:-1])
+    values = torch.cat([up, torch.zeros(1, dtype=torch.float64), down]).sort().values
+    return values / values.max()
+
+
+def test_nf4_codes_are_those_of_an_independent_implementation(base: Path) -> None:
+    recipe, tokens = prepared(base, quantisation="nf4", double_quantisation=False)
+    model = Trainer.of(recipe, tokens).model
+    assert isinstance(model, Pretrained)
+    name = "model.layers.0.mlp.up_proj"
+    original = load_file(base / "model.safetensors")[f"{name}.weight"]
+    stored: Any = model._base.get_submodule(name).base_layer
+    blocks = original.flatten().view(-1, BLOCK).double()
+    scales = blocks.abs().amax(dim=1, keepdim=True)
+    codes = ((blocks / scales)[..., None] - nf4_values()).abs().argmin(-1).flatten()
+    packed = stored.weight.data.flatten().to(torch.int64)
+    theirs = torch.stack([packed >> 4, packed & 15], dim=1).flatten()
+    assert torch.equal(theirs, codes)
+    assert torch.allclose(stored.weight.quant_state.absmax.double(), scales.flatten())
+
+
+@pytest.mark.parametrize(
+    "form", [{"quantisation": "nf4"}, pytest.param({"quantisation": "int8"}, marks=pytest.mark.soak)], ids=str
+)
+def test_the_same_step_on_any_ranks_with_a_quantised_base(base: Path, form: dict[str, object]) -> None:
+    recipe, tokens = prepared(base, **form)
+    alone = Trainer.of(recipe, tokens)
+    expected = alone.losses(range(12))
+    assert expected[-1] < expected[0] - 0.1
+    own = alone.model.saved_tensors()
+    for trainer, losses in together(recipe, tokens, (3.0, 1.0, 1.0), lambda trainer: trainer.losses(range(12))):
+        assert losses == pytest.approx(expected, abs=CLOSE)
+        theirs = trainer.model.saved_tensors()
+        assert max(float((own[name] - theirs[name]).abs().max()) for name in own) < CLOSE
