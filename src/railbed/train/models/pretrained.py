@@ -149,7 +149,7 @@ class PretrainedFamily(Family):
         inner = LAYER_WIDTHS * folder.width + LAYER_INNER_WIDTHS * folder.inner_width
         layer = inner * compute.value_bytes
         if model.tuning == "lora":
-            layer += 4 * inner // 2  # adapters compute in fp32, from a copy of their input
+            layer += 4 * inner // 2  # adapters start from an fp32 copy of their input
         if compute.gradient_checkpointing:
             # Every layer keeps only its input, and one layer at a time has all its values.
             layers = layer + folder.layers * folder.width * compute.value_bytes

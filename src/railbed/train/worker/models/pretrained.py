@@ -57,7 +57,9 @@ class Pretrained(LanguageModel):
             if parameter.requires_grad and parameter.dtype != torch.float32:
                 raise RankFailed(f"{name} is trained in {parameter.dtype}, not in fp32", refused=True)
         if options.gradient_checkpointing:
-            self._base.activation_checkpointing_enable({"use_reentrant": False})
+            # Newer versions of transformers warn of the old name.
+            enable = getattr(self._base, "activation_checkpointing_enable", None)
+            (enable or self._base.gradient_checkpointing_enable)({"use_reentrant": False})
         self.separates, self._plain_head = self._probe()
         self.train()
 
@@ -104,7 +106,7 @@ class Pretrained(LanguageModel):
 
     def _computing(self) -> AbstractContextManager[object]:
         """Return the context of a forward pass: trained fp32 weights are cast to the type of the computation."""
-        if self.settings.tuning == "full" and self._options.compute != torch.float32:
+        if self._options.compute != torch.float32:
             return torch.autocast(self._options.device.type, dtype=self._options.compute)
         return nullcontext()
 
