@@ -219,7 +219,8 @@ async def _work(
         async for record in records:
             ending.add_record(record)
             yield record
-    if fell_short := ending.event():
+    left = request.departure is not None and request.departure.is_requested
+    if not left and (fell_short := ending.event()):
         yield fell_short
 
 
