@@ -20,10 +20,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from railbed.errors import DataError
 from railbed.train.base.folder import read_json
+from railbed.train.data.tokenizer import TEMPLATE_FILE
 
 CONFIG_BYTES = 32 << 20
 TEMPLATE_BYTES = 1 << 20
-TEMPLATE_FILE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
+CONFIG = "tokenizer_config.json"
 SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
 Messages = Sequence[Mapping[str, Any]]
 Span = tuple[int, int]

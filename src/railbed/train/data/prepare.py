@@ -21,10 +21,8 @@ from pathlib import Path
 from railbed.errors import CheckpointDamaged, DataError, os_reason
 from railbed.model.amount import plural
 from railbed.train.data import tokenizer as bpe
-from railbed.train.data.chat import TEMPLATE_FILE
 from railbed.train.data.report import Report
 from railbed.train.data.sampling import window_count
-from railbed.train.data.tuning import rows_key, write_rows
 from railbed.train.data.windows import write_windows
 from railbed.train.recipe import Data, Recipe
 from railbed.train.state.checkpoints import Written, seal, sealed, write_synced
@@ -67,8 +65,7 @@ def prepare(recipe: Recipe, cache: Path, report: Report = lambda *_: None) -> Pr
     texts, skipped = _texts(recipe.data, report)
     wanted = recipe.model.vocabulary
     vocabulary = bpe.DEFAULT_VOCABULARY if wanted == "auto" else wanted
-    base = recipe.model.base_folder
-    key = _key(texts, recipe.data, vocabulary) if base is None else rows_key(texts, recipe, base)
+    key = _key(texts, recipe, vocabulary)
     folder = cache / f"tokens-{key[:16]}"
     if not _is_whole(folder):
         _make(folder, key, texts, recipe, vocabulary, report=report)
@@ -170,8 +167,14 @@ def _sha256(path: Path) -> str:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _key(texts: Iterable[str], data: Data, vocabulary: int) -> str:
+def _key(texts: Iterable[str], recipe: Recipe, vocabulary: int) -> str:
     """Return the hash of everything that the tokens depend on."""
+    data, base = recipe.data, recipe.model.base_folder
+    if base is not None:
+        # Imported here and below because it loads numpy, which starts a thread, and `--detach` forks.
+        from railbed.train.data.tuning import rows_key
+
+        return rows_key(texts, recipe, base)
     tokenizer: object = vocabulary
     if data.tokenizer is not None:
         tokenizer = hashlib.sha256(bpe.opened(Path(data.tokenizer)).to_str().encode()).hexdigest()
@@ -199,12 +202,14 @@ def _make(folder: Path, key: str, texts: dict[str, Path], recipe: Recipe, vocabu
         if base is None:
             tokenizer, about = write_windows(beside, texts.values(), recipe.data, vocabulary, report)
         else:
+            from railbed.train.data.tuning import write_rows
+
             tokenizer, about = write_rows(beside, list(texts.values()), recipe, base, report)
         source = base or (Path(recipe.data.tokenizer) if recipe.data.tokenizer is not None else None)
         write_synced(beside / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
         write_synced(beside / "tokenizer_config.json", _configuration(source).encode())
-        if base is not None and (base / TEMPLATE_FILE).exists():
-            write_synced(beside / TEMPLATE_FILE, (base / TEMPLATE_FILE).read_bytes())
+        if base is not None and (base / bpe.TEMPLATE_FILE).exists():
+            write_synced(beside / bpe.TEMPLATE_FILE, (base / bpe.TEMPLATE_FILE).read_bytes())
         write_synced(beside / "tokens.json", (json.dumps({"hash": key, **about}, indent=1) + "\n").encode())
         seal(beside, 0, {path.name: Written(_sha256(path), path.stat().st_size) for path in beside.iterdir()})
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "[SEP]")
 """Names that tokenizers use for the token between two texts."""
+TEMPLATE_FILE = "chat_template.jinja"
+"""The chat template beside a tokenizer, unless it is in the tokenizer's configuration."""
 DEFAULT_VOCABULARY = 8192
 TRAINED_ON = 24 << 20
 """Characters that a tokenizer is trained on, at most; more do not improve it."""

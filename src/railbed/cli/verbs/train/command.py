@@ -34,7 +34,6 @@ from railbed.cli.screens.train import TrainScreen
 from railbed.cli.series import RunSeries
 from railbed.cli.site import built_in_local, given_cluster
 from railbed.cli.slurm.attempt import Attempt, perform_attempt, this_attempt
-from railbed.cli.verbs.train.data import show_data
 from railbed.cli.verbs.train.environment import show_env
 from railbed.cli.verbs.train.files import training_files
 from railbed.cli.verbs.train.options import (
@@ -167,6 +166,9 @@ def _start_nothing(attach: str | None, stop: str | None, *, listing: bool, as_js
 
 
 def _show_data(wanted: Recipe, count: int, *, as_json: bool) -> int:
+    # Imported here because it loads numpy, which starts a thread, and `--detach` forks.
+    from railbed.cli.verbs.train.data import show_data
+
     return show_data(_prepared(wanted), wanted.model.context, count, as_json=as_json)
 
 
