@@ -18,8 +18,7 @@ from railbed.launch.files.ship import parcel
 from railbed.launch.job import RankStart
 from railbed.launch.placement import Deployment, Placement
 from railbed.launch.protocol import Message
-from railbed.launch.supervise import GaveUp, Refused, Supervisor
-from railbed.model.cluster import Cluster
+from railbed.launch.supervise import RETURN_SECONDS, GaveUp, Refused, Supervisor
 from railbed.model.record import Event, Record
 from railbed.transport.base import targets_of
 from railbed.transport.connect import live_connector
@@ -91,11 +90,12 @@ class Counting:
 
 
 async def launch(
-    cluster: Cluster, job: Counting, faults: Mapping[int, Sequence[str]], lab: RunningLab, until: str
+    lab: RunningLab, job: Counting, faults: Mapping[int, Sequence[str]], until: str, return_seconds: float
 ) -> list[Event]:
     """Run a job, inject faults when their step is reached, and leave it when a given message arrives."""
     told: list[Event] = []
     pending = dict(faults)
+    cluster = clusterfile.load(lab.cluster)
     async with live_connector() as connect, Fleet(targets_of(cluster), connect, timeout=20.0) as fleet:
         deployment = Deployment(cluster, dict.fromkeys(cluster.nodes, 2), folder=f"runs/{time.monotonic_ns()}")
         shipped = await deployment.ship(fleet)
@@ -103,7 +103,7 @@ async def launch(
         # A node that is down takes part all the same: the supervisor has to notice.
         shipped.bases.update(dict.fromkeys(shipped.failed, next(iter(shipped.bases.values()))))
         placements = deployment.placements({name: NodeFabric() for name in cluster.nodes})
-        supervisor = Supervisor(fleet, job, placements, minimum=2)
+        supervisor = Supervisor(fleet, job, placements, minimum=2, return_seconds=return_seconds)
         async with aclosing(supervisor.run()) as records:
             async for record in records:
                 assert isinstance(record, Event)
@@ -117,9 +117,13 @@ async def launch(
 
 
 def run(
-    lab: RunningLab, job: Counting, faults: Mapping[int, Sequence[str]] | None = None, until: str = "every rank is done"
+    lab: RunningLab,
+    job: Counting,
+    faults: Mapping[int, Sequence[str]] | None = None,
+    until: str = "every rank is done",
+    return_seconds: float = RETURN_SECONDS,
 ) -> list[Event]:
-    return asyncio.run(asyncio.wait_for(launch(clusterfile.load(lab.cluster), job, faults or {}, lab, until), 180))
+    return asyncio.run(asyncio.wait_for(launch(lab, job, faults or {}, until, return_seconds), 180))
 
 
 def named(events: Sequence[Event], name: str) -> list[Event]:
@@ -172,11 +176,10 @@ def test_a_node_that_comes_back_is_taken_back(healed: RunningLab) -> None:
     assert any("node3 returned" in event.message for event in named(events, "restart"))
 
 
-def test_too_few_nodes_end_the_job_with_a_sentence(healed: RunningLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("railbed.launch.supervise.RETURN_SECONDS", 1.0)
+def test_too_few_nodes_end_the_job_with_a_sentence(healed: RunningLab) -> None:
     healed.fault("kill", "node1")
     with pytest.raises(GaveUp, match=r"1 of 3 nodes are left and 2 are needed"):
-        run(healed, Counting(200), {20: ["kill", "node2"]})
+        run(healed, Counting(200), {20: ["kill", "node2"]}, return_seconds=1.0)
 
 
 def test_parcels_are_named_by_their_content(tmp_path: Path) -> None:
