@@ -151,7 +151,7 @@ def test_nothing_is_left_however_it_ends(end: str) -> None:
 
 
 def test_it_ends_when_its_input_falls_silent() -> None:
-    quick = RECORDER.text.replace(b"LEASE_SECONDS = 120, 90", b"LEASE_SECONDS = 120, 1")
+    quick = RECORDER.text.replace(b"LEASE_SECONDS = 120, 90", b"LEASE_SECONDS = 120, 5")
     assert quick != RECORDER.text
     with recorder(text=quick) as running:
         running.until("y")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from railbed.cli.perform import LeftEarly
+from railbed.cli.slurm import attempt as module
 from railbed.cli.slurm.attempt import NoProgress, this_attempt
 from railbed.cli.slurm.history import read_history
-from railbed.errors import CheckpointDamaged
+from railbed.errors import CheckpointDamaged, Unreachable
+from railbed.fleet import Fleet
 from railbed.launch.files.ship import parcel
 from railbed.launch.placement import Placement
+from railbed.launch.supervise import GaveUp
 from railbed.model import events
+from railbed.model.cluster import Cluster, Node
 from railbed.model.record import Measurement, Record
 from railbed.store import new_run, open_run, read_run_in, record_lines
 from railbed.store.submitted import job_of, note_job
@@ -20,6 +28,7 @@ from railbed.train.departure import Departure
 from railbed.train.ranks import KnownCheckpoints, TrainingRun, ranks_of
 from railbed.train.spec import ResumeSource, TrainSpec
 from railbed.train.state.checkpoints import Written, copy, publish, survey, write_synced
+from railbed.transport.queue import JobDetails
 
 
 def step(number: int) -> Measurement:
@@ -162,3 +171,46 @@ def test_ranks_continue_from_the_newest_state(
     spec = TrainSpec.from_json(starts["b"][0].job)
     assert spec.resume == expected
     assert (spec.shared, spec.request, spec.export) == ("/run/state", "/home/b/ask", "/run/model")
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    """Handle signals as before, after the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_signals", "folder")
+@pytest.mark.parametrize(
+    ("state", "requeued"), [("RUNNING", True), ("CANCELLED", False), ("COMPLETING", False), ("", True)]
+)
+async def test_the_loss_of_all_steps_is_not_the_loss_of_all_nodes(
+    monkeypatch: pytest.MonkeyPatch, state: str, requeued: bool
+) -> None:
+    """`scancel` ends the steps of a job first: the job must not return to the queue."""
+
+    async def read_details(_: int) -> JobDetails:
+        if not state:
+            raise Unreachable("Slurm does not answer")
+        return JobDetails(state=state, reason="", restarts=0, batch_host="node1", may_requeue=True)
+
+    async def seconds() -> float:
+        return 30.0
+
+    async def training() -> AsyncGenerator[Record, None]:
+        yield events.GenerationStarted()
+        raise GaveUp("0 of 3 nodes are left")
+
+    monkeypatch.setattr(module, "read_details", read_details)
+    monkeypatch.setattr(module, "kill_wait", seconds)
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    attempt = this_attempt()
+    assert attempt
+    attempt.departure.is_over(events.GenerationStarted(), {})
+    cluster = Cluster(name="slurm-7", nodes={"node1": Node(host="10.0.0.1")})
+    without_watchdogs = cast("Fleet", None)
+    with pytest.raises(LeftEarly) as left:
+        _ = [record async for record in attempt.of_job(training(), without_watchdogs, cluster)]
+    assert left.value.status == ("waiting" if requeued else "interrupted")

@@ -34,6 +34,7 @@ from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
 from railbed.train.state.resume import EarlierState
 from railbed.transport.queue import kill_wait, read_details, requeue_job
+from railbed.transport.slurm import RUNNING
 
 RETURN_SECONDS = 15.0
 """How long to wait for lost nodes when too few are left: a node that a job has lost never returns to it."""
@@ -41,6 +42,7 @@ FRUITLESS_STARTS = 3
 """After this many starts in a row without a new state in the run's folder, the next one gives up."""
 MARGIN_SECONDS = 2.0
 """What is left of Slurm's KillWait to end ranks and to store how the run ended."""
+ENDED = "Slurm ends it"
 LIMIT_SECONDS, STOP_SECONDS = 3600.0, 240.0
 """How long saving may take before the time limit, where Slurm itself ends it, and for a person who waits."""
 
@@ -115,11 +117,19 @@ class Attempt:
                 except GaveUp as error:
                     if not self.departure.has_begun:
                         raise  # what fails before the first rank has started would fail again
-                    self._reason, self._requeues = error.message, True
+                    if not self._reason:
+                        self._requeues = not await self._is_being_ended()
+                        self._reason = error.message if self._requeues else ENDED
         if self._reason and not done:
             status = await self._status()
             yield self._event(status)
             raise LeftEarly(status, INTERRUPTED)
+
+    async def _is_being_ended(self) -> bool:
+        """Whether Slurm ends the job: `scancel` ends its steps first, which looks like the loss of all nodes."""
+        with suppress(RailbedError):
+            return (await read_details(self.job)).state != RUNNING
+        return False
 
     def _event(self, status: Status) -> Record:
         step = self.departure.copied if self.departure.copied is not None else self.history.step or None
@@ -176,7 +186,7 @@ class Attempt:
         handlers = {
             signal.SIGUSR1: lambda: leave("its time limit is near", LIMIT_SECONDS, requeues=True),
             signal.SIGUSR2: lambda: leave("it was stopped", STOP_SECONDS, requeues=False),
-            signal.SIGTERM: lambda: leave("Slurm ends it", max(0.0, wait - MARGIN_SECONDS), requeues=False),
+            signal.SIGTERM: lambda: leave(ENDED, max(0.0, wait - MARGIN_SECONDS), requeues=False),
         }
         for number, handle in handlers.items():
             loop.add_signal_handler(number, handle)
