@@ -81,9 +81,10 @@ def switch_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]
 def slurm_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """The lab of three namespaces and a controller with Slurm that the tests of the group `slurm` share.
 
-    `tests/support/slurm.py` has its users and their jobs.
+    `tests/support/slurm.py` has its users and their jobs. Its links have a fixed speed, as those of `netns_lab`.
     """
-    with running_lab(tmp_path_factory.mktemp("slurm"), "--nodes", "3", "--scheduler", "slurm") as lab:
+    options = ("--nodes", "3", "--scheduler", "slurm", "--rate", "1G")
+    with running_lab(tmp_path_factory.mktemp("slurm"), *options) as lab:
         yield lab
 
 

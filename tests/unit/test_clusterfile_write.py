@@ -51,7 +51,6 @@ def test_a_whole_file() -> None:
                     "login": {"port": 2222},
                     "ports": [{"netdev": "ens224", "rail": "rail0", "address": "10.1.0.1", "rdma": "rocep19s0"}],
                     "gpus": [{"name": "Tesla V100-PCIE-16GB", "memory_gb": 16}],
-                    "python": "python3",
                 }
             },
             "switches": {
@@ -60,6 +59,7 @@ def test_a_whole_file() -> None:
             "rails": {"rail0": {"subnet": "10.1.0.0/24", "speed": 100.0}},
             "policy": {"pfc": False, "ecn": True},
             "login": {"user": "me", "password": {"env": "SECRET"}},
+            "training": {"python": "python3"},
         }
     )
     assert dumps(cluster) == WRITTEN

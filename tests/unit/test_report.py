@@ -113,7 +113,7 @@ def test_a_training_run_has_every_section() -> None:
 
 
 def test_every_section_has_a_form() -> None:
-    others = ["experiment", "measured", "happened", "timeline"]
+    others = ["experiment", "measured", "happened", "timeline", "perplexity"]
     names = [section.name for section in all_sections() if not section.name.startswith("packets_")]
     assert [name for name in names if name not in others] == DEFAULT_SECTIONS
     assert set(names) == {*DEFAULT_SECTIONS, *others}
