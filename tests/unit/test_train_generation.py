@@ -39,6 +39,7 @@ def test_a_validation_is_owed_where_it_was_not_told() -> None:
     checkpoints = KnownCheckpoints()
     assert not any(job["owes_evaluation"] for job in jobs(1, checkpoints))
     checkpoints.note("b", 20, "hash")
-    assert all(job["owes_evaluation"] and job["resume"] == {"step": 20, "rank": 2} for job in jobs(2, checkpoints))
+    source = {"step": 20, "rank": 2, "folder": ""}
+    assert all(job["owes_evaluation"] and job["resume"] == source for job in jobs(2, checkpoints))
     checkpoints.evaluated.add(20)
     assert not any(job["owes_evaluation"] for job in jobs(3, checkpoints))

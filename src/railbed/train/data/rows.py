@@ -118,8 +118,9 @@ class RowWriter:
             marks[start:end] = number + TRAINED * document.trained
             start = end
         trained = int((marks >= TRAINED).sum())
-        for file, values in zip(self._files, (tokens, marks, np.array([start, trained], dtype=np.uint32)), strict=True):
-            file.write(values.tobytes())
+        counts = np.array([start, trained], dtype=np.uint32)
+        for file, content in zip(self._files, (tokens.tobytes(), marks.tobytes(), counts.tobytes()), strict=True):
+            file.write(content)
         self.rows, self.tokens, self.trained = self.rows + 1, self.tokens + start, self.trained + trained
 
     def __enter__(self) -> Self:
