@@ -64,8 +64,10 @@ def test_a_secret_is_in_none_of_slurms_records(user: User, slurm_lab: RunningLab
 
 @ORDINARY
 def test_bench_quick(user: User) -> None:
+    """Interfaces of namespaces report 10 Gb/s, and the links of this lab have a tenth of that: bench notices."""
     result = user.railbed("bench", "quick", "-c", "slurm", "--json")
-    assert result.code == 0, result.problems
+    failed = {finding["check"] for finding in result.findings if finding["verdict"] == "fail"}
+    assert (result.code, failed) == (1, {"bench_line_rate"}), result.problems
     pairs = {
         (record["labels"]["from"], record["labels"]["to"])
         for record in result.records
