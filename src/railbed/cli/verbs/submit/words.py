@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from railbed.cli.background.runs import was_given
@@ -65,8 +66,11 @@ def _parse(verb: str, words: Sequence[str]) -> typer.Context:
     from railbed.cli.main import make_app
 
     group = get_command(make_app([verb]))
-    command = group.commands[verb]  # type: ignore[attr-defined]
-    context: typer.Context = command.make_context(verb, list(words), parent=typer.Context(group, info_name="railbed"))
+    assert isinstance(group, TyperGroup)
+    command = group.commands[verb]
+    context = typer.Context(command, info_name=verb, parent=typer.Context(group, info_name="railbed"))
+    with context.scope(cleanup=False):
+        command.parse_args(context, list(words))
     return context
 
 
