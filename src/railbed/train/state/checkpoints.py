@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -175,6 +175,20 @@ def write_synced(path: Path, data: bytes) -> Written:
         file.flush()
         os.fsync(file.fileno())
     return Written(hashlib.sha256(data).hexdigest(), len(data))
+
+
+def write_pieces(path: Path, pieces: Iterable[memoryview]) -> Written:
+    """Write a new file, down to the disk, each piece made when it is its turn; return its hash and size."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("xb", buffering=0) as file:
+        for piece in pieces:
+            digest.update(piece)
+            done = 0
+            while done < len(piece):
+                done += file.write(piece[done:])
+            size += len(piece)
+        os.fsync(file.fileno())
+    return Written(digest.hexdigest(), size)
 
 
 def sync_folder(path: Path) -> None:

@@ -7,11 +7,9 @@ needs nothing but torch. A test reads these files with the library, and vice ver
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
 import math
 import mmap
-import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from typing import Any
 import torch
 
 from railbed.errors import CheckpointDamaged
-from railbed.train.state.checkpoints import Written
+from railbed.train.state.checkpoints import Written, write_pieces
 
 NAMES = {
     torch.float32: "F32",
@@ -82,16 +80,7 @@ def write_each(
         offset = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % ALIGNMENT)
-    digest, size = hashlib.sha256(), 0
-    with path.open("xb", buffering=0) as file:
-        for piece in _pieces(struct.pack("<Q", len(text)) + text, layouts, tensor_of):
-            digest.update(piece)
-            done = 0
-            while done < len(piece):
-                done += file.write(piece[done:])
-            size += len(piece)
-        os.fsync(file.fileno())
-    return Written(digest.hexdigest(), size)
+    return write_pieces(path, _pieces(struct.pack("<Q", len(text)) + text, layouts, tensor_of))
 
 
 def _pieces(

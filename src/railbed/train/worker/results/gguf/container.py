@@ -6,15 +6,13 @@ be installed on the nodes. The tests read these files with it.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.train.state.checkpoints import Written
+from railbed.train.state.checkpoints import Written, write_pieces
 from railbed.train.worker.results.gguf.number_types import NumberType
 
 MAGIC, VERSION, ALIGNMENT = b"GGUF", 3, 32
@@ -56,16 +54,7 @@ def write_gguf(
     path: Path, settings: Mapping[str, Setting], plans: Mapping[str, TensorPlan], bytes_of: Callable[[str], memoryview]
 ) -> Written:
     """Write a new file, down to the disk, each tensor made when it is its turn; return its hash and size."""
-    digest, size = hashlib.sha256(), 0
-    with path.open("xb", buffering=0) as file:
-        for piece in _pieces(settings, plans, bytes_of):
-            digest.update(piece)
-            done = 0
-            while done < len(piece):
-                done += file.write(piece[done:])
-            size += len(piece)
-        os.fsync(file.fileno())
-    return Written(digest.hexdigest(), size)
+    return write_pieces(path, _pieces(settings, plans, bytes_of))
 
 
 def _pieces(
