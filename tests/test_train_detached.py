@@ -129,7 +129,7 @@ class Viewer:
 def test_a_run_outlives_its_terminal_and_is_seen_by_two_and_stopped(folder: Path) -> None:
     (folder / "token").touch(0o600)
     (folder / "token").write_text(TOKEN)
-    command = f"{RAILBED} {' '.join(TRAIN)} --watch --detach && echo prompt && read line"
+    command = f"{RAILBED} {' '.join(TRAIN)} --watch --detach && echo prompt && exec sleep 600"
     variables = env(folder) | {"RAILBED_TOKEN_FILE": "token"}
     with Terminal(["sh", "-c", command], folder, variables) as terminal:
         output = terminal.read(until="prompt")
