@@ -72,4 +72,5 @@ class Terminal:
 
 def _take_terminal() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` ignores it, and so would what we start
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
