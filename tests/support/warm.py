@@ -1,6 +1,7 @@
 """A Python with torch loaded, for the nodes of a netns lab and for this machine, as in the machines of a vm lab.
 
 A node loads torch for five seconds of processor time whenever a training starts on it; forked from a server, it has it.
+The servers of all nodes are forks of one process on this machine, which also loads what tuning needs.
 A node that was killed comes back without its server, and then starts Python like any other.
 """
 
@@ -20,6 +21,7 @@ from railbed import clusterfile
 from railbed.lab.vm import recipe
 from railbed.launch.node.spawn import ONE_THREAD
 from tests.support.labs import RunningLab
+from tests.support.namespaces import process_of
 from tests.support.ranks import wait_for
 
 CODE = str(recipe.GUEST / "usr/lib/railbed")
@@ -40,6 +42,26 @@ if not os.fork():
     {prepare}
 """
 """Forks a second server, of nobody, which has torch loaded as well."""
+INTO_NODES = """
+import os
+for name in {modules}:
+    __import__(name)
+sys.path.insert(0, {root!r})
+from tests.support.namespaces import fork_into
+del sys.path[0]
+if not fork_into({processes}):
+    os._exit(0)
+"""
+"""Forks a server into each node, in which the given processes are."""
+TUNING = (
+    "torch._dynamo",
+    "peft",
+    "transformers.models.llama.modeling_llama",
+    "transformers.models.qwen3.modeling_qwen3",
+    "transformers.integrations.bitsandbytes",
+)
+"""Modules that ranks load when they tune a model."""
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 START_SECONDS = 120
 
 
@@ -59,8 +81,21 @@ class Front(NamedTuple):
 
 def start(lab: RunningLab, folder: Path) -> Path:
     """Start a server in every node; return the Python that calls it."""
-    front = _write_front(folder, door="railbed-warm")
-    _serve(lab, front.server(), ["railbed-warm"])
+    door = "railbed-warm"
+    front = _write_front(folder, door=door)
+    nodes = list(clusterfile.load(lab.cluster).nodes)
+    processes = [process_of(lab.shell(node, "readlink /proc/self/ns/pid").out.strip()) for node in nodes]
+    forking = INTO_NODES.format(root=str(Path(__file__).parents[2]), modules=TUNING, processes=processes)
+    subprocess.run(
+        front.server(forking),
+        env={**os.environ, **ONE_THREAD, **OFFLINE},
+        stdin=subprocess.DEVNULL,
+        timeout=START_SECONDS,
+        check=True,
+    )
+    for node in nodes:
+        ready = lab.shell(node, _opened([door]))
+        assert ready.code == 0, ready
     return front.path
 
 
@@ -82,13 +117,17 @@ def _serve(lab: RunningLab, command: list[str], doors: list[str]) -> None:
     """Run a command in every node, and wait until it serves all doors there."""
     variables = " ".join(f"{name}={value}" for name, value in ONE_THREAD.items())
     serve = f"{variables} setsid -f {shlex.join(command)} </dev/null >/dev/null 2>&1"
-    opened = " && ".join(f"grep -q {door}$ /proc/net/unix" for door in doors)
-    ready = f"timeout {START_SECONDS} sh -c 'until {opened}; do sleep 0.1; done'"
     nodes = list(clusterfile.load(lab.cluster).nodes)
-    for line in (serve, ready):
+    for line in (serve, _opened(doors)):
         for node in nodes:
             result = lab.shell(node, line)
             assert result.code == 0, result
+
+
+def _opened(doors: list[str]) -> str:
+    """Return the command that waits until all doors are served on a node."""
+    opened = " && ".join(f"grep -q {door}$ /proc/net/unix" for door in doors)
+    return f"timeout {START_SECONDS} sh -c 'until {opened}; do sleep 0.1; done'"
 
 
 @contextmanager
