@@ -111,6 +111,40 @@ def test_an_account_is_given_of_every_step(starter: Starter) -> None:
     assert ranks[0].said("alive")[0]["phase"] == "starting"
 
 
+def test_ranks_with_little_memory_take_the_same_steps(tmp_path: Path, tokens: Path, alone: list[float]) -> None:
+    """Rank 0 fails at once, in both passes; rank 1 in the middle, after its gradients were summed as they appeared."""
+    limits = {"0": [(0, 4, 2)], "1": [(8, 3, 3)]}
+    wanted = recipe(description=json.dumps(limits), batch={"micro": 6})
+    starter = Starter(tmp_path, tokens, module="tests.support.small_memory_rank")
+    try:
+        ranks = starter.run(2, wanted, checkpoints="")
+    finally:
+        starter.close()
+    for rank in ranks:
+        assert losses(rank) == pytest.approx(alone, rel=1e-5)
+    first, second = ([(m["before"], m["sequences"]) for m in rank.said("micro_batch")] for rank in ranks)
+    assert (first, second) == ([(6, 3), (3, 1)], [(6, 3)])
+    step = ranks[1].said("micro_batch")[0]["step"]
+    assert step > 2
+    sentence = f"cpu ran out of memory in step {step} with 6 sequences at a time; continues with 3"
+    assert ranks[1].said("micro_batch")[0]["sentence"] == sentence
+
+
+def test_a_rank_without_memory_for_one_sequence_ends_with_advice(tmp_path: Path, tokens: Path) -> None:
+    wanted = recipe(description=json.dumps({"0": [(0, 0, 0)]}))
+    starter = Starter(tmp_path, tokens, module="tests.support.small_memory_rank")
+    try:
+        (rank,) = starter.start(1, wanted, checkpoints="")
+        rank.read()
+        assert rank.process.wait(30) == 1
+    finally:
+        starter.close()
+    (error,) = rank.said("error")
+    assert error["sentence"] == "cpu is out of memory, even with one sequence of 16 tokens at a time"
+    assert error["hint"].startswith("use --set gradient_checkpointing=true, shorter sequences (--set model.context=8)")
+    assert error["refused"] is True
+
+
 def test_a_rank_that_has_nothing_to_do_is_idle_while_the_other_computes(starter: Starter) -> None:
     busy, free = starter.run(2, recipe(model={"layers": 4, "width": 128}), shares=(1, 0), checkpoints="")
     idle = IdleTimes(2)

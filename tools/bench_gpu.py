@@ -26,6 +26,7 @@ from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.hardware import choose
 from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import Replicate
 from railbed.train.worker.step import Stepper, StepResult
@@ -82,7 +83,7 @@ def ours(device: torch.device, micro: int, pieces: int, context: int, steps: int
             optimiser=adamw.make(model, settings.optimiser),
             device=device,
             shares=[1.0],
-            micro_limit=micro,
+            micro=MicroBatches(micro),
         )
         return _run_ours(stepper, steps, settings.family.flops_per_token(settings.model) / chosen.peak_flops)
 

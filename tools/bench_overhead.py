@@ -29,7 +29,6 @@ from railbed.collective.connect import connect
 from railbed.collective.rendezvous import Rendezvous, alarm_to
 from railbed.launch.messages import Messages
 from railbed.train import recipes
-from railbed.train.data.sampling import pieces
 from railbed.train.spec import TrainSpec
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.tokenfile import Tokens
@@ -115,7 +114,7 @@ def their_step(training: TrainingLoop) -> Step:
     model.initialise(settings.seed)
     optimiser = adamw.make(model, settings.optimiser)
     replica = DistributedDataParallel(model, bucket_cap_mb=BUCKET_MEGABYTES, gradient_as_bucket_view=True)
-    micro_batches = pieces(stepper.part(0).mine, stepper.micro_limit)
+    micro_batches = stepper.micro.cut(stepper.part(0).mine)
 
     def learn(number: int, part: range) -> float:
         windows = [(number * batch + index) % tokens.windows(context) for index in part]

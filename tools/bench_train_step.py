@@ -26,6 +26,7 @@ from railbed.train.models.gpt import GptSettings
 from railbed.train.recipe import Batch, Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.parallel.replicate import Replicate
 from railbed.train.worker.step import Stepper
@@ -73,7 +74,7 @@ def our_step(settings: Recipe, tokens: Tokens) -> Callable[[int], object]:
         optimiser=adamw.make(model, settings.optimiser),
         device=torch.device("cpu"),
         shares=[1.0],
-        micro_limit=settings.batch.sequences,
+        micro=MicroBatches(settings.batch.sequences),
     )
     return lambda step: stepper.take(step, wants_checkpoint=False).sums()
 

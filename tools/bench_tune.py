@@ -31,6 +31,7 @@ from railbed.train.data.rows import Document, RowWriter
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.rowfile import Rows
+from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, build_model
 from railbed.train.worker.models.pretrained import library
 from railbed.train.worker.parallel.choose import strategy_of
@@ -188,7 +189,7 @@ def our_step(load: Load) -> Step:
         optimiser=adamw.make(model, settings.optimiser),
         device=device,
         shares=[1.0],
-        micro_limit=load.micro,
+        micro=MicroBatches(load.micro),
     )
     return lambda number: stepper.take(number, wants_checkpoint=False).sums()[0]
 

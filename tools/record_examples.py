@@ -342,6 +342,15 @@ EXAMPLES: tuple[Event, ...] = (
     events.SharesChanged(
         message="node1 takes 12 of 16 sequences, node2 4", rank=0, step=8, counts=[12, 4], paces=[3.0, 1.0], time=TIME
     ),
+    events.MicroBatchHalved(
+        subject="node2/rank1",
+        message="cuda:0 ran out of memory in step 8 with 4 sequences at a time; continues with 2",
+        rank=1,
+        step=8,
+        sequences=2,
+        before=4,
+        time=TIME,
+    ),
     events.TextSampled(subject="node1/rank0", rank=0, step=300, tokens=[17, 4], text="def read", time=TIME),
     events.WeightsWritten(subject="node1/rank0", rank=0, folder="runs/x/model", step=300, time=TIME),
     events.RankDone(subject="node1/rank0", rank=0, step=300, loss=2.9, seconds=126.0, time=TIME),

@@ -15,6 +15,7 @@ from railbed.collective.single import SingleRank
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.rowfile import open_tokens
+from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.parallel.choose import strategy_of
 from railbed.train.worker.step import Stepper
@@ -81,7 +82,7 @@ class Trainer:
             optimiser=optimiser,
             device=device,
             shares=shares,
-            micro_limit=micro,
+            micro=MicroBatches(micro),
         )
         return cls(model, stepper, optimiser)
 

@@ -34,6 +34,7 @@ from railbed.train.worker.io.export import export
 from railbed.train.worker.io.saver import Saver
 from railbed.train.worker.io.tensorfile import read_tensors
 from railbed.train.worker.io.tokenfile import Tokens
+from railbed.train.worker.memory import MicroBatches
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.models.sample import generate
 from railbed.train.worker.parallel.choose import strategy_of
@@ -137,7 +138,7 @@ class Trainer:
             optimiser=optimiser,
             device=device,
             shares=[1.0],
-            micro_limit=4,
+            micro=MicroBatches(4),
         )
         return cls(stepper, strategy, optimiser)
 

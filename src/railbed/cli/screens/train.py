@@ -20,7 +20,7 @@ WARNING = "yellow"
 STYLES: dict[type[Event], str] = {
     **dict.fromkeys((events.NodeUp, events.MemoryEstimated, events.GenerationStarted, events.CaughtUp), "dim"),
     **dict.fromkeys((events.Resuming, events.Resumed, events.SharesChanged, events.Notice), "dim"),
-    events.GenerationFailed: WARNING,
+    **dict.fromkeys((events.GenerationFailed, events.MicroBatchHalved), WARNING),
     **dict.fromkeys((events.NodeLost, events.NodeCut, events.NodeOut), "red"),
     **dict.fromkeys((events.ErrorReported, events.CheckpointFailed), "red"),
     events.Intrusion: "bold red",

@@ -183,6 +183,18 @@ class SharesChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatchHalved(Event):
+    """A rank ran out of memory: from this step on it computes fewer sequences at a time, with the same result."""
+
+    name: ClassVar = "micro_batch"
+    rank: int | None = None
+    step: int
+    sequences: int
+    """Sequences at a time from now on."""
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextSampled(Event):
     """Tokens that the model generated, and their text."""
 

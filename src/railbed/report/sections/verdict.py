@@ -28,6 +28,7 @@ NOTICES: dict[type[Event], tuple[str, Tone]] = {
     events.Intrusion: ("intrusion", "bad"),
     events.ErrorReported: ("error", "bad"),
     events.CheckpointFailed: ("not saved", "bad"),
+    events.MicroBatchHalved: ("memory", "notice"),
     events.Notice: ("notice", "notice"),
 }
 

@@ -102,6 +102,10 @@ class Family(ABC):
     def activation_bytes(self, model: Any, tokens: int, compute: Compute) -> int:  # noqa: ANN401
         """Return the memory that a micro-batch of this many tokens takes until its gradients exist."""
 
+    def savings(self, model: Any) -> tuple[str, ...]:  # noqa: ANN401
+        """Return changes to the model's keys that need less memory in a step, as advice."""
+        return (f"shorter sequences (--set model.context={max(1, model.context // 2)})",)
+
     @abstractmethod
     def configuration(self, model: Any, end_of_text: int) -> dict[str, object]:  # noqa: ANN401
         """Return the content of the exported config.json."""

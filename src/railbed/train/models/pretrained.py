@@ -159,6 +159,13 @@ class PretrainedFamily(Family):
         head = 4 * folder.vocabulary * folder.width if model.tuning == "full" else 0
         return tokens * layers + scores + head
 
+    def savings(self, model: PretrainedSettings) -> tuple[str, ...]:
+        """Return shorter sequences, adapters instead of everything, and a base in 4 bits."""
+        changes = super().savings(model)
+        if model.tuning == "full":
+            return (*changes, "adapters (--set model.tuning=lora)")
+        return changes if model.quantisation == "nf4" else (*changes, "4 bits (--set model.quantisation=nf4)")
+
     def configuration(self, model: PretrainedSettings, end_of_text: int) -> dict[str, object]:  # noqa: ARG002
         """Return the base model's configuration, with the type that the weights are written in."""
         content: dict[str, object] = json.loads((model.base_folder / CONFIG).read_text())

@@ -33,7 +33,7 @@ def _records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Rec
             how = "saved and verified" if kind == "checkpoint" else "copied to the run's folder"
             message = f"state of step {step} {how} in {fields.get('seconds', 0):.1f} s"
             yield _event(kind, fields, subject=node, message=message)
-        case {"kind": "checkpoint_failed" | "error" | "intrusion" as kind, "sentence": str(sentence)}:
+        case {"kind": "checkpoint_failed" | "micro_batch" | "error" | "intrusion" as kind, "sentence": str(sentence)}:
             yield _event(kind, fields, subject=f"{node}/rank{rank}", message=sentence)
         case {"kind": "export_failed", "sentence": str(sentence)}:
             yield _weights_missing(node, sentence)

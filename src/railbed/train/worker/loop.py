@@ -27,6 +27,7 @@ from railbed.train.worker.io.export import export, export_adapter
 from railbed.train.worker.io.origin import origin_of
 from railbed.train.worker.io.rowfile import open_tokens
 from railbed.train.worker.io.saver import Saver
+from railbed.train.worker.memory import MicroBatches, is_out_of_memory, savings
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
 from railbed.train.worker.models.sample import generate
 from railbed.train.worker.observe.counters import CounterReporter
@@ -58,15 +59,22 @@ def run(job: TrainSpec, messages: Messages) -> None:
         else:
             TrainingLoop(job, settings, tokens, messages, collective=collective, device=device).run()
         collective.close()
-    except torch.OutOfMemoryError:
-        advice = "set batch.micro to a smaller number, or gradient_checkpointing: true"
-        raise RankFailed(f"{device} is out of memory; {advice}") from None
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise _out_of_memory(settings, device, messages.phase) from None
         text = str(error)
         if collective.world > 1 and any(sign in text.lower() for sign in SIGNS_OF_A_LOST_PEER):
             sentence = f"rank {job.rank} lost another rank after step {messages.step}: {text.strip()[:300]}"
             raise RankFailed(sentence, peer=True) from error
         raise
+
+
+def _out_of_memory(settings: Recipe, device: torch.device, phase: str) -> RankFailed:
+    """Return the end of a rank whose memory is too small; in training, another attempt would end in the same way."""
+    if phase not in {"training", "evaluating"}:
+        return RankFailed(f"{device} is out of memory while {phase}", hint=savings(settings))
+    smallest = f"even with one sequence of {settings.model.context} tokens at a time"
+    return RankFailed(f"{device} is out of memory, {smallest}", hint=savings(settings), refused=True)
 
 
 def _send_choice(choice: EngineChoice, messages: Messages) -> None:
@@ -91,6 +99,8 @@ class TrainingLoop:
     ) -> None:
         self.job, self.settings, self.tokens, self.messages = job, settings, tokens, messages
         self.collective = collective
+        self._step = job.resume.step if job.resume else 0
+        """The step that is being taken. On a GPU, messages are one behind."""
         messages.phase = "loading"
         self._check_data()
         chosen = choose(job, settings, device)
@@ -116,11 +126,16 @@ class TrainingLoop:
             optimiser=optimiser,
             device=device,
             shares=job.shares,
-            micro_limit=chosen.micro_limit,
+            micro=MicroBatches(chosen.micro_limit, report=self._send_shortage),
         )
         self.progress = ProgressReporter(self.stepper, chosen, messages)
         self.counting = CounterReporter.of(job, collective, messages)
         self.rebalancer = Rebalancer(job, self.stepper, self.state, messages)
+
+    def _send_shortage(self, tried: int, limit: int) -> None:
+        where = f"{self.stepper.device} ran out of memory in step {self._step}"
+        sentence = f"{where} with {tried} sequences at a time; continues with {limit}"
+        self.messages.send("micro_batch", step=self._step, sequences=limit, before=tried, sentence=sentence)
 
     def _check_data(self) -> None:
         context, vocabulary = self.settings.model.context, self.settings.model.vocabulary_size
@@ -161,6 +176,7 @@ class TrainingLoop:
         before = None
         self.counting.begin(first)
         for step in range(first, self.settings.steps):
+            self._step = step + 1
             wants = self.job.rank == 0 and schedule.wants_checkpoint()
             settle = schedule.settles(step + 1)
             extra = self.rebalancer.contribution()

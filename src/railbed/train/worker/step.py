@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
-from railbed.train.data.sampling import deal, deal_by_size, key_of, pieces, window_of
+from railbed.errors import RankFailed
+from railbed.train.data.sampling import deal, deal_by_size, key_of, window_of
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.corpus import Corpus
+from railbed.train.worker.memory import MicroBatches, is_out_of_memory
 from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.parallel.strategy import Strategy
 
@@ -75,7 +77,7 @@ class Stepper:
     optimiser: torch.optim.Optimizer
     device: torch.device
     shares: Sequence[float]
-    micro_limit: int
+    micro: MicroBatches
 
     def part(self, step: int) -> Part:
         """Return this rank's part of the global batch of a step, counted from 0."""
@@ -119,12 +121,11 @@ class Stepper:
         gradients.begin(clock, settle=settle)
         summed = on_device(torch.tensor([0.0, wants_checkpoint, *extra], dtype=torch.float64), self.device)
         part = self.part(step)
-        micro_batches = pieces(part.mine, self.micro_limit)
-        for micro in micro_batches[:-1]:
-            with strategy.accumulate():
-                summed[0] += self._learn(step, part, micro, clock)
-            clock.mark("backward")
-        summed[0] += self._learn(step, part, micro_batches[-1] if micro_batches else range(0), clock)
+        summed[0] += self.micro.compute(
+            part.mine,
+            lambda micro_batches: self._learn_all(step, part, micro_batches, clock),
+            lambda: self.optimiser.zero_grad(set_to_none=True),
+        )
         strategy.reduce()
         clock.mark("backward", gradients.last_bucket)
         strategy.collective.sum(summed)
@@ -145,7 +146,26 @@ class Stepper:
             reduced_bytes=gradients.reduced_bytes,
         )
 
-    def _learn(self, step: int, part: Part, micro: range, clock: StepTimer) -> torch.Tensor:
+    def _learn_all(self, step: int, part: Part, micro_batches: Sequence[range], clock: StepTimer) -> torch.Tensor:
+        """Add the gradients of this rank's sequences; return their part of the loss."""
+        largest = max((len(micro) for micro in micro_batches), default=0)
+        before, last = micro_batches[:-1], micro_batches[-1] if micro_batches else range(0)
+        if self.strategy.overlaps and largest > self.micro.fitting:
+            # Gradients that are being summed cannot be taken back. So sequences that may be too many for the memory
+            # are computed first, and the sum begins with an empty pass after them.
+            before, last = micro_batches, range(0)
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for micro in before:
+            with self.strategy.accumulate():
+                total += self._learn(step, part, micro, clock)
+            clock.mark("backward")
+        total += self._learn(step, part, last, clock, begins_sum=self.strategy.overlaps)
+        self.micro.fitting = max(self.micro.fitting, largest)
+        return total
+
+    def _learn(
+        self, step: int, part: Part, micro: range, clock: StepTimer, *, begins_sum: bool = False
+    ) -> torch.Tensor:
         """Add the gradient of some sequences; return their part of the loss."""
         batch = self._batch(part, micro)
         if self.settings.model.is_random:
@@ -154,7 +174,13 @@ class Stepper:
         clock.mark("data")
         loss: torch.Tensor = self.strategy.runner(*batch) * (1.0 / part.trained if micro else 0.0)
         clock.mark("forward")
-        loss.backward()  # type: ignore[no-untyped-call]
+        try:
+            loss.backward()  # type: ignore[no-untyped-call]
+        except (RuntimeError, MemoryError) as error:
+            if begins_sum and is_out_of_memory(error):
+                sentence = f"{self.device} ran out of memory with {len(micro)} sequences at a time, which fitted before"
+                raise RankFailed(sentence) from None
+            raise
         return loss.detach()
 
     def _batch(self, part: Part, micro: range) -> tuple[torch.Tensor, ...]:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 import torch
 
 from railbed.launch.messages import Messages
-from railbed.train.data.sampling import pieces
 from railbed.train.worker.hardware import Chosen
 from railbed.train.worker.step import Stepper, StepResult
 
@@ -31,7 +30,7 @@ class ProgressReporter:
         """Report this rank's device, precision and batch."""
         stepper, settings = self._stepper, self._stepper.settings
         mine = stepper.part(0).mine
-        micro_batches = pieces(mine, stepper.micro_limit)
+        micro_batches = stepper.micro.cut(mine)
         self._messages.send(
             "chosen",
             **asdict(self._chosen),

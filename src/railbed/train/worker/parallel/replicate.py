@@ -28,7 +28,7 @@ MAX_COMPILED_SIZES = 64
 class Replicate(Strategy):
     """Identical replicas, which stay identical because every rank applies the same sum of gradients."""
 
-    overlaps: ClassVar[bool] = True
+    uses_ddp: ClassVar[bool] = True
     """Whether gradients are summed while the backward pass runs."""
 
     @classmethod
@@ -45,7 +45,8 @@ class Replicate(Strategy):
         self._replica: DistributedDataParallel | None = None
         if compiled:
             self._compile()
-        if collective.world > 1 and self.overlaps:
+        self.overlaps = collective.world > 1 and self.uses_ddp
+        if self.overlaps:
             devices = [self._device] if self._device.type == "cuda" else None
             self._replica = replica_of(model, self.gradients, devices)
         self.runner = self._replica or model

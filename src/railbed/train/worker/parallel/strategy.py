@@ -31,6 +31,8 @@ class Strategy(ABC):
     """The module that a step calls for the loss: the model, compiled and wrapped."""
     gradients: GradientSum
     """The communication of a step, and how much of it there was."""
+    overlaps: bool
+    """Whether a backward pass outside of `accumulate` begins to sum the gradients."""
 
     @classmethod
     @abstractmethod

@@ -16,7 +16,7 @@ from railbed.train.worker.parallel.replicate import BUCKET_MEGABYTES, Replicate
 class SumAfter(Replicate):
     """Replicas without DDP."""
 
-    overlaps: ClassVar[bool] = False
+    uses_ddp: ClassVar[bool] = False
 
     def reduce(self) -> None:
         """Sum the gradients in buckets, which are the same in every step."""
