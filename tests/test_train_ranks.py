@@ -12,10 +12,12 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+import torch
 
 from railbed.train.progress.idle import IdleTimes
 from railbed.train.spec import ResumeSource
 from railbed.train.state.checkpoints import survey
+from railbed.train.worker.precision import processor_has
 from tests.support.ports import free_port
 from tests.support.ranks import Starter, losses, wait_for
 from tests.support.smallmodel import recipe, write_tokens
@@ -186,6 +188,34 @@ def test_killed_and_resumed_is_bit_equal(starter: Starter, ranks: int, wire: str
     assert resumed[-1].said("progress")[0]["step"] == last + 1
     assert {rank.said("checkpoint")[-1]["hash"] for rank in resumed} == {expected["hash"]}
     assert losses(resumed[0]) == losses(complete[0])[last:]
+
+
+def test_fp16_skips_and_resumes_like_an_uninterrupted_run(tmp_path: Path, tokens: Path) -> None:
+    """Its loss scale begins so high that the first gradients overflow, and changes again later."""
+    wanted = recipe(steps=30, precision="fp16", checkpoint={"steps": 10})
+    starter = Starter(tmp_path, tokens, module="tests.support.half_rank")
+    try:
+        complete = starter.run(2, wanted)
+        for rank in range(2):
+            shutil.rmtree(starter.folder / f"node{rank}" / "step-00000030")
+        resumed = starter.run(2, wanted, resume=ResumeSource(step=20, rank=1))
+    finally:
+        starter.close()
+    scales = [message["loss_scale"] for message in complete[1].said("progress")]
+    skipped = [message["step"] for message in complete[0].said("progress") if message["gradient_norm"] is None]
+    assert skipped[0] == 1
+    assert 3 <= len(skipped) < 20
+    assert max(scales[len(skipped) + 1 :]) > min(scales)
+    assert losses(resumed[0]) == losses(complete[0])[20:]
+    assert len({rank.said("checkpoint")[-1]["hash"] for rank in (*complete, *resumed)}) == 1
+
+
+def test_a_processor_without_bf16_computes_in_fp32_and_reports_it(starter: Starter) -> None:
+    if processor_has(torch.bfloat16):
+        pytest.skip("this processor has bf16")
+    (rank,) = starter.run(1, recipe(steps=2, precision="bf16"), checkpoints="")
+    assert rank.said("chosen")[0]["precision"] == "fp32"
+    assert rank.said("notice")[0]["sentence"].endswith("has no bf16: it computes in fp32")
 
 
 @pytest.mark.parametrize("wire", [pytest.param("bf16", marks=pytest.mark.soak), "bf16-feedback"])

@@ -63,12 +63,17 @@ class Trainer:
 
     @classmethod
     def of(
-        cls, recipe: Recipe, tokens: Path, collective: SingleRank | None = None, shares: Sequence[float] = (1.0,)
+        cls,
+        recipe: Recipe,
+        tokens: Path,
+        collective: SingleRank | None = None,
+        shares: Sequence[float] = (1.0,),
+        compute: torch.dtype = torch.float32,
     ) -> Trainer:
         device = torch.device("cpu")
         corpus = open_tokens(tokens)
         recipe = recipe.for_vocabulary(corpus.vocabulary)
-        options = BuildOptions(device=device, gradient_checkpointing=recipe.gradient_checkpointing)
+        options = BuildOptions(device=device, compute=compute, gradient_checkpointing=recipe.gradient_checkpointing)
         model = build_model(recipe, options)
         model.initialise(recipe.seed)
         optimiser = adamw.make(model, recipe.optimiser)
@@ -91,11 +96,16 @@ class Trainer:
 
 
 def together(
-    recipe: Recipe, tokens: Path, shares: Sequence[float], work: Callable[[Trainer], T]
+    recipe: Recipe,
+    tokens: Path,
+    shares: Sequence[float],
+    work: Callable[[Trainer], T],
+    computes: Sequence[torch.dtype] = (),
 ) -> list[tuple[Trainer, T]]:
-    """Do the same with every rank of a group, one thread for each."""
+    """Do the same with every rank of a group, one thread for each; each may compute in another type."""
     meeting = Meeting(len(shares))
     ranks = [ThreadRank(meeting, rank, len(shares)) for rank in range(len(shares))]
-    trainers = [Trainer.of(recipe, tokens, rank, shares) for rank in ranks]
+    types = computes or [torch.float32] * len(shares)
+    trainers = [Trainer.of(recipe, tokens, *rank) for rank in zip(ranks, [shares] * len(ranks), types, strict=True)]
     with ThreadPoolExecutor(len(shares)) as pool:
         return list(zip(trainers, pool.map(work, trainers), strict=True))

@@ -58,7 +58,12 @@ def test_the_smallest_gpu_counts_of_those_that_get_a_rank() -> None:
     assert two
     assert three
     assert (two.device, two.usable, two.value_bytes) == ("A100", 34 * GB, 2)
-    assert (three.device, three.value_bytes) == ("T4", 4)
+    assert (three.device, three.value_bytes) == ("T4", 2)
+    old = facts(memory=None, gpu=gpu.Gpus(gpus=(card("GTX 1080", 8 * GB, "6.1"),)))
+    wide, narrow = room_of(old, CPU, 1, "auto"), room_of(old, CPU, 1, "fp16")
+    assert wide
+    assert narrow
+    assert (wide.value_bytes, narrow.value_bytes) == (4, 2)
 
 
 def test_a_gpu_that_only_the_file_knows() -> None:

@@ -37,7 +37,7 @@ SETTINGS = [
     ("batch.sequence=3", "--set batch.sequence=3: batch.sequence: unknown key; did you mean sequences?"),
     ("batch.sequences=x", "--set batch.sequences=x: batch.sequences: expected a whole number, 1 or more, found 'x'"),
     ("batch", "--set batch: expected key=value, such as batch.sequences=64"),
-    ("precision=fp16", "--set precision=fp16: precision: expected auto or fp32 or bf16, found 'fp16'"),
+    ("precision=fp8", "--set precision=fp8: precision: expected auto or fp32 or bf16 or fp16, found 'fp8'"),
 ]
 
 

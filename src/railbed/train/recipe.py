@@ -27,6 +27,7 @@ from railbed.train.keys import (
 from railbed.train.models.family import Family, ModelSettings
 from railbed.train.models.find import DEFAULT, family_of
 from railbed.train.models.gpt import GptSettings
+from railbed.train.precision import Precision
 from railbed.train.structure import structure
 
 WireFormat = Literal["fp32", "bf16", "bf16-feedback"]
@@ -135,8 +136,10 @@ class Recipe:
     optimiser: Optimiser = field(default_factory=Optimiser)
     evaluation: Evaluation = field(default_factory=Evaluation)
     checkpoint: CheckpointTimes = field(default_factory=CheckpointTimes)
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Number format of the computation; parameters and sums are fp32. `auto` is bf16 on GPUs that support it."""
+    precision: Precision = "auto"
+    """Number format of the computation; parameters and sums are fp32. `auto` depends on the device: bf16 on GPUs since
+    Ampere, fp16 with loss scaling on Volta and Turing, fp32 on older ones and on processors. Processors without
+    instructions for a 16-bit format always compute in fp32."""
     compile: ChoiceOrAuto = "auto"
     """Whether torch compiles the model; `auto` compiles on GPUs."""
     threads: CountOrAuto = "auto"

@@ -14,6 +14,7 @@ The rank writes JSON lines to a file descriptor, each with its kind, rank and ti
                         peak_memory_bytes if it has grown
     counters            step, begin, transport, rdma, net, tcp_segments, connections: those of the node, from its first
                         rank
+    notice              sentence: something that users should read
     micro_batch         step, sequences, before, sentence: out of memory, so fewer sequences at a time from here on
     evaluation          step, validation_loss
     memory              step, peak_memory_bytes: if it has grown after the last step

@@ -14,6 +14,7 @@ class Notice(Event):
     """Something that users should read; the verb continues."""
 
     name: ClassVar = "notice"
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,9 @@ from railbed.train.capacity.estimate import GPU_MEMORY_USED, MemoryEstimate, mic
 from railbed.train.capacity.estimate import memory as estimate
 from railbed.train.capacity.vocabulary import with_vocabulary
 from railbed.train.data.sampling import deal, pieces
+from railbed.train.precision import BF16_CAPABILITY, VALUE_BYTES, Format, Precision, format_of_card
 from railbed.train.recipe import Recipe
 from railbed.train.run import TrainRequest
-
-BF16 = 8.0
-"""The first compute capability with bf16; assumed if the driver does not report one."""
 
 
 class TooBig(UserError):
@@ -92,30 +90,34 @@ async def check_memory(cluster: Cluster, fleet: Fleet, request: TrainRequest) ->
         yield _estimate(fits)
 
 
-def room_of(facts: DeviceFacts, node: Node, ranks: int, precision: str) -> Room | None:
+def room_of(facts: DeviceFacts, node: Node, ranks: int, precision: Precision) -> Room | None:
     """Return the memory for a node's ranks: of the smallest GPU they use, or the free main memory."""
     cards = [*_cards(facts, node)][:ranks]
     if cards:
-        name, size, has_bf16 = min(cards, key=lambda card: card[1])
-        wide = precision == "fp32" or (precision == "auto" and not has_bf16)
-        return Room(node=facts.device, ranks=ranks, device=name, memory=size, value_bytes=4 if wide else 2)
+        name, size, own = min(cards, key=lambda card: card[1])
+        value_bytes = VALUE_BYTES[own if precision == "auto" else precision]
+        return Room(node=facts.device, ranks=ranks, device=name, memory=size, value_bytes=value_bytes)
     reading = facts.read(memory.PROBE)
     if not isinstance(reading, Known) or node.gpus:
         return None
     free = reading.facts.total if reading.facts.available is None else reading.facts.available
-    value_bytes = 2 if precision == "bf16" else 4
-    return Room(node=facts.device, ranks=ranks, device="cpu", memory=free, value_bytes=value_bytes)
+    # Most processors have no instructions for 16-bit formats, and compute in fp32 then.
+    return Room(node=facts.device, ranks=ranks, device="cpu", memory=free, value_bytes=VALUE_BYTES["fp32"])
 
 
-def _cards(facts: DeviceFacts, node: Node) -> Iterator[tuple[str, int, bool]]:
-    """Yield name, memory and bf16 support of each GPU that the driver shows, or else the cluster file lists."""
+def _cards(facts: DeviceFacts, node: Node) -> Iterator[tuple[str, int, Format]]:
+    """Yield name, memory and number format of each GPU that the driver shows, or else the cluster file lists."""
     reading = facts.read(gpu.PROBE)
     cards = reading.facts.gpus if isinstance(reading, Known) else ()
     for card in cards:
         if card.memory_bytes:
-            yield card.name, card.memory_bytes, float(card.compute_capability or BF16) >= BF16
+            yield card.name, card.memory_bytes, format_of_card(float(card.compute_capability or BF16_CAPABILITY))
     if not cards:
-        yield from ((card.name, int(card.memory_gb * 2**30), True) for card in node.gpus if card.memory_gb)
+        yield from (
+            (card.name, int(card.memory_gb * 2**30), format_of_card(BF16_CAPABILITY))
+            for card in node.gpus
+            if card.memory_gb
+        )
 
 
 def fit_of(recipe: Recipe, world: int, room: Room) -> Fit:

@@ -10,8 +10,10 @@ from railbed.model import events
 from railbed.model.measures import MEASURES
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
-OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "tokens_per_second")
+OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second")
 """Equal on all ranks, or totals over all ranks: recorded once, from rank 0."""
+SENTENCES = ("checkpoint_failed", "micro_batch", "notice", "error", "intrusion")
+"""Messages that are events of a rank, with a sentence for people."""
 TOGETHER = "global_tokens_per_second"
 """The tokens of all ranks together, as users expect from tokens per second."""
 
@@ -33,10 +35,10 @@ def _records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Rec
             how = "saved and verified" if kind == "checkpoint" else "copied to the run's folder"
             message = f"state of step {step} {how} in {fields.get('seconds', 0):.1f} s"
             yield _event(kind, fields, subject=node, message=message)
-        case {"kind": "checkpoint_failed" | "micro_batch" | "error" | "intrusion" as kind, "sentence": str(sentence)}:
-            yield _event(kind, fields, subject=f"{node}/rank{rank}", message=sentence)
         case {"kind": "export_failed", "sentence": str(sentence)}:
             yield _weights_missing(node, sentence)
+        case {"kind": kind, "sentence": str(sentence)} if kind in SENTENCES:
+            yield _event(kind, fields, subject=f"{node}/rank{rank}", message=sentence)
         case {"kind": "transport", "engine": str(engine), "reason": str(reason)}:
             yield _event("transport", fields, subject=engine, message=reason)
             yield from _trials(node, rank, fields)

@@ -11,8 +11,10 @@ import torch
 from railbed.errors import RankFailed
 from railbed.model.amount import size
 from railbed.train.capacity.estimate import GPU_MEMORY_USED, memory, micro_limit
+from railbed.train.precision import VALUE_BYTES, Format
 from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
+from railbed.train.worker.precision import TYPES, format_on
 
 PEAKS = (
     ("B200", 2250e12),
@@ -54,7 +56,7 @@ class Chosen:
 
     device: str
     device_name: str
-    precision: str
+    precision: Format
     compile: bool
     threads: int
     micro_limit: int
@@ -69,7 +71,7 @@ class Chosen:
     @property
     def dtype(self) -> torch.dtype:
         """Return the type of the computation."""
-        return torch.bfloat16 if self.precision == "bf16" else torch.float32
+        return TYPES[self.precision]
 
 
 def device_of(job: TrainSpec) -> torch.device:
@@ -94,9 +96,7 @@ def choose(job: TrainSpec, settings: Recipe, device: torch.device) -> Chosen:
     gpu = device.type == "cuda"
     threads = _threads(job, settings)
     torch.set_num_threads(threads)
-    precision = settings.precision
-    if precision == "auto":
-        precision = "bf16" if gpu and torch.cuda.get_device_capability(device) >= (8, 0) else "fp32"
+    precision = format_on(device, settings.precision)
     if gpu:
         torch.set_float32_matmul_precision("high")
     peak, source = _peak(device)
@@ -123,9 +123,9 @@ def _threads(job: TrainSpec, settings: Recipe) -> int:
     return max(1, len(os.sched_getaffinity(0)) // max(1, job.local_world))
 
 
-def _micro_limit(settings: Recipe, device: torch.device, precision: str, world: int) -> int:
+def _micro_limit(settings: Recipe, device: torch.device, precision: Format, world: int) -> int:
     total = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
-    value_bytes = 2 if precision == "bf16" else 4
+    value_bytes = VALUE_BYTES[precision]
     limit = micro_limit(settings, world=world, value_bytes=value_bytes, gpu_bytes=total)
     if total and not limit:
         needed = memory(settings, micro=1, world=world, value_bytes=value_bytes, gpu=True).total

@@ -111,6 +111,9 @@ class TrainingLoop:
             gradient_checkpointing=settings.gradient_checkpointing,
         )
         self.compute = chosen.dtype
+        if settings.precision not in {"auto", chosen.precision}:
+            sentence = f"{chosen.device_name} has no {settings.precision}: it computes in {chosen.precision}"
+            messages.send("notice", sentence=sentence)
         model = build_model(settings, options)
         if job.resume is None and job.rank == 0:
             model.initialise(settings.seed)
@@ -127,6 +130,7 @@ class TrainingLoop:
             device=device,
             shares=job.shares,
             micro=MicroBatches(chosen.micro_limit, report=self._send_shortage),
+            scale=self.state.scale,
         )
         self.progress = ProgressReporter(self.stepper, chosen, messages)
         self.counting = CounterReporter.of(job, collective, messages)
@@ -152,6 +156,7 @@ class TrainingLoop:
         checkpoint = folder_of(Path(self.job.checkpoints), step)
         elsewhere = self.job.resume.folder if self.job.resume else ""
         self.strategy.restore(self.state, self.job, folder_of(Path(elsewhere), step) if elsewhere else checkpoint)
+        self._agree_on_scale()
         if self.job.resume:
             self.messages.send("resumed", step=step)
         self.messages.step = step
@@ -168,6 +173,17 @@ class TrainingLoop:
         self.progress.send_memory()
         loss = self.progress.last_loss
         self.messages.send("rank_done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
+
+    def _agree_on_scale(self) -> None:
+        """Use a loss scale on all ranks if one of them computes in fp16."""
+        ranks = torch.tensor([self.compute == torch.float16], dtype=torch.float64, device=self.stepper.device)
+        self.collective.sum(ranks)
+        if not ranks.item():
+            return
+        if self.settings.wire == "bf16-feedback":
+            sentence = "wire: bf16-feedback cannot be used with fp16, whose gradients overflow at times"
+            raise RankFailed(sentence, hint="--set wire=bf16 sends as few bytes", refused=True)
+        self.state.scale.use()
 
     def _steps(self, first: int) -> None:
         schedule = Schedule(self.settings, request=self.job.request)

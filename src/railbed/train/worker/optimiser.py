@@ -43,6 +43,13 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
+def divide(model: nn.Module, factor: float) -> None:
+    """Divide the gradients by a factor."""
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.div_(factor)
+
+
 def clip(model: nn.Module, limit: float) -> torch.Tensor:
     """Scale the gradients down to a norm of `limit` (0: no limit); return their norm before that."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

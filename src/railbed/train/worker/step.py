@@ -7,7 +7,7 @@ summed. So a step is the same, up to rounding, on any number of ranks with any s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -16,6 +16,7 @@ from railbed.train.data.sampling import deal, deal_by_size, key_of, window_of
 from railbed.train.recipe import Recipe
 from railbed.train.worker import optimiser as adamw
 from railbed.train.worker.io.corpus import Corpus
+from railbed.train.worker.lossscale import LossScale
 from railbed.train.worker.memory import MicroBatches, is_out_of_memory
 from railbed.train.worker.observe.clock import StepTimer
 from railbed.train.worker.parallel.strategy import Strategy
@@ -35,6 +36,8 @@ class StepResult:
     """What this rank computed of the global batch."""
     sent_bytes: int
     reduced_bytes: int
+    scale: float | None
+    """The factor of the loss; None if it is not scaled."""
 
     def sums(self) -> list[float]:
         """Return the sums over all ranks: the loss, the requests for a checkpoint, and the extra values."""
@@ -78,6 +81,7 @@ class Stepper:
     device: torch.device
     shares: Sequence[float]
     micro: MicroBatches
+    scale: LossScale = field(default_factory=LossScale)
 
     def part(self, step: int) -> Part:
         """Return this rank's part of the global batch of a step, counted from 0."""
@@ -120,7 +124,7 @@ class Stepper:
         strategy, gradients = self.strategy, self.strategy.gradients
         gradients.begin(clock, settle=settle)
         summed = on_device(torch.tensor([0.0, wants_checkpoint, *extra], dtype=torch.float64), self.device)
-        part = self.part(step)
+        part, factor = self.part(step), self.scale.factor
         summed[0] += self.micro.compute(
             part.mine,
             lambda micro_batches: self._learn_all(step, part, micro_batches, clock),
@@ -144,6 +148,7 @@ class Stepper:
             part=part,
             sent_bytes=gradients.sent_bytes,
             reduced_bytes=gradients.reduced_bytes,
+            scale=factor if self.scale.is_used else None,
         )
 
     def _learn_all(self, step: int, part: Part, micro_batches: Sequence[range], clock: StepTimer) -> torch.Tensor:
@@ -161,7 +166,7 @@ class Stepper:
             clock.mark("backward")
         total += self._learn(step, part, last, clock, begins_sum=self.strategy.overlaps)
         self.micro.fitting = max(self.micro.fitting, largest)
-        return total
+        return total / self.scale.factor
 
     def _learn(
         self, step: int, part: Part, micro: range, clock: StepTimer, *, begins_sum: bool = False
@@ -172,7 +177,7 @@ class Stepper:
             # Random numbers are also a function of seed, step and index: they have no state to save.
             torch.manual_seed(key_of(self.settings.seed, step, micro.start))
         clock.mark("data")
-        loss: torch.Tensor = self.strategy.runner(*batch) * (1.0 / part.trained if micro else 0.0)
+        loss: torch.Tensor = self.strategy.runner(*batch) * (self.scale.factor / part.trained if micro else 0.0)
         clock.mark("forward")
         try:
             loss.backward()  # type: ignore[no-untyped-call]
@@ -193,9 +198,14 @@ class Stepper:
         return tuple(on_device(tensor, self.device) for tensor in batch)
 
     def _update(self, rate: float) -> torch.Tensor:
+        """Update the parameters, unless the gradients have overflowed; return the norm of the gradients."""
+        if self.scale.is_used:
+            self.strategy.divide(self.scale.factor)
         norm = self.strategy.clip(self.settings.optimiser.clip)
         adamw.set_rate(self.optimiser, rate)
-        self.optimiser.step()
+        # Only with a loss scale is the norm read now, which waits for a GPU: the update depends on it.
+        if not self.scale.is_used or self.scale.allows_update(float(norm)):
+            self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return norm
 

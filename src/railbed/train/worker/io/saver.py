@@ -28,6 +28,7 @@ class Saver:
         self._folder = Path(job.checkpoints)
         self._copies: dict[str, dict[str, torch.Tensor]] = {}
         self._paces: dict[str, float] = {}
+        self._scale: dict[str, float] = {}
         self._thread: threading.Thread | None = None
         self.last_step = -1
         """The last step whose state was copied for saving."""
@@ -64,6 +65,7 @@ class Saver:
             torch.cuda.current_stream().synchronize()
         paces = zip(self._state.names, self._state.paces.tolist(), strict=True)
         self._paces = {name: pace for name, pace in paces if pace > 0}
+        self._scale = self._state.scale.to_plain()
 
     def _write(self, step: int, stall: float) -> None:
         start = time.perf_counter()
@@ -105,6 +107,7 @@ class Saver:
             "recipe": recipe,
             "vocabulary": self._vocabulary,
             "paces": self._paces,
+            **({"loss_scale": self._scale} if self._scale else {}),
         }
         files[STATE] = write_synced(beside / STATE, json.dumps(state, sort_keys=True, indent=1).encode())
         return files

@@ -1,13 +1,13 @@
 """A rank's part of the training state, as named tensors.
 
-An exact continuation needs the parameters, AdamW's moments, the step, and the speeds that determine the split. The
-order of the data, the learning rate and random numbers are functions of seed and step.
+An exact continuation needs the parameters, AdamW's moments, the step, the speeds that determine the split, and the
+loss scale of fp16. The order of the data, the learning rate and random numbers are functions of seed and step.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ import torch
 from railbed.errors import CheckpointDamaged
 from railbed.train.state.checkpoints import verified
 from railbed.train.worker.io.tensorfile import read_tensors
+from railbed.train.worker.lossscale import LossScale
 from railbed.train.worker.models.base import copy_matching
 from railbed.train.worker.optimiser import set_step
 
@@ -36,6 +37,7 @@ class State:
         self.names = names
         self.paces = torch.zeros(len(names), dtype=torch.float64, device=device)
         """Seconds per sequence of each rank, which determine the split (`Split.paces`); 0: not measured."""
+        self.scale = LossScale()
         self._optimiser = optimiser
         set_step(optimiser, 0)
 
@@ -47,17 +49,20 @@ class State:
                 copy_matching(tensors, read_tensors(path / file)[0])
             except CheckpointDamaged as error:
                 raise CheckpointDamaged(f"checkpoint {path}: {error.message}") from None
-        self.paces.copy_(torch.tensor(_paces(path, self.names), dtype=torch.float64))
+        try:
+            saved = json.loads((path / STATE).read_bytes())
+            paces = [float(saved.get("paces", {}).get(name, 0.0)) for name in self.names]
+            self.scale.restore(saved.get("loss_scale", {}))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            raise CheckpointDamaged(f"checkpoint {path}: {STATE} is damaged") from None
+        self.paces.copy_(torch.tensor(paces, dtype=torch.float64))
+
+    def share_scale(self, broadcast: Callable[[torch.Tensor], None]) -> None:
+        """Continue with the loss scale of the rank that loaded the state."""
+        numbers = torch.tensor(self.scale.numbers(), dtype=torch.float64, device=self.paces.device)
+        broadcast(numbers)
+        self.scale.set_numbers(numbers.tolist())
 
     def set_step(self, step: int) -> None:
-        """Set the number of steps that the optimiser has taken."""
-        set_step(self._optimiser, step)
-
-
-def _paces(path: Path, names: Sequence[str]) -> list[float]:
-    """Return the saved speeds of the ranks; raise CheckpointDamaged if they are not numbers."""
-    try:
-        paces = json.loads((path / STATE).read_bytes()).get("paces", {})
-        return [float(paces.get(name, 0.0)) for name in names]
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        raise CheckpointDamaged(f"checkpoint {path}: {STATE} is damaged") from None
+        """Set the number of steps that training has taken; the optimiser has not taken those that were skipped."""
+        set_step(self._optimiser, step - self.scale.skipped)

@@ -160,6 +160,9 @@ class Pretrained(LanguageModel):
             hidden = self.hidden(tokens, positions)
             ours = self.scores(hidden)
             theirs = self._base(input_ids=tokens, position_ids=positions, use_cache=False).logits
+        if not bool(torch.isfinite(ours).all()):
+            sentence = f"the values of the {type(self._base).__name__} are not finite in {self._options.compute}"
+            raise RankFailed(sentence, hint="--set precision=fp32 has a larger range than fp16", refused=True)
         first, second = hidden[0, :PROBE_TOKENS], hidden[0, PROBE_TOKENS:]
         return _close(first, second), _close(ours, theirs)
 

@@ -64,6 +64,7 @@ class ProgressReporter:
             loss=loss,
             learning_rate=taken.rate,
             gradient_norm=taken.norm(),
+            loss_scale=taken.scale,
             tokens_per_second=speed,
             global_tokens_per_second=part.global_tokens / seconds,
             mfu=speed * self._flops / self._chosen.peak_flops if self._chosen.peak_flops else None,

@@ -77,6 +77,10 @@ class Replicate(Strategy):
         """Return DDP's context without synchronisation."""
         return self._replica.no_sync() if self._replica is not None else nullcontext()
 
+    def divide(self, factor: float) -> None:
+        """Divide the summed gradient, which every rank has."""
+        adamw.divide(self._model, factor)
+
     def clip(self, limit: float) -> torch.Tensor:
         """Clip the summed gradient, which every rank has."""
         return adamw.clip(self._model, limit)
@@ -108,6 +112,7 @@ class Replicate(Strategy):
             tensors += [*state.files[OPTIMISER].values(), state.paces]
         for tensor in tensors:
             self.collective.broadcast(tensor, source)
+        state.share_scale(lambda numbers: self.collective.broadcast(numbers, source))
         state.set_step(step)
 
     def gathered(self) -> LanguageModel | None:

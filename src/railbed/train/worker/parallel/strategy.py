@@ -55,6 +55,10 @@ class Strategy(ABC):
         """Sum the gradients over all ranks, after the last backward pass of a step; unless that pass has done it."""
 
     @abstractmethod
+    def divide(self, factor: float) -> None:
+        """Divide this rank's part of the summed gradient by a factor."""
+
+    @abstractmethod
     def clip(self, limit: float) -> torch.Tensor:
         """Scale the gradient of the whole model down to this norm (0: no limit); return its norm before that."""
 

@@ -13,6 +13,7 @@ from railbed.train.results.adapter import AdapterFolder, Base
 from railbed.train.results.folder import ModelFolder, chat_template
 from railbed.train.worker.io.weights import Weights, open_tensors
 from railbed.train.worker.models.base import Scorer
+from railbed.train.worker.precision import processor_has
 from railbed.train.worker.results.libraries import library
 from railbed.train.worker.results.speaker import Speaker, When
 
@@ -127,16 +128,9 @@ def _stored_type(folder: ModelFolder, device: torch.device) -> torch.dtype:
     """Return the type to compute in: that of the weights, but fp32 on processors that are slow with 16 bits."""
     name = folder.config.get("dtype") or folder.config.get("torch_dtype")
     stored = getattr(torch, name) if name in ("float32", "float16", "bfloat16") else torch.float32
-    if device.type == "cpu" and stored != torch.float32 and not _is_fast_in(stored):
+    if device.type == "cpu" and stored != torch.float32 and not processor_has(stored):
         return torch.float32
     return stored
-
-
-def _is_fast_in(dtype: torch.dtype) -> bool:
-    """Whether this processor has instructions for a type; without them bf16 was a hundred times slower."""
-    name = "_is_mkldnn_bf16_supported" if dtype == torch.bfloat16 else "_is_mkldnn_fp16_supported"
-    supported = getattr(torch.ops.mkldnn, name, None)
-    return bool(supported and supported())
 
 
 def _tokenizer(folder: ModelFolder, adapter: AdapterFolder | None) -> Any:  # noqa: ANN401 -- one of many classes
