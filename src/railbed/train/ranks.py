@@ -56,6 +56,8 @@ class KnownCheckpoints:
     """The newest step with an intact copy in the folder that all nodes share."""
     evaluated: set[int] = field(default_factory=set)
     """Steps whose validation loss is known."""
+    has_baseline: bool = False
+    """Whether the perplexity of the model before it was tuned is known."""
 
     def note(self, node: str, step: int, digest: str) -> None:
         """Note a checkpoint; a node keeps the last two."""
@@ -97,6 +99,7 @@ def ranks_of(
             export=f"{run.shared or by_node[spec.node].folder}/{MODEL}",
             resume=resume,
             owes_evaluation=resume is not None and resume.step not in checkpoints.evaluated,
+            owes_perplexity=not checkpoints.has_baseline,
             prompt=run.prompt,
         )
         for spec in specs

@@ -101,6 +101,8 @@ class TrainJob:
         match message:
             case {"kind": "evaluation", "step": int(step)} if rank == 0:  # only its numbers are recorded
                 self._checkpoints.evaluated.add(step)
+            case {"kind": "perplexity", "when": "before"} if rank == 0:
+                self._checkpoints.has_baseline = True
             case {"kind": "checkpoint_copied", "step": int(step)}:
                 self._checkpoints.copied = max(step, self._checkpoints.copied or 0)
             case {"kind": "checkpoint", "step": int(step), "hash": str(digest)}:

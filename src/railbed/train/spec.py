@@ -17,6 +17,7 @@ The rank writes JSON lines to a file descriptor, each with its kind, rank and ti
     notice              sentence: something that users should read
     micro_batch         step, sequences, before, sentence: out of memory, so fewer sequences at a time from here on
     evaluation          step, validation_loss
+    perplexity          when (before, after), perplexity: of the text held out, of a model that is tuned
     memory              step, peak_memory_bytes: if it has grown after the last step
     checkpoint          step, hash, seconds, bytes, folder: saved, read back and verified
     checkpoint_failed   step, sentence: training continues
@@ -87,6 +88,8 @@ class TrainSpec(RankSpec):
     resume: ResumeSource | None = None
     owes_evaluation: bool = False
     """The validation loss of the step to continue from is missing: it is measured before the first step."""
+    owes_perplexity: bool = False
+    """The perplexity of the model before it was tuned is missing."""
     prompt: tuple[int, ...] = ()
     """Tokens that the sample of generated text begins with."""
 

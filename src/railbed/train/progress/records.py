@@ -35,6 +35,8 @@ def _records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Rec
             how = "saved and verified" if kind == "checkpoint" else "copied to the run's folder"
             message = f"state of step {step} {how} in {fields.get('seconds', 0):.1f} s"
             yield _event(kind, fields, subject=node, message=message)
+        case {"kind": "perplexity"}:
+            yield from _perplexity(rank, fields)
         case {"kind": "export_failed", "sentence": str(sentence)}:
             yield _weights_missing(node, sentence)
         case {"kind": kind, "sentence": str(sentence)} if kind in SENTENCES:
@@ -45,9 +47,7 @@ def _records_of(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Rec
         case {"kind": "resumed", "step": int(step)} if rank == 0:
             yield _event("resumed", fields, subject=node, message=f"continues after step {step}")
         case {"kind": "shares", "sentence": str(sentence)}:
-            yield _event("shares", fields, message=sentence)
-            if cost := fields.get("cost"):
-                yield events.Notice(message=str(cost))
+            yield from _shares(sentence, fields)
         case {"kind": "chosen" | "sample" | "exported" | "rank_done" as kind}:
             yield _event(kind, fields, subject=f"{node}/rank{rank}")
 
@@ -56,6 +56,12 @@ def _event(name: str, fields: Mapping[str, Any], *, subject: str = "", message: 
     """Return the event of a rank's message: its fields are the data."""
     data = {key: value for key, value in fields.items() if key not in ("kind", "time", "sentence")}
     return events.parse(name, subject=subject, message=message, data=data, time=time.time())
+
+
+def _shares(sentence: str, fields: Mapping[str, Any]) -> Iterator[Event]:
+    yield _event("shares", fields, message=sentence)
+    if cost := fields.get("cost"):
+        yield events.Notice(message=str(cost))
 
 
 def _weights_missing(node: str, sentence: str) -> Finding:
@@ -88,6 +94,15 @@ def _measurements(node: str, rank: int, step: int, fields: Mapping[str, Any]) ->
             yield Measurement(
                 name="sequences", value=end - first, unit="sequence", labels=labels, time=float(fields.get("time", 0))
             )
+
+
+def _perplexity(rank: int, fields: Mapping[str, Any]) -> Iterator[Measurement]:
+    """Yield the perplexity of held-out text before or after tuning, which is the same on all ranks."""
+    match fields:
+        case {"when": "before" | "after" as moment, "perplexity": float(value)} if rank == 0:
+            labels: dict[str, str | int] = {"split": "held_out", "when": moment}
+            when = float(fields.get("time", 0))
+            yield Measurement(name="perplexity", value=value, unit="1", labels=labels, time=when)
 
 
 def _trials(node: str, rank: int, fields: Mapping[str, Any]) -> Iterator[Measurement]:

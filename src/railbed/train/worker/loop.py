@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -39,6 +42,8 @@ from railbed.train.worker.step import Stepper, StepResult
 from railbed.train.worker.traffic import run_traffic
 
 SIGNS_OF_A_LOST_PEER = ("gloo", "nccl", "connection closed", "connection reset", "timed out", "socket")
+MAX_LOSS = 700.0
+"""The largest loss whose perplexity is a number."""
 COLLECT_EVERY = 500
 """Steps between two garbage collections, which would otherwise interrupt steps for up to half a second."""
 
@@ -114,7 +119,7 @@ class TrainingLoop:
         if settings.precision not in {"auto", chosen.precision}:
             sentence = f"{chosen.device_name} has no {settings.precision}: it computes in {chosen.precision}"
             messages.send("notice", sentence=sentence)
-        model = build_model(settings, options)
+        self.model = model = build_model(settings, options)
         if job.resume is None and job.rank == 0:
             model.initialise(settings.seed)
         optimiser = adamw.make(model, settings.optimiser)
@@ -164,6 +169,8 @@ class TrainingLoop:
             self.saver.save(step)
         self.strategy.warm_up()
         self.rebalancer.begin(step)
+        if self.job.owes_perplexity:
+            self._measure_baseline(step)
         if self.job.owes_evaluation and Schedule(self.settings).evaluation_due(step):
             self._evaluate(step)
         self.messages.phase = "training"
@@ -222,11 +229,35 @@ class TrainingLoop:
 
     def _evaluate(self, step: int) -> None:
         start = time.monotonic()
+        loss = self._held_out_loss()
+        if loss is not None:
+            self.messages.send("evaluation", step=step, validation_loss=loss, seconds=time.monotonic() - start)
+            if self.is_tuning and step == self.settings.steps:
+                self._send_perplexity("after", loss)
+
+    def _held_out_loss(self) -> float | None:
         phase, self.messages.phase = self.messages.phase, "evaluating"
         loss = validation_loss(self.stepper)
         self.messages.phase = phase
+        return loss
+
+    @property
+    def is_tuning(self) -> bool:
+        """Whether the model is one that exists already, which is to become better at something."""
+        return self.settings.model.base_folder is not None
+
+    def _measure_baseline(self, step: int) -> None:
+        """Measure the model to tune as it was before the first step; a resumed one only if it still can be."""
+        untrained = self.model.as_loaded() or (nullcontext() if step == 0 else None)
+        if untrained is None or not self.is_tuning or not self.settings.evaluation.every:
+            return
+        with untrained:
+            loss = self._held_out_loss()
         if loss is not None:
-            self.messages.send("evaluation", step=step, validation_loss=loss, seconds=time.monotonic() - start)
+            self._send_perplexity("before", loss)
+
+    def _send_perplexity(self, when: Literal["before", "after"], loss: float) -> None:
+        self.messages.send("perplexity", when=when, perplexity=math.exp(min(loss, MAX_LOSS)))
 
     def _finish(self) -> None:
         if self.saver:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Self
 
@@ -89,6 +90,10 @@ class LanguageModel(nn.Module, ABC):
     ) -> torch.Tensor:
         """Return the loss. Training calls this, compiled and wrapped; evaluation calls `loss` itself."""
         return self.loss(tokens, targets, positions)
+
+    def as_loaded(self) -> AbstractContextManager[object] | None:
+        """Return a context in which the model computes as before it was trained; None if it cannot."""
+        return None
 
     def compiled_parts(self) -> Iterable[nn.Module]:
         """Return the modules to compile one by one, so that gradients are sent while others are still computed."""

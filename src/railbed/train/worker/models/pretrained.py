@@ -144,6 +144,14 @@ class Pretrained(LanguageModel):
             own = [p for p in self._base.get_output_embeddings().parameters() if p.requires_grad]
             return head_loss(hidden, targets[trained], self.scores, vocabulary=self.vocabulary, parameters=own)
 
+    def as_loaded(self) -> AbstractContextManager[object] | None:
+        """Return a context without adapters."""
+        causal: Any = self.causal
+        context: AbstractContextManager[object] | None = None
+        if self.settings.tuning == "lora":
+            context = causal.disable_adapter()
+        return context
+
     def next_scores(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the scores after the last token."""
         scores: torch.Tensor = self._base(input_ids=tokens, use_cache=False).logits[0, -1]
