@@ -131,6 +131,22 @@ def test_what_was_not_measured_is_null() -> None:
     assert figures["ranks"][0]["bytes_sent"] is None
 
 
+def test_padding_is_not_counted_as_tokens() -> None:
+    recipe = {**RECIPE, "model": {"family": "pretrained", "context": 128}}
+    started = event(name="training", data={"recipe": recipe})
+    steps = [measured("loss", step, 2.0) for step in (1, 2)]
+    counts = [
+        measured(name, step, value) for name, value in (("tokens", 900), ("trained_tokens", 300)) for step in (1, 2)
+    ]
+    speed = [measured("tokens_per_second", step, 450.0) for step in (1, 2)]
+    folder = plain_run([started, generation(1), *steps, *counts, *speed])
+    figures = file_of(folder)
+    assert (figures["total_tokens"], figures["trained_tokens"]) == (1800, 600)
+    assert "1,800 without padding, of which 600 were learned" in as_html(describe(read(folder)))
+    unknown = file_of(plain_run([started, generation(1), *steps]))
+    assert unknown["total_tokens"] is unknown["trained_tokens"] is None
+
+
 def test_a_run_that_never_trained_has_figures_too() -> None:
     folder = plain_run([event(name="error", message="too big")], status="failed", code=2)
     text = as_json(metrics(read(folder))).decode()

@@ -22,6 +22,8 @@ from railbed.train.data.prepare import prepare
 from railbed.train.progress.records import records_of
 from railbed.train.recipe import Recipe
 from railbed.train.spec import ResumeSource, TrainSpec
+from railbed.train.state.checkpoints import survey
+from railbed.train.worker.io.convert import SAVED, convert
 from railbed.train.worker.io.rowfile import IGNORED, Rows, open_tokens
 from railbed.train.worker.loop import TrainingLoop
 from tests.support.basemodels import tuning, write_base, write_conversations
@@ -93,6 +95,22 @@ def test_a_run_measures_before_and_after_and_the_report_shows_it(base: Path) -> 
         {"split": "held_out", "when": "after"},
     ]
     assert "the perplexity of held-out text fell from" in describe(read(plain_run(records, verb="train"))).sentence
+
+
+def test_an_adapter_from_a_checkpoint_names_the_type_of_its_base(base: Path) -> None:
+    """A quantised base was rounded from that type, so a merge depends on it."""
+    messages = trained(base)
+    counts = [(message["tokens"], message["trained_tokens"]) for message in messages if message["kind"] == "progress"]
+    assert all(0 < learned < tokens < 12 * 96 for tokens, learned in counts)
+    (newest, *_) = survey(base.parent / "checkpoints").good
+    state = newest.path / "state.json"
+    content = json.loads(state.read_text())
+    assert content["compute_dtype"] == "float32"
+    state.write_text(json.dumps({**content, "compute_dtype": "bfloat16"}))
+    (base.parent / "rank0.json").write_text(TrainSpec(run="r", recipe=content["recipe"]).to_json())
+    convert(newest, base.parent)
+    notes = json.loads((base.parent / SAVED / "railbed.json").read_text())
+    assert notes["base"]["compute_dtype"] == "bfloat16"
 
 
 def test_a_resumed_run_measures_the_model_without_its_adapters(base: Path) -> None:

@@ -41,6 +41,8 @@ _OF_TRAINING = (
     Measure("learning_rate", "1", "the learning rate of a step, from rank 0", _STEP),
     Measure("gradient_norm", "1", "the norm of the gradient before clipping, from rank 0", _STEP),
     Measure("loss_scale", "1", "factor of the loss in fp16, halved when gradients overflow; from rank 0", _STEP),
+    Measure("tokens", "token", "tokens of a step's documents, without padding, from rank 0", _STEP),
+    Measure("trained_tokens", "token", "those of them that the model learns to write, from rank 0", _STEP),
     Measure("tokens_per_second", "token/s", "tokens of all ranks per second, from rank 0", _STEP),
     Measure("mfu", "1", "share of the device's peak operations that the model used", _STEP),
     Measure("step_seconds", "s", "the whole step", _STEP),

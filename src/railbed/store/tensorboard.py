@@ -19,7 +19,8 @@ from railbed.model.private import for_us_alone
 from railbed.model.record import OF_STATE, Measurement, Record
 
 FOLDER = "tensorboard"
-OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second")
+COUNTS = ("tokens", "trained_tokens")
+OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second", *COUNTS)
 """Measured once for all ranks."""
 FLUSH_SECONDS = 1.0
 

@@ -30,6 +30,8 @@ OF_STEP = (
     *PARTS,
 )
 """One number for each step; the mean if several ranks report it."""
+COUNTS = ("tokens", "trained_tokens")
+"""One number for each step of a run whose sequences are not all full."""
 OF_RANK = ("bytes_sent", "idle_seconds")
 """One number for each step and rank."""
 
@@ -38,7 +40,9 @@ History = Mapping[str, Mapping[int, Mapping[MeasuringRank, float]]]
 
 def metrics(run: RunData) -> dict[str, Any]:
     """Return the figures of a training run."""
-    history: History = {name: run.series[name].history() for name in (*OF_STEP, *OF_RANK) if name in run.series}
+    history: History = {
+        name: run.series[name].history() for name in (*OF_STEP, *COUNTS, *OF_RANK) if name in run.series
+    }
     steps = sorted({step for measure in history.values() for step in measure})
     return {"kind": "training_metrics", **_of_run(run, history, steps), "steps": list(_of_steps(history, steps))}
 
@@ -83,7 +87,8 @@ def _of_run(run: RunData, history: History, steps: Sequence[int]) -> dict[str, A
         "steps_asked": settings.get("steps"),
         "steps_in_history": len(steps),
         "steps_thrown_away": max(0, done - len(steps)),
-        "total_tokens": _tokens(settings, len(steps)),
+        "total_tokens": _tokens(history, settings, len(steps)),
+        "trained_tokens": _trained_tokens(history, settings, len(steps)),
         "total_seconds": run.seconds,
         "useful_seconds": sum(_means(history, "step_seconds")),
         "loss": {"begin": begin, "end": end},
@@ -134,9 +139,20 @@ def _middle(run: RunData, name: str) -> float | None:
     return of.middle if of and of.count else None
 
 
-def _tokens(settings: Mapping[str, Any], steps: int) -> int | None:
-    """Return the number of tokens that the model was trained on; a network load has none."""
+def _tokens(history: History, settings: Mapping[str, Any], steps: int) -> int | None:
+    """Return the number of tokens that the model was trained on, without padding; a network load has none."""
+    if "tokens" in history:
+        return round(sum(_means(history, "tokens")))
     match settings:
+        case {"model": {"family": "pretrained"}}:
+            return None  # its sequences are not all full
         case {"traffic": None, "batch": {"sequences": int(sequences)}, "model": {"context": int(context)}}:
             return steps * sequences * context
     return None
+
+
+def _trained_tokens(history: History, settings: Mapping[str, Any], steps: int) -> int | None:
+    """Return how many of them the model learned to write: all, unless answers are learned only."""
+    if "trained_tokens" in history:
+        return round(sum(_means(history, "trained_tokens")))
+    return _tokens(history, settings, steps)

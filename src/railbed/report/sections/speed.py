@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from railbed.model.amount import number
 from railbed.model.events import RankChoices
@@ -27,6 +27,7 @@ def show(run: RunData) -> Sequence[Block] | None:
         facts.append(("tokens/s", _in_words(series.typical(), number)))
         line = Line(name="tokens/s", points=series.mean(), colour=COLOURS[0])
         figures.append(over_steps("Tokens per second", [line], half=True, from_zero=True, marks=marks))
+    facts.extend(_tokens(run))
     if "mfu" in run.series:
         series = run.series["mfu"]
         facts.append(("MFU", _in_words(series.typical(), percent)))
@@ -36,6 +37,13 @@ def show(run: RunData) -> Sequence[Block] | None:
             over_steps("Share of the device's peak (MFU)", [line], half=True, from_zero=True, tick="~%", marks=marks)
         )
     return [Facts(facts), *figures]
+
+
+def _tokens(run: RunData) -> Iterator[tuple[str, Cell]]:
+    """Yield how many tokens there were, if sequences were not all full."""
+    if "tokens" in run.series and "trained_tokens" in run.series:
+        total, learned = (sum(run.series[name].mean().values) for name in ("tokens", "trained_tokens"))
+        yield "tokens", f"{total:,.0f} without padding, of which {learned:,.0f} were learned"
 
 
 def _in_words(of: Typical, shown: Callable[[float], str]) -> str:
@@ -62,7 +70,7 @@ SECTION = Section(
     order=30,
     show=show,
     methods={
-        "tokens_per_second": "tokens of the whole global batch divided by the time of the step",
+        "tokens_per_second": "tokens of the whole global batch, without padding, divided by the time of the step",
         "mfu": "tokens/s times floating-point operations per token (forward and backward, without recomputation), "
         "divided by the peak named under Speed",
     },

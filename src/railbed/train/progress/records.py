@@ -10,7 +10,8 @@ from railbed.model import events
 from railbed.model.measures import MEASURES
 from railbed.model.record import Event, Finding, Measurement, Record, Verdict
 
-OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second")
+COUNTS = ("tokens", "trained_tokens")
+OF_ALL = ("loss", "validation_loss", "learning_rate", "gradient_norm", "loss_scale", "tokens_per_second", *COUNTS)
 """Equal on all ranks, or totals over all ranks: recorded once, from rank 0."""
 SENTENCES = ("checkpoint_failed", "micro_batch", "notice", "error", "intrusion")
 """Messages that are events of a rank, with a sentence for people."""

@@ -36,6 +36,7 @@ from railbed.train.worker.models.sample import generate
 from railbed.train.worker.observe.counters import CounterReporter
 from railbed.train.worker.observe.progress import ProgressReporter
 from railbed.train.worker.parallel.choose import strategy_of
+from railbed.train.worker.precision import TYPES
 from railbed.train.worker.rebalance import Rebalancer
 from railbed.train.worker.schedule import Schedule
 from railbed.train.worker.step import Stepper, StepResult
@@ -161,7 +162,7 @@ class TrainingLoop:
         checkpoint = folder_of(Path(self.job.checkpoints), step)
         elsewhere = self.job.resume.folder if self.job.resume else ""
         self.strategy.restore(self.state, self.job, folder_of(Path(elsewhere), step) if elsewhere else checkpoint)
-        self._agree_on_scale()
+        self._agree_on_precision()
         if self.job.resume:
             self.messages.send("resumed", step=step)
         self.messages.step = step
@@ -181,11 +182,15 @@ class TrainingLoop:
         loss = self.progress.last_loss
         self.messages.send("rank_done", step=self.settings.steps, loss=loss, seconds=time.monotonic() - start)
 
-    def _agree_on_scale(self) -> None:
-        """Use a loss scale on all ranks if one of them computes in fp16."""
-        ranks = torch.tensor([self.compute == torch.float16], dtype=torch.float64, device=self.stepper.device)
-        self.collective.sum(ranks)
-        if not ranks.item():
+    def _agree_on_precision(self) -> None:
+        """Note rank 0's type in the state of all ranks, and use a loss scale if one of them computes in fp16."""
+        types = list(TYPES.values())
+        own = types.index(self.compute) if self.job.rank == 0 else 0
+        numbers = torch.tensor([self.compute == torch.float16, own], dtype=torch.float64, device=self.stepper.device)
+        self.collective.sum(numbers)
+        halves, first = numbers.tolist()
+        self.state.compute = types[int(first)]
+        if not halves:
             return
         if self.settings.wire == "bf16-feedback":
             sentence = "wire: bf16-feedback cannot be used with fp16, whose gradients overflow at times"

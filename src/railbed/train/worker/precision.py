@@ -30,6 +30,16 @@ def format_on(device: torch.device, wanted: Precision) -> Format:
     return wanted if wanted != "auto" and processor_has(TYPES[wanted]) else "fp32"
 
 
+def type_name(dtype: torch.dtype) -> str:
+    """Return torch's name of a type, as it is in files."""
+    return str(dtype).removeprefix("torch.")
+
+
+def type_named(name: object) -> torch.dtype:
+    """Return the type of that name; fp32 if it is none that ranks compute in."""
+    return next((dtype for dtype in TYPES.values() if type_name(dtype) == name), torch.float32)
+
+
 def processor_has(dtype: torch.dtype) -> bool:
     """Whether this machine's processor has instructions for a type."""
     return dtype == torch.float32 or bool(INSTRUCTIONS[dtype] & _flags())

@@ -24,6 +24,7 @@ from railbed.train.worker.io.origin import origin_of
 from railbed.train.worker.io.state import MODEL, STATE
 from railbed.train.worker.io.tensorfile import read_tensors
 from railbed.train.worker.models.base import BuildOptions, LanguageModel, build_model
+from railbed.train.worker.precision import type_named
 
 SAVED = "saved"
 
@@ -54,14 +55,18 @@ def convert(checkpoint: Checkpoint, folder: Path) -> None:
     """Write the weights of a checkpoint, or its adapter, which needs no model."""
     job = job_of(folder)
     tokens = Path(job.tokens) if job else folder
-    # Which precision each rank chose is not part of the state; the adapter's own values are fp32 in any case.
-    if job and (origin := origin_of(job, torch.float32, checkpoint.step)):
+    if job and (origin := origin_of(job, _compute_type(checkpoint), checkpoint.step)):
         export_adapter(read_tensors(checkpoint.path / MODEL)[0], folder / SAVED, tokens=tokens, origin=origin)
         return
     about = tokens / "tokens.json"
     end_of_text = int(json.loads(about.read_text())["end_of_text"]) if about.exists() else 0
     model = model_of(checkpoint, job.base if job else "")
     export(model, folder / SAVED, tokens=tokens, end_of_text=end_of_text, step=checkpoint.step)
+
+
+def _compute_type(checkpoint: Checkpoint) -> torch.dtype:
+    """Return the type that training computed in; fp32 for a checkpoint that does not name it."""
+    return type_named(json.loads((checkpoint.path / STATE).read_bytes()).get("compute_dtype"))
 
 
 def main() -> None:

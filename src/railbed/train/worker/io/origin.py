@@ -10,6 +10,7 @@ from railbed.train.base.adapter import Origin
 from railbed.train.models.pretrained import PretrainedSettings
 from railbed.train.recipe import Recipe
 from railbed.train.spec import TrainSpec
+from railbed.train.worker.precision import type_name
 
 
 def origin_of(job: TrainSpec, compute: torch.dtype, step: int) -> Origin | None:
@@ -21,6 +22,6 @@ def origin_of(job: TrainSpec, compute: torch.dtype, step: int) -> Origin | None:
         recipe=recipe,
         folder=Path(job.base) if job.base else recipe.model.base_folder,
         digest=job.base_digest,
-        compute_dtype=str(compute).removeprefix("torch."),
+        compute_dtype=type_name(compute),
         step=step,
     )

@@ -18,6 +18,7 @@ from railbed.train.spec import TrainSpec
 from railbed.train.state.checkpoints import Checkpoint, Written, copy, publish, survey, write_synced
 from railbed.train.worker.io.state import STATE, State
 from railbed.train.worker.io.tensorfile import write_tensors
+from railbed.train.worker.precision import type_name
 
 
 class Saver:
@@ -107,6 +108,7 @@ class Saver:
             "recipe": recipe,
             "vocabulary": self._vocabulary,
             "paces": self._paces,
+            "compute_dtype": type_name(self._state.compute),
             **({"loss_scale": self._scale} if self._scale else {}),
         }
         files[STATE] = write_synced(beside / STATE, json.dumps(state, sort_keys=True, indent=1).encode())

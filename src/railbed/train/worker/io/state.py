@@ -38,6 +38,8 @@ class State:
         self.paces = torch.zeros(len(names), dtype=torch.float64, device=device)
         """Seconds per sequence of each rank, which determine the split (`Split.paces`); 0: not measured."""
         self.scale = LossScale()
+        self.compute = torch.float32
+        """The type that rank 0 computes in: adapters of a quantised model fit weights that were rounded from it."""
         self._optimiser = optimiser
         set_step(optimiser, 0)
 

@@ -72,6 +72,7 @@ class ProgressReporter:
             **{f"{part}_seconds": parts.get(part, 0.0) for part in PARTS},
             bytes_sent=taken.sent_bytes,
             bytes_reduced=taken.reduced_bytes,
+            **({"tokens": part.global_tokens, "trained_tokens": part.trained} if settings.model.has_rows else {}),
             samples=[(taken.step - 1) * sequences + end for end in (part.mine.start, part.mine.stop)],
             **self._grown_memory(),
         )
