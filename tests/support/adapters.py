@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from railbed.train.results.digest import folder_digest
-from railbed.train.results.folder import ModelFolder
+from railbed.train.base.folder import ModelFolder
 from tests.support.tinymodels import transformers
 
 TARGETS = {
@@ -68,7 +67,7 @@ def write_adapter(base: Path, folder: Path, quantisation: str, *, double: bool =
     tuned.save_pretrained(folder)
     about = {
         "path": str(base),
-        "digest": folder_digest(ModelFolder.open(base)),
+        "digest": ModelFolder.open(base).digest(),
         "quantisation": quantisation,
         "double": double,
     }

@@ -11,9 +11,10 @@ from pydantic_core import to_json
 
 from railbed.errors import UserError
 from railbed.launch.protocol import decode
+from railbed.train.base.files import chat_template
+from railbed.train.base.folder import ModelFolder
 from railbed.train.generate import record_of
 from railbed.train.results.adapter import AdapterFolder
-from railbed.train.results.folder import ModelFolder, chat_template
 from railbed.train.worker.io.weights import Weights
 from railbed.train.worker.results.gguf.architectures import architecture_of
 from railbed.train.worker.results.gguf.vocabulary import vocabulary_settings

@@ -241,7 +241,7 @@ def test_what_cannot_be_is_one_sentence(tmp_path: Path) -> None:
     for wanted, sentence in (
         (request(folder, chat=True), "has no chat template"),
         (request(folder, before=True), "--before needs a fine-tuned model"),
-        (request(tmp_path / "missing"), "there is no folder"),
+        (request(tmp_path / "missing"), "there is no model folder"),
         (request(tmp_path), r"it has no config\.json"),
     ):
         with pytest.raises((UsageError, ModelError), match=sentence):

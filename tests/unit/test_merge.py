@@ -11,10 +11,9 @@ import torch
 
 from railbed.errors import ModelError, UsageError
 from railbed.launch.files.ship import parcel
+from railbed.train.base.folder import INDEX, ModelFolder
 from railbed.train.results.adapter import AdapterFolder, Base
-from railbed.train.results.digest import folder_digest
-from railbed.train.results.folder import ModelFolder
-from railbed.train.worker.io.weights import INDEX, Weights
+from railbed.train.worker.io.weights import Weights
 from railbed.train.worker.results import publish
 from railbed.train.worker.results.quantised import as_trained
 from tests.support.adapters import Trained, write_adapter
@@ -134,7 +133,7 @@ def test_what_cannot_be_merged_is_one_sentence(tmp_path: Path) -> None:
     config.write_text(text)
     notes = trained.adapter / "railbed.json"
     about = json.loads(notes.read_text())
-    assert about["base"]["digest"] == folder_digest(ModelFolder.open(base))
+    assert about["base"]["digest"] == ModelFolder.open(base).digest()
     (base / "generation_config.json").write_text("{}")
     with pytest.raises(ModelError, match="is not the one that the adapter was trained against: its files have changed"):
         publish.run(request(trained.adapter, into), Sent())

@@ -12,7 +12,7 @@ import torch
 import transformers
 from peft import PeftModel
 
-from railbed.errors import DataError, RankFailed
+from railbed.errors import ModelError, RankFailed
 from railbed.train.base.folder import read_folder
 from railbed.train.data.prepare import prepare
 from railbed.train.models.pretrained import PretrainedSettings
@@ -202,7 +202,7 @@ def test_exported_adapters_are_the_same_in_plain_peft(
 )
 def test_what_cannot_be_tuned_is_refused(bases: dict[str, Path], chats: Path, change: Any, sentence: str) -> None:
     recipe = Recipe.read(tuning(bases["llama"], [chats], **change))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(ModelError) as caught:
         recipe.family.trained_count(recipe.model)
     assert caught.value.message.startswith(sentence)
 
@@ -219,7 +219,7 @@ def test_what_cannot_be_tuned_is_refused(bases: dict[str, Path], chats: Path, ch
 )
 def test_a_folder_that_is_no_decoder(tmp_path: Path, config: str, sentence: str) -> None:
     (tmp_path / "config.json").write_text(config)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(ModelError) as caught:
         read_folder(tmp_path)
     assert sentence in caught.value.message
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_no_decoder(tmp_path: Path, config: str, sentence: str)
 def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    with pytest.raises(DataError, match=r"has only pytorch_model.bin, which railbed does not load"):
+    with pytest.raises(ModelError, match=r"has only pytorch_model.bin, which railbed does not load"):
         read_folder(tmp_path)
 
 

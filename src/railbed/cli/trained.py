@@ -11,8 +11,8 @@ from railbed.errors import UsageError
 from railbed.model.cluster import Cluster
 from railbed.store.run import ABOUT
 from railbed.store.submitted import job_of
+from railbed.train.base.files import CONFIG
 from railbed.train.results.adapter import is_adapter
-from railbed.train.results.folder import CONFIG
 from railbed.train.results.sources import MODEL
 
 

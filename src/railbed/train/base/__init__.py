@@ -1,6 +1,7 @@
 """A model folder in the layout of Hugging Face, as far as it can be understood without torch.
 
 headers   names and shapes of the tensors in safetensors files
-folder    config.json and the weights: sizes, architecture, files to copy
+files     the text files of a folder: settings, chat template
+folder    the model: sizes, architecture, files to copy and their hash
 lora      which layers adapters are added to, and how many parameters they have
 """

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from railbed.errors import DataError, os_reason
+from railbed.errors import ModelError, os_reason
 
 HEADER_BYTES = 100_000_000
 """The largest header that the format allows."""
@@ -46,7 +46,7 @@ class TensorShape:
 
 
 def read_header(path: Path) -> dict[str, TensorShape]:
-    """Return the tensors of a safetensors file by name; raise DataError if its header is invalid."""
+    """Return the tensors of a safetensors file by name; raise ModelError if its header is invalid."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -59,9 +59,9 @@ def read_header(path: Path) -> dict[str, TensorShape]:
         header.pop("__metadata__", None)
         return {name: _tensor(entry, size - 8 - length) for name, entry in header.items()}
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {os_reason(error)}") from None
+        raise ModelError(f"{path} cannot be read: {os_reason(error)}") from None
     except (ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
-        raise DataError(f"{path} is not a safetensors file: {error}", hint="was it copied completely?") from None
+        raise ModelError(f"{path} is not a safetensors file: {error}", hint="was it copied completely?") from None
 
 
 def _tensor(entry: dict[str, object], data_bytes: int) -> TensorShape:

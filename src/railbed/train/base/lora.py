@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from railbed.errors import DataError
+from railbed.errors import ModelError
 from railbed.train.base.folder import ModelFolder
 from railbed.train.base.headers import TensorShape
 
@@ -15,10 +15,10 @@ def target_names(folder: ModelFolder, wanted: Literal["auto"] | Sequence[str]) -
     matrices = {name: tensor for weight, tensor in folder.tensors.items() if (name := _module(weight, tensor))}
     if wanted == "auto":
         if not matrices:
-            raise DataError(f"the layers of the {folder.architecture} in {folder.path} have no matrices to adapt")
+            raise ModelError(f"the layers of the {folder.architecture} in {folder.path} have no matrices to adapt")
         return tuple(sorted(matrices))
     if unknown := [name for name in wanted if name not in matrices]:
-        raise DataError(
+        raise ModelError(
             f"model.lora.targets names {unknown[0]}, which is not a matrix in the layers of {folder.path}",
             hint=f"it has {', '.join(sorted(matrices))}",
         )

@@ -18,13 +18,8 @@ from typing import Any, NoReturn
 from jinja2 import Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from railbed.errors import DataError
-from railbed.train.base.folder import read_json
-from railbed.train.data.tokenizer import TEMPLATE_FILE
+from railbed.train.base.files import chat_template, tokenizer_settings
 
-CONFIG_BYTES = 32 << 20
-TEMPLATE_BYTES = 1 << 20
-CONFIG = "tokenizer_config.json"
 SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
 Messages = Sequence[Mapping[str, Any]]
 Span = tuple[int, int]
@@ -45,19 +40,9 @@ class ChatTemplate:
 
     @classmethod
     def of(cls, folder: Path) -> ChatTemplate | None:
-        """Return the chat template of a model folder; None if it has none, DataError if its files are damaged."""
-        config = read_json(folder / CONFIG, CONFIG_BYTES) if (folder / CONFIG).exists() else {}
-        file = folder / TEMPLATE_FILE
-        if file.exists():
-            if file.stat().st_size > TEMPLATE_BYTES:
-                raise DataError(f"{file} is too large: more than {TEMPLATE_BYTES >> 20} MB")
-            source: object = file.read_text("utf-8", "replace")
-        else:
-            source = config.get("chat_template")
-        if isinstance(source, list):  # several, by name
-            named = {part.get("name"): part.get("template") for part in source if isinstance(part, dict)}
-            source = named.get("default")
-        return cls(source, special_tokens(config)) if isinstance(source, str) else None
+        """Return the chat template of a model folder; None if it has none, ModelError if its files are damaged."""
+        source = chat_template(folder)
+        return None if source is None else cls(source, special_tokens(tokenizer_settings(folder)))
 
     @cached_property
     def _compiled(self) -> Template:

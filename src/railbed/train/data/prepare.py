@@ -20,6 +20,7 @@ from pathlib import Path
 
 from railbed.errors import CheckpointDamaged, DataError, os_reason
 from railbed.model.amount import plural
+from railbed.train.base.files import CHAT_TEMPLATE, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.data import tokenizer as bpe
 from railbed.train.data.report import Report
 from railbed.train.data.sampling import window_count
@@ -206,10 +207,10 @@ def _make(folder: Path, key: str, texts: dict[str, Path], recipe: Recipe, vocabu
 
             tokenizer, about = write_rows(beside, list(texts.values()), recipe, base, report)
         source = base or (Path(recipe.data.tokenizer) if recipe.data.tokenizer is not None else None)
-        write_synced(beside / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
-        write_synced(beside / "tokenizer_config.json", _configuration(source).encode())
-        if base is not None and (base / bpe.TEMPLATE_FILE).exists():
-            write_synced(beside / bpe.TEMPLATE_FILE, (base / bpe.TEMPLATE_FILE).read_bytes())
+        write_synced(beside / TOKENIZER, tokenizer.to_str(pretty=True).encode())
+        write_synced(beside / TOKENIZER_CONFIG, _configuration(source).encode())
+        if base is not None and (base / CHAT_TEMPLATE).exists():
+            write_synced(beside / CHAT_TEMPLATE, (base / CHAT_TEMPLATE).read_bytes())
         write_synced(beside / "tokens.json", (json.dumps({"hash": key, **about}, indent=1) + "\n").encode())
         seal(beside, 0, {path.name: Written(_sha256(path), path.stat().st_size) for path in beside.iterdir()})
         shutil.rmtree(folder, ignore_errors=True)
@@ -221,7 +222,7 @@ def _make(folder: Path, key: str, texts: dict[str, Path], recipe: Recipe, vocabu
 
 
 def _configuration(tokenizer: Path | None) -> str:
-    path = tokenizer / "tokenizer_config.json" if tokenizer is not None else None
+    path = tokenizer / TOKENIZER_CONFIG if tokenizer is not None else None
     return path.read_text() if path is not None and path.exists() else bpe.configuration()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from railbed.errors import DataError, ToolMissing
+from railbed.train.base.files import TOKENIZER
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "[SEP]")
 """Names that tokenizers use for the token between two texts."""
-TEMPLATE_FILE = "chat_template.jinja"
-"""The chat template beside a tokenizer, unless it is in the tokenizer's configuration."""
 DEFAULT_VOCABULARY = 8192
 TRAINED_ON = 24 << 20
 """Characters that a tokenizer is trained on, at most; more do not improve it."""
@@ -59,7 +58,7 @@ def _at_most(texts: Iterable[str], characters: int) -> Iterator[str]:
 
 def opened(folder: Path) -> Tokenizer:
     """Return the tokenizer of a folder, or of a tokenizer.json; raise DataError if there is none."""
-    file = folder / "tokenizer.json" if folder.is_dir() else folder
+    file = folder / TOKENIZER if folder.is_dir() else folder
     if not file.is_file():
         raise DataError(f"there is no tokenizer at {folder}", hint="name a folder with a tokenizer.json")
     try:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from railbed.errors import DataError
-from railbed.train.base.folder import ModelFolder, read_folder, read_json
+from railbed.train.base.files import tokenizer_settings
+from railbed.train.base.folder import ModelFolder, read_folder
 from railbed.train.data import tokenizer as bpe
-from railbed.train.data.chat import CONFIG, CONFIG_BYTES, ChatTemplate, special_tokens
+from railbed.train.data.chat import ChatTemplate, special_tokens
 from railbed.train.data.examples import SUFFIX, Example, ExampleReader
 from railbed.train.data.report import Report
 from railbed.train.data.rows import Document, DocumentStore, RowWriter, pack
@@ -42,9 +43,9 @@ def rows_key(texts: Iterable[str], recipe: Recipe, base: Path) -> str:
 
 
 def _require_context(folder: ModelFolder, context: int) -> None:
-    if folder.longest is not None and context > folder.longest:
+    if folder.context is not None and context > folder.context:
         raise DataError(
-            f"model.context is {context}, and the model in {folder.path} is made for at most {folder.longest} tokens"
+            f"model.context is {context}, and the model in {folder.path} is made for at most {folder.context} tokens"
         )
 
 
@@ -142,8 +143,7 @@ def write_rows(
 
 
 def _reader(tokenizer: Tokenizer, base: Path, length: int, *, cuts: bool) -> _Reader:
-    config = read_json(base / CONFIG, CONFIG_BYTES) if (base / CONFIG).exists() else {}
-    special = special_tokens(config)
+    special = special_tokens(tokenizer_settings(base))
     end = tokenizer.token_to_id(special.get("eos_token", ""))
     begin = tokenizer.token_to_id(special.get("bos_token", ""))
     return _Reader(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from railbed.errors import RecipeError
-from railbed.train.base.folder import CONFIG, ModelFolder, read_folder
+from railbed.train.base.files import CONFIG
+from railbed.train.base.folder import ModelFolder, read_folder
 from railbed.train.base.lora import adapter_parameters, layer_matrices, target_names
 from railbed.train.keys import AboveZero, BelowOne, CountOrAuto, NamesOrAuto, Positive, Text
 from railbed.train.models.family import Compute, Family, ModelSettings

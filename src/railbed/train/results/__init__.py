@@ -3,7 +3,5 @@
 sources    the weights of a run on its nodes
 program    starts a program of `worker/results` on a node, and reads its messages
 transfer   fetches a folder from a node
-folder     the settings of a model's folder
-adapter    those of an adapter's folder, and of the model below it
-digest     whether a model is still the same
+adapter    the settings of an adapter's folder, and the model below it
 """

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from railbed.errors import ModelError
-from railbed.train.results.folder import ModelFolder, is_folder, read_json
+from railbed.train.base.adapter import CONFIG as ADAPTER
+from railbed.train.base.adapter import NOTES
+from railbed.train.base.adapter import WEIGHTS as ADAPTER_WEIGHTS
+from railbed.train.base.files import is_folder, read_json
+from railbed.train.base.folder import ModelFolder
 
-ADAPTER, ADAPTER_WEIGHTS, NOTES = "adapter_config.json", "adapter_model.safetensors", "railbed.json"
 STORED_NAME = 16
 """Characters of a digest that are the name of a stored model (`launch.files.ship.parcel`)."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -69,6 +72,15 @@ class AdapterFolder:
 def is_adapter(path: Path) -> bool:
     """Whether a folder has an adapter rather than a model."""
     return (path / ADAPTER).is_file()
+
+
+def require_unchanged(adapter: AdapterFolder, folder: ModelFolder) -> None:
+    """Raise ModelError if a model is not the one that an adapter was trained against."""
+    if adapter.base.digest and folder.digest() != adapter.base.digest:
+        raise ModelError(
+            f"the model in {folder.path} is not the one that the adapter was trained against: its files have changed",
+            hint=f"restore it, or set base.path in {adapter.path / NOTES} to a folder that has it",
+        )
 
 
 def _base(path: Path, config: Mapping[str, Any]) -> Base:

@@ -11,13 +11,14 @@ import torch
 
 from railbed.train.base.adapter import WEIGHTS as ADAPTER_WEIGHTS
 from railbed.train.base.adapter import Origin, adapter_files, exported_name
+from railbed.train.base.files import CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG
 from railbed.train.models.find import family_of
 from railbed.train.state.checkpoints import Written, seal, sync_folder, write_synced
 from railbed.train.worker.io.tensorfile import write_tensors
 from railbed.train.worker.models.base import LanguageModel
 
 WEIGHTS = "model.safetensors"
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, CHAT_TEMPLATE)
 
 
 def export(model: LanguageModel, folder: Path, *, tokens: Path, end_of_text: int, step: int) -> None:
@@ -28,7 +29,7 @@ def export(model: LanguageModel, folder: Path, *, tokens: Path, end_of_text: int
         text = json.dumps(configuration, indent=2) + "\n"
         return {
             WEIGHTS: write_tensors(beside / WEIGHTS, model.export_tensors(), {"format": "pt"}),
-            "config.json": write_synced(beside / "config.json", text.encode()),
+            CONFIG: write_synced(beside / CONFIG, text.encode()),
         }
 
     _publish(folder, tokens, step, fill)

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from railbed.errors import CheckpointDamaged, ModelError
-from railbed.train.results.folder import read_json
+from railbed.train.base.files import read_json
+from railbed.train.base.folder import INDEX, INDEX_BYTES
 from railbed.train.worker.io.tensorfile import TensorFile, TensorLayout
 
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-INDEX_BYTES = 64 << 20
+SINGLE = "model.safetensors"
 FILE_NAME = re.compile(r"[\w-][\w.-]{0,200}\.safetensors", re.ASCII)
 
 

@@ -18,9 +18,8 @@ import torch
 
 from railbed.errors import UsageError
 from railbed.launch.messages import Messages
-from railbed.train.results.adapter import AdapterFolder, is_adapter
-from railbed.train.results.digest import require_unchanged
-from railbed.train.results.folder import ModelFolder
+from railbed.train.base.folder import ModelFolder
+from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unchanged
 from railbed.train.structure import structure
 from railbed.train.worker.results.own import OwnSpeaker, is_own
 from railbed.train.worker.results.sampling import Continuation, Sampling

@@ -12,15 +12,12 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from railbed.errors import ModelError
+from railbed.train.base.folder import ModelFolder
 from railbed.train.results.adapter import AdapterFolder
-from railbed.train.results.folder import ModelFolder
 from railbed.train.worker.io.tensorfile import TensorLayout
 from railbed.train.worker.io.weights import Weights
 from railbed.train.worker.results.lora import Lora
 from railbed.train.worker.results.quantised import as_trained
-
-TRANSPOSED = frozenset({"gpt2"})
-"""Types of models that store matrices as [in, out]."""
 
 
 class MergedWeights(Mapping[str, torch.Tensor]):
@@ -32,7 +29,7 @@ class MergedWeights(Mapping[str, torch.Tensor]):
         """Read the headers of both; raise ModelError if they do not fit. `dtype` replaces the type of the weights."""
         self._base, self._folder, self._device, self._dtype = adapter.base, folder, device, dtype
         self._weights, self._lora = Weights(folder.path), Lora(adapter)
-        self._transposed = folder.kind in TRANSPOSED
+        self._transposed = folder.is_transposed
         self._changes = {self._find(f"{module}.weight"): change for module, change in self._lora.changes.items()}
         self._replaced = {self._find(name): own for name, own in self._lora.replaced.items()}
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from railbed.errors import CheckpointDamaged, ModelError
+from railbed.train.base.files import CONFIG
+from railbed.train.base.folder import ModelFolder
 from railbed.train.data.tokenizer import end_of_text, opened
 from railbed.train.models.gpt import FAMILY, GptSettings
-from railbed.train.results.folder import CONFIG, ModelFolder
 from railbed.train.state.checkpoints import MANIFEST
 from railbed.train.worker.io.weights import Weights
 from railbed.train.worker.models.base import BuildOptions

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from railbed.errors import ModelError, UsageError
+from railbed.train.base.files import TOKENIZER, chat_template
+from railbed.train.base.folder import ModelFolder
 from railbed.train.results.adapter import AdapterFolder, Base
-from railbed.train.results.folder import ModelFolder, chat_template
 from railbed.train.worker.io.weights import Weights, open_tensors
 from railbed.train.worker.models.base import Scorer
 from railbed.train.worker.precision import processor_has
@@ -57,7 +58,7 @@ class PretrainedSpeaker(Speaker):
         self.is_chat = bool(self._tokenizer.chat_template)
         end = self._tokenizer.eos_token_id
         self.ends = folder.ends | ({end} if isinstance(end, int) else frozenset())
-        self.architecture = str((folder.config.get("architectures") or [folder.kind])[0])
+        self.architecture = folder.architecture
         self.parameters = int(self._model.num_parameters())
         self.device, self.precision = str(device), _precision(self._model, base)
 
@@ -135,7 +136,7 @@ def _stored_type(folder: ModelFolder, device: torch.device) -> torch.dtype:
 
 def _tokenizer(folder: ModelFolder, adapter: AdapterFolder | None) -> Any:  # noqa: ANN401 -- one of many classes
     """Return the tokenizer beside the adapter if there is one, otherwise that of the model."""
-    beside = adapter and (adapter.path / "tokenizer.json").is_file()
+    beside = adapter and (adapter.path / TOKENIZER).is_file()
     path = adapter.path if adapter and beside else folder.path
     chat_template(path)  # refuses a damaged file in one sentence
     try:

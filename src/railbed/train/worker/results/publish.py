@@ -22,23 +22,23 @@ import torch
 from railbed.errors import DeviceError, ModelError, UsageError
 from railbed.launch.messages import Messages
 from railbed.model.amount import size
-from railbed.train.results.adapter import AdapterFolder, is_adapter
-from railbed.train.results.digest import require_unchanged
-from railbed.train.results.folder import CONFIG, GENERATION, ModelFolder, read_json
+from railbed.train.base.files import CHAT_TEMPLATE, CONFIG, GENERATION, TOKENIZER, TOKENIZER_CONFIG, read_json
+from railbed.train.base.folder import INDEX, ModelFolder
+from railbed.train.results.adapter import AdapterFolder, is_adapter, require_unchanged
 from railbed.train.state.checkpoints import MANIFEST, Written, seal, write_synced
 from railbed.train.worker.io.tensorfile import TensorLayout, write_each
-from railbed.train.worker.io.weights import INDEX, SINGLE, Weights
+from railbed.train.worker.io.weights import SINGLE, Weights
 from railbed.train.worker.results.gguf.convert import convert
 from railbed.train.worker.results.merge import MergedWeights
 from railbed.train.worker.results.serve import serve
 
 SHARD_BYTES = 4 << 30
 TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
+    TOKENIZER,
+    TOKENIZER_CONFIG,
     "special_tokens_map.json",
     "added_tokens.json",
-    "chat_template.jinja",
+    CHAT_TEMPLATE,
     "vocab.json",
     "merges.txt",
     "tokenizer.model",
@@ -80,7 +80,7 @@ def open_source(
     folder = adapter.base_folder(models)
     require_unchanged(adapter, folder)
     merged = MergedWeights(adapter, folder, device, dtype)
-    tokenizer = path if (path / "tokenizer.json").is_file() else folder.path
+    tokenizer = path if (path / TOKENIZER).is_file() else folder.path
     return Source(folder, tokenizer, merged, merged.layouts, _step(path), merged=True)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from railbed.errors import ModelError
-from railbed.train.results.folder import CONFIG, MOST, ModelFolder
+from railbed.train.base.files import CONFIG
+from railbed.train.base.folder import MOST, ModelFolder
 from railbed.train.worker.results.gguf.container import Setting, Unsigned
 
 LAYER = re.compile(r"(?:model\.layers|(?:transformer\.)?h)\.(\d{1,5})\.(.+)")

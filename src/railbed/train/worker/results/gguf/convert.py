@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from railbed.errors import ModelError
-from railbed.train.results.folder import ModelFolder
+from railbed.train.base.folder import ModelFolder
 from railbed.train.state.checkpoints import Written
 from railbed.train.worker.io.tensorfile import TensorLayout, bytes_of
 from railbed.train.worker.results.gguf.architectures import Architecture, architecture_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.errors import ModelError
-from railbed.train.results.folder import TOKENIZER, TOKENIZER_CONFIG, chat_template, read_json
+from railbed.train.base.files import TOKENIZER, chat_template, read_json, tokenizer_settings
 from railbed.train.worker.results.gguf.container import Setting, Signed, Unsigned
 
 TOKENIZER_BYTES = 256 << 20
@@ -34,7 +34,7 @@ def vocabulary_settings(path: Path, rows: int) -> dict[str, Setting]:
         raise ModelError(f"{path / TOKENIZER} is not a byte-level BPE, the only kind that railbed writes as GGUF")
     special = _added(path, content)
     tokens, types = _tokens(path, model, special, rows)
-    about = read_json(path / TOKENIZER_CONFIG) if (path / TOKENIZER_CONFIG).is_file() else {}
+    about = tokenizer_settings(path)
     settings: dict[str, Setting] = {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": pre_tokenizer(path, content),
