@@ -1,4 +1,8 @@
-"""Nodes of a Slurm job, through `srun`: every program is a step of the job, beside whatever else runs there."""
+"""Nodes of a Slurm job, through `srun`: every program is a step of the job, beside whatever else runs there.
+
+A step takes long to start, compared with a program over SSH. So each connection has a spare step, whose shell waits for
+its program: the next program starts at once, and the step for the one after it starts meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from railbed.errors import Gone, ProgramRefused, ToolMissing, Unreachable
@@ -32,7 +36,10 @@ OPTIONS = (
 )
 PASSED = ("HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "USER")
 """Variables that a program on a node gets from us. By default srun sends all of them, passwords included."""
-AT_HOME = "cd 2>/dev/null; "
+WAIT_AND_RUN = 'cd 2>/dev/null; read -r size && program=$(PATH=$PATH:/usr/bin:/bin head -c "$size") && eval "$program"'
+"""The shell of a step: it reads its program, of known length, and runs it. So no program is in a list of processes."""
+SPARE_SECONDS = 60.0
+"""How long a spare step waits for a program: one that is not needed soon must not occupy the node for hours."""
 ENDING_SECONDS, ABORTING_SECONDS = 3.0, 10.0
 """How long a program may take to end when its input is closed, and how long srun may take to abort the step."""
 COMPLAINT_BYTES = 4096
@@ -58,24 +65,22 @@ class SrunConnector:
 
     @asynccontextmanager
     async def connect(self, target: Target) -> AsyncIterator[Transport]:
-        """Connect to a node: a first step shows that the job has it, and that it answers."""
+        """Connect to a node: its first step shows that the job has it, and that it answers."""
         transport = SrunTransport(target, self._endings)
-        async with transport.open("exec echo") as program:
-            await _until_it_answers(program)
-        yield transport
-
-
-async def _until_it_answers(program: Program) -> None:
-    if await program.read(1):
-        return
-    while await program.read(2):
-        pass
-    raise Unreachable("srun ended without starting anything there")
+        try:
+            await transport.wait_until_it_answers()
+            yield transport
+        finally:
+            transport.close()
 
 
 async def _wait_for(endings: set[asyncio.Task[None]]) -> None:
     while endings:
         await asyncio.wait(endings)
+
+
+Step = asyncio.Task["_SrunProgram"]
+"""A step that is being started, or has started."""
 
 
 class SrunTransport:
@@ -85,6 +90,14 @@ class SrunTransport:
         self._target = target
         self._sudo_password = resolve(target.login.sudo) or ""
         self._endings = endings
+        self._spare: Step | None = None
+        self._closed = False
+
+    async def wait_until_it_answers(self) -> None:
+        """Start the first spare step, and wait until its shell runs."""
+        step = self._spare = self._start("echo; " + WAIT_AND_RUN)
+        await (await asyncio.shield(step)).wait_for_start()
+        self._limit(step)
 
     def run(self, commands: Sequence[Command]) -> AsyncGenerator[Output, None]:
         """Run commands on the node."""
@@ -93,14 +106,52 @@ class SrunTransport:
     @asynccontextmanager
     async def open(self, command: str) -> AsyncIterator[Program]:
         """Start a program on the node."""
-        process = await _start(self._target, command)
+        step = self._take_spare() or self._start(WAIT_AND_RUN)
         try:
-            yield _SrunProgram(process)
+            program = await asyncio.shield(step)
+            text = command.encode()
+            await program.write(b"%d\n%s" % (len(text), text))
+            if not self._spare and not self._closed:
+                self._spare = self._start(WAIT_AND_RUN)
+                self._limit(self._spare)
+            yield program
         finally:
-            # A node that does not answer must not delay the next program: the connector waits for the end of this one.
-            ending = asyncio.create_task(_end(process))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
+            self._finish(step)
+
+    def _start(self, script: str) -> Step:
+        return asyncio.create_task(_start(self._target, script))
+
+    def _take_spare(self) -> Step | None:
+        """Return the spare step, unless it has ended: the next step will show why."""
+        step = self._spare
+        if step and step.done() and (step.exception() or step.result().has_ended):
+            self._drop_spare()
+            return None
+        self._spare = None
+        return step
+
+    def _limit(self, step: Step) -> None:
+        def expire() -> None:
+            if self._spare is step:
+                self._drop_spare()
+
+        asyncio.get_running_loop().call_later(SPARE_SECONDS, expire)
+
+    def close(self) -> None:
+        """End the spare step, and start no other; programs end with their own contexts."""
+        self._closed = True
+        self._drop_spare()
+
+    def _drop_spare(self) -> None:
+        if self._spare:
+            self._finish(self._spare)
+            self._spare = None
+
+    def _finish(self, step: Step) -> None:
+        # A node that does not answer must not delay the next program: the connector waits for the end of this one.
+        ending = asyncio.create_task(_end(step))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
 
 class _SrunProgram(ChildProgram):
@@ -110,6 +161,30 @@ class _SrunProgram(ChildProgram):
         super().__init__(process)
         self._answered = False
         self._complaint = b""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether srun has ended."""
+        return self._process.returncode is not None
+
+    async def wait_for_start(self) -> None:
+        """Wait until the shell of a step that prints something has done so."""
+        if await super().read(1):
+            return
+        while await self.read(2):
+            pass
+        raise Unreachable("srun ended without starting anything there")
+
+    async def end(self) -> None:
+        """Close the input, which ends the program and all it started; then let srun abort the step."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if await drained_in(self._process, ENDING_SECONDS):
+            return
+        signal_group(self._process, signal.SIGTERM)
+        if not await drained_in(self._process, ABORTING_SECONDS):
+            signal_group(self._process, signal.SIGKILL)
+            await drained_in(self._process, ENDING_SECONDS)
 
     async def read(self, stream: int) -> bytes:
         """Return the next bytes of a stream."""
@@ -124,7 +199,7 @@ class _SrunProgram(ChildProgram):
         return data
 
 
-async def _start(target: Target, command: str) -> Process:
+async def _start(target: Target, script: str) -> _SrunProgram:
     environment = slurm_environment()
     passed = ",".join(name for name in PASSED if name in environment)
     place = (f"--jobid={target.login.slurm_job}", f"--nodelist={target.name}", f"--export={passed or 'NONE'}")
@@ -132,12 +207,12 @@ async def _start(target: Target, command: str) -> Process:
     options = (*(target.login.slurm_options or ()), *OPTIONS, *place)
     try:
         # A new session: Ctrl-C in the terminal reaches only us, and we end the steps in order.
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             "srun",
             *options,
             "/bin/sh",
             "-c",
-            AT_HOME + command,
+            script,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -148,15 +223,9 @@ async def _start(target: Target, command: str) -> Process:
         raise ToolMissing(
             "srun is not installed here", hint="`apt-get install slurm-client` installs it on Debian"
         ) from None
+    return _SrunProgram(process)
 
 
-async def _end(process: Process) -> None:
-    """Close the input, which ends the program and all it started; then let srun abort the step."""
-    assert process.stdin is not None
-    process.stdin.close()
-    if await drained_in(process, ENDING_SECONDS):
-        return
-    signal_group(process, signal.SIGTERM)
-    if not await drained_in(process, ABORTING_SECONDS):
-        signal_group(process, signal.SIGKILL)
-        await drained_in(process, ENDING_SECONDS)
+async def _end(step: Step) -> None:
+    with suppress(ToolMissing, OSError):
+        await (await step).end()
