@@ -37,21 +37,19 @@ class TensorBoardLogs:
         self._generation = 0
         self._flushed = 0.0
         self.problem = ""
-        self._library = _Library.load()
-        if self._library is None:
-            self.problem = "no logs for TensorBoard: the library is missing (pip install 'railbed[train]')"
+        self._library: _Library | None = None
 
     def take(self, record: Record) -> None:
         """Write one record."""
-        if self._library is None or self.problem:
+        if self.problem:
             return
         try:
             match record:
                 case GenerationStarted():
                     self._end_file()
                     self._generation += 1
-                case Measurement(labels={"step": int(step)}):
-                    self._write(self._library, record, step)
+                case Measurement(labels={"step": int(step)}) if library := self._loaded():
+                    self._write(library, record, step)
         except OSError as error:
             self.problem = f"logging for TensorBoard stopped: {os_reason(error)}"
 
@@ -61,6 +59,14 @@ class TensorBoardLogs:
             self._end_file()
         except OSError as error:
             self.problem = self.problem or f"the logs for TensorBoard are incomplete: {os_reason(error)}"
+
+    def _loaded(self) -> _Library | None:
+        """Load the library with the first step: it is slow to import, and ranks start without it."""
+        if self._library is None:
+            self._library = _Library.load()
+            if self._library is None:
+                self.problem = "no logs for TensorBoard: the library is missing (pip install 'railbed[train]')"
+        return self._library
 
     def _write(self, library: _Library, record: Measurement, step: int) -> None:
         if self._file is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes.util
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from railbed.errors import Unreachable
@@ -20,20 +21,26 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def live_connector() -> AsyncIterator[Connector]:
     """Yield a connector to real devices; connections to jump hosts, and programs in a Slurm job, end with it."""
-    async with _ssh() as ssh, SrunConnector() as srun:
+    async with AsyncExitStack() as stack, SrunConnector() as srun:
+
+        @cache
+        def ssh() -> SshConnector:
+            connector = _ssh()
+            stack.push_async_exit(connector)
+            return connector
 
         def connect(target: Target) -> AbstractAsyncContextManager[Transport]:
             match target.access:
                 case "local":
                     return connect_local(target)
                 case "ssh":
-                    return ssh.to_shell(target)
+                    return ssh().to_shell(target)
                 case "srun":
                     return srun.connect(target)
                 case "ssh-cli":
-                    return ssh.to_command_line(target)
+                    return ssh().to_command_line(target)
                 case "nxapi":
-                    return connect_nxapi(target, ssh.forward)
+                    return connect_nxapi(target, ssh().forward)
                 case "none":
                     raise Unreachable(
                         "the cluster file gives no host for it",
@@ -44,7 +51,7 @@ async def live_connector() -> AsyncIterator[Connector]:
 
 
 def _ssh() -> SshConnector:
-    """Load asyncssh only here: it is slow to import, and neither replay nor local needs it.
+    """Load asyncssh only here: it is slow to import, and replay, local and Slurm do without it.
 
     asyncssh searches for two optional C libraries (liboqs, nettle) by running the compiler and the linker: a third of
     its import time. No server requires the algorithms they add (sntrup761 and UMAC).
