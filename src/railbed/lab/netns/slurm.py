@@ -50,9 +50,15 @@ SlurmctldTimeout=15
 KillWait=5
 InactiveLimit=0
 AuthInfo=cred_expire=30
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 """
 NODE = "NodeName={name} NodeAddr={address} CPUs={processors} State=UNKNOWN\n"
-PARTITION = "PartitionName=lab Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+PARTITIONS = """\
+PartitionName=lab Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2
+"""
+"""A job in `urgent` preempts those in `lab`, which return to the queue."""
 # Debian's slurmd loads a cgroup plug-in although nothing here uses one, and fails where it cannot detect the version.
 CGROUP = "CgroupPlugin=cgroup/v1\n"
 BOOT = """\
@@ -107,7 +113,7 @@ def _config(lab: Lab) -> str:
     text = CONFIG.format(cluster=lab.spec.name, controller=CONTROLLER, address=_address(lab, lab.controller))
     processors = max(LEAST_PROCESSORS, os.cpu_count() or 1)
     nodes = (NODE.format(name=node.name, address=_address(lab, node), processors=processors) for node in lab.nodes)
-    return text + "".join(nodes) + PARTITION
+    return text + "".join(nodes) + PARTITIONS
 
 
 def _address(lab: Lab, machine: LabNode) -> str:
