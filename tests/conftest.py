@@ -96,19 +96,16 @@ def slurm_python(slurm_lab: RunningLab) -> Iterator[dict[str, Path]]:
         yield warm.start_for_users(slurm_lab, Path(folder))
 
 
-@pytest.fixture(params=["root", "nobody"])
+@pytest.fixture(params=["nobody", pytest.param("root", marks=pytest.mark.soak)])
 def slurm_user(request: pytest.FixtureRequest, slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> Iterator[User]:
-    """Root and an ordinary user, on the controller of `slurm_lab`, ready to train."""
+    """An ordinary user, who may do less than root, on the controller of `slurm_lab`, ready to train.
+
+    In the end, no job and no fault is left.
+    """
     with user_of(slurm_lab, request.param, slurm_python[request.param]) as user:
         yield user
-
-
-@pytest.fixture
-def slurm_root(slurm_lab: RunningLab, slurm_python: dict[str, Path]) -> Iterator[User]:
-    """Root on the controller of `slurm_lab`; in the end, no job and no fault is left."""
-    with user_of(slurm_lab, "root", slurm_python["root"]) as root:
-        yield root
-        slurm_lab.shell("controller", "scancel --user root; scontrol update nodename=ALL state=resume 2>/dev/null")
+        commands = f"scancel --user {user.name}; scontrol update nodename=ALL state=resume 2>/dev/null"
+        slurm_lab.shell("controller", commands)
         slurm_lab.heal()
         until(lambda: not jobs(slurm_lab) and set(states(slurm_lab).values()) == {"idle"})
 

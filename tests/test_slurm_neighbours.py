@@ -43,7 +43,9 @@ def test_two_benchmarks_on_the_same_nodes(slurm_lab: RunningLab) -> None:
         outputs = [process.communicate(timeout=WAIT_SECONDS)[0].decode() for process in processes]
     for process, output in zip(processes, outputs, strict=True):
         result = Result(process.returncode, output, "")
-        assert result.code == 0, result.problems
+        failed = {finding["check"] for finding in result.findings if finding["verdict"] == "fail"}
+        assert result.code in (0, 1), result.problems
+        assert failed <= {"bench_outlier"}, "both share the links, not always equally"
         measured = [record["labels"] for record in result.records if record.get("name") == "bandwidth"]
         assert {(labels["from"], labels["to"]) for labels in measured} == {
             ("node1", "node2"),

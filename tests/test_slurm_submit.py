@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,19 +17,19 @@ pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
 PASSWORD = "of-nobody-78"  # noqa: S105 - of nothing
 
 
-def test_before_the_limit_training_moves_to_other_nodes(slurm_root: User, slurm_lab: RunningLab) -> None:
+def test_before_the_limit_training_moves_to_other_nodes(slurm_user: User, slurm_lab: RunningLab) -> None:
     options = ("train", "small.yaml", "--nodes", "2", "--set", "steps=240", "--set", "evaluation.every=0", "--no-check")
-    undisturbed = slurm_root.railbed("submit", *options, "--json")
+    undisturbed = slurm_user.railbed("submit", *options, "--json")
     assert undisturbed.code == 0, undisturbed.err
-    job = submit(slurm_root, *options)
+    job = submit(slurm_user, *options)
     job.until(lambda: job.step >= 12)
-    job.control("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
+    assert slurm_lab.shell("controller", "scontrol update nodename=node1 state=drain reason=test").code == 0
     job.control("scancel", "--batch", "--signal=USR1", str(job.number))
     job.until(lambda: bool(job.events("requeued")))
-    listed = [line for line in slurm_root.railbed("runs", "--json").records if line["id"] == job.folder.name]
+    listed = [line for line in slurm_user.railbed("runs", "--json").records if line["id"] == job.folder.name]
     assert (listed[0]["job"], listed[0]["status"]) == (job.number, "waiting")
     job.start_now()
-    followed = slurm_root.railbed("runs", "--attach", job.folder.name, "--json")
+    followed = slurm_user.railbed("runs", "--attach", job.folder.name, "--json")
     assert followed.code == 0, followed.err
     assert [event["data"]["nodes"] for event in job.events("generation")] == [["node1", "node2"], ["node2", "node3"]]
     (requeued,), (resumed,) = job.events("requeued"), job.events("resumed")
@@ -39,16 +40,16 @@ def test_before_the_limit_training_moves_to_other_nodes(slurm_root: User, slurm_
     assert sorted(expected) == list(range(1, 241))
     used = history(generations_of(job.records), 240)
     assert (len(used), set(used.values())) == (240 * BATCH, {1}), "every sample exactly once"
-    exported = slurm_root.railbed("export", job.folder.name, "weights")
+    exported = slurm_user.railbed("export", job.folder.name, "weights")
     assert exported.code == 0, exported
     for name in ("manifest.json", "model.safetensors"):
-        assert (slurm_root.folder / "weights" / name).read_bytes() == (job.folder / "model" / name).read_bytes()
-    assert slurm_root.railbed("report", job.folder.name).code == 0
+        assert (slurm_user.folder / "weights" / name).read_bytes() == (job.folder / "model" / name).read_bytes()
+    assert slurm_user.railbed("report", job.folder.name).code == 0
     assert slurm_lab.shell("controller", "scontrol update nodename=node1 state=resume").code == 0
 
 
-def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_root: User, slurm_lab: RunningLab) -> None:
-    job = submit(slurm_root, "train", "small.yaml", "--nodes", "3", "--set", LONG, "--no-check")
+def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_user: User, slurm_lab: RunningLab) -> None:
+    job = submit(slurm_user, "train", "small.yaml", "--nodes", "3", "--set", LONG, "--no-check")
     job.until(lambda: job.step >= 3)
     job.control("scancel", str(job.number))
     until(lambda: jobs(slurm_lab, str(job.number)) == [])
@@ -59,17 +60,18 @@ def test_a_cancelled_job_leaves_nothing_on_any_node(slurm_root: User, slurm_lab:
     assert job.step >= 3
 
 
-def test_check_is_followed_and_slurm_gets_no_secret(slurm_root: User, slurm_lab: RunningLab) -> None:
-    odd = slurm_root.folder / "a $(touch ran) #SBATCH --nodes=3 '\""
+def test_check_is_followed_and_slurm_gets_no_secret(slurm_user: User, slurm_lab: RunningLab) -> None:
+    odd = slurm_user.folder / "a $(touch ran) #SBATCH --nodes=3 '\""
     odd.mkdir()
-    inside = User(slurm_lab, "root", slurm_root.folder, {"RAILBED_RUNS": str(odd / "runs"), "NEXUS_PASSWORD": PASSWORD})
+    odd.chmod(0o777)
+    inside = replace(slurm_user, variables={"RAILBED_RUNS": str(odd / "runs"), "NEXUS_PASSWORD": PASSWORD})
     result = inside.railbed("submit", "check", "reachable", "--nodes", "2", "--json")
     assert result.code == 0, result
     submitted = result.records[0]["data"]
     findings = {finding["subject"]: finding["verdict"] for finding in result.findings}
     assert findings == {"node1": "ok", "node2": "ok"}
     assert Path(submitted["folder"]).parent == odd / "runs"
-    assert not [path for path in slurm_root.folder.rglob("ran*") if path.name == "ran"]
+    assert not [path for path in slurm_user.folder.rglob("ran*") if path.name == "ran"]
     number = submitted["job"]
     stored = slurm_lab.shell("controller", f"scontrol write batch_script {number} -; scontrol show job {number}").out
     assert "#SBATCH --nodes=2" in stored
@@ -87,16 +89,16 @@ def test_check_is_followed_and_slurm_gets_no_secret(slurm_root: User, slurm_lab:
         (["--time", "soon"], "railbed: Slurm: Invalid --time specification\n"),
     ],
 )
-def test_slurms_reason_for_refusing_a_job(slurm_root: User, options: list[str], sentence: str) -> None:
-    result = slurm_root.railbed("submit", "check", *options)
+def test_slurms_reason_for_refusing_a_job(slurm_user: User, options: list[str], sentence: str) -> None:
+    result = slurm_user.railbed("submit", "check", *options)
     assert (result.code, sentence in result.err) == (2, True), result
-    assert not slurm_root.runs
+    assert not slurm_user.runs
 
 
-def test_a_job_that_is_cancelled_in_the_queue(slurm_root: User) -> None:
-    job = submit(slurm_root, "bench", "quick", "--nodes", "9")
-    listed = slurm_root.railbed("runs")
+def test_a_job_that_is_cancelled_in_the_queue(slurm_user: User) -> None:
+    job = submit(slurm_user, "bench", "quick", "--nodes", "9")
+    listed = slurm_user.railbed("runs")
     assert f"job {job.number} pending (PartitionNodeLimit)" in " ".join(listed.out.split())
-    assert slurm_root.railbed("runs", "--stop", job.folder.name).code == 0
+    assert slurm_user.railbed("runs", "--stop", job.folder.name).code == 0
     assert job.status == "interrupted"
     assert not (job.folder / "raw").exists()

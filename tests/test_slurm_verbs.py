@@ -1,4 +1,4 @@
-"""The verbs inside a Slurm job, on three nodes, as root and as an ordinary user."""
+"""The verbs inside a Slurm job, on three nodes, as an ordinary user; `make soak` repeats them as root."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from tests.support.training import events, losses
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("slurm")]
 PASSWORD = "of-nobody-77"  # noqa: S105 - of nothing
-ORDINARY = pytest.mark.parametrize("slurm_user", ["nobody"], indirect=True)
-"""For what root does with the same commands: an ordinary user may do less."""
 LEFT = "timeout 60 sh -c \"while pgrep -f 'railbed[.](train|launch)' || pgrep ^rank; do sleep 0.2; done\" >/dev/null"
 
 
@@ -62,7 +60,6 @@ def test_a_secret_is_in_none_of_slurms_records(user: User, slurm_lab: RunningLab
         assert PASSWORD not in text
 
 
-@ORDINARY
 def test_bench_quick(user: User) -> None:
     """Interfaces of namespaces report 10 Gb/s, and the links of this lab have a tenth of that: bench notices."""
     result = user.railbed("bench", "quick", "-c", "slurm", "--json")
@@ -83,7 +80,6 @@ def test_watch_the_nodes_of_a_job(user: User) -> None:
     assert devices == set(NODES)
 
 
-@ORDINARY
 def test_several_ranks_on_each_node(user: User) -> None:
     options = ("--ranks", "2", "--set", "steps=3", "--set", "checkpoint.steps=1000")
     trained = user.railbed("train", "small.yaml", "-c", "slurm", *options, "--json")
@@ -92,7 +88,6 @@ def test_several_ranks_on_each_node(user: User) -> None:
     assert generation["message"] == "6 ranks on node1, node2, node3"
 
 
-@ORDINARY
 def test_a_launcher_and_options_of_srun_from_the_site_file(user: User) -> None:
     """`nice` stands for the command of a container: what it starts has its priority, instead of its files."""
     site = user.folder / "railbed" / "slurm.yaml"

@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.support.cli import RAILBED, Result, environment
 from tests.support.labs import RunningLab, cache_variables
+from tests.support.ordinary import readable_python
 from tests.support.smallrun import write_text
 from tests.support.training import SMALL, Training
 
@@ -40,6 +41,8 @@ class User:
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
     """Of the environment of every command."""
+    program: tuple[str, ...] = (RAILBED,)
+    """railbed, as this user starts it."""
 
     @property
     def runs(self) -> list[Path]:
@@ -48,7 +51,7 @@ class User:
 
     def inside(self, job: str) -> User:
         """Return this user in a shell of a job."""
-        return User(self.lab, self.name, self.folder, {**self.variables, "SLURM_JOB_ID": job})
+        return replace(self, variables={**self.variables, "SLURM_JOB_ID": job})
 
     def line(self, *words: str, **variables: str) -> str:
         """Return a command as a line for the controller's shell."""
@@ -63,7 +66,7 @@ class User:
 
     def railbed(self, *arguments: str, **variables: str) -> Result:
         """Run railbed on the controller."""
-        return self.run(RAILBED, *arguments, **variables)
+        return self.run(*self.program, *arguments, **variables)
 
     @contextmanager
     def started(self, *words: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -84,7 +87,7 @@ class User:
     @contextmanager
     def training(self, *options: str, **variables: str) -> Iterator[Training]:
         """Start a training on the controller."""
-        with self.started(RAILBED, "train", *options, "--json", **variables) as process:
+        with self.started(*self.program, "train", *options, "--json", **variables) as process:
             yield Training(process)
 
 
@@ -101,7 +104,8 @@ def user_of(lab: RunningLab, name: str, python: Path | None = None) -> Iterator[
             (folder / "railbed" / "slurm.yaml").write_text(f"training: {{python: {python}, workdir: {folder}}}\n")
         for own in (folder, *folder.rglob("*")):
             os.chown(own, UIDS[name], UIDS[name])
-        yield User(lab, name, folder)
+        program = (RAILBED,) if name == "root" else (str(readable_python(folder / "python")), "-P", "-m", "railbed")
+        yield User(lab, name, folder, program=program)
 
 
 @contextmanager
