@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from railbed.check.shared.environment import REQUIREMENTS
+from railbed.check.shared.environment import REQUIREMENTS, TUNING
+from railbed.probes import torch
 from tests.support.cli import Result, railbed
 from tests.support.labs import RunningLab
 
 VERSIONS = {"numpy": "2.1.0", "safetensors": "0.5.0", "tokenizers": "0.21.0", "torch": "2.9.0", "railbed": "1.0"}
+TUNING_VERSIONS = {"bitsandbytes": "0.50.0", "peft": "0.21.0", "transformers": "5.23.0"}
 
 
 def make_wheels(folder: Path) -> None:
     """Write wheels without dependencies, each with a package of nothing but a version file, which a probe reads."""
     folder.mkdir()
-    for name, version in VERSIONS.items():
+    for name, version in (VERSIONS | TUNING_VERSIONS).items():
         about = f"{name}-{version}.dist-info"
         files = {
             f"{name}/__init__.py": "",
@@ -52,11 +54,31 @@ def test_an_environment_is_made_from_wheels_and_removed_by_the_undo(netns_lab: R
     imported = lab.shell("node1", f"{work}/env/bin/python -c 'import torch, railbed, numpy; print(torch.__file__)'")
     assert imported.out.startswith(f"{work}/env/"), imported
     assert "fail" not in lab.verdicts("torch_equal").values()
-    (run,) = [path.name for path in (tmp_path / "runs").glob("*-configure*") if (path / "undo.jsonl").exists()]
+    add_and_remove_libraries(lab, tmp_path)
+    run = changing_runs(tmp_path)[0]
     undone = configure(lab, "--undo", run, "--yes")
     assert undone.code == 0, undone
     assert not (work / "env").exists()
     assert not list(work.rglob("*.whl"))
+
+
+def changing_runs(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "runs").glob("*-configure*") if (path / "undo.jsonl").exists())
+
+
+def add_and_remove_libraries(lab: RunningLab, folder: Path) -> None:
+    """Add what tuning needs to the environment, see that a check agrees, and undo it."""
+    rule, before = ("--rule", "tuning_libraries"), set(changing_runs(folder))
+    packages = f"ls {folder}/work/env/lib/python3*/site-packages"
+    installed = lab.shell("node1", packages).out
+    applied = configure(lab, *rule, "--wheels", "wheels", "--apply", "--yes")
+    assert applied.code == 0, applied
+    assert lab.verdicts("tuning_libraries") == {("tuning_libraries", "node1"): "ok"}
+    (run,) = set(changing_runs(folder)) - before
+    undone = configure(lab, "--undo", run, "--yes")
+    assert undone.code == 0, undone
+    assert lab.verdicts("tuning_libraries") == {("tuning_libraries", "node1"): "fail"}
+    assert lab.shell("node1", packages).out == installed
 
 
 @pytest.mark.netns
@@ -90,7 +112,10 @@ def test_wheels_that_cannot_be_used_are_refused(options: list[str], message: str
     assert (result.code, message in result.err) == (2, True), result
 
 
-def test_ranks_get_what_the_extra_for_training_requires() -> None:
+def test_ranks_get_what_the_extras_require() -> None:
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-    extra = set(project["optional-dependencies"]["train"])
-    assert set(REQUIREMENTS) == {requirement for requirement in extra if not requirement.startswith("tensorboard")}
+    extras = project["optional-dependencies"]
+    needed = {requirement for requirement in extras["train"] if not requirement.startswith("tensorboard")}
+    assert set(REQUIREMENTS) == needed
+    assert set(TUNING) == set(extras["tune"])
+    assert tuple(sorted(requirement.partition(">")[0] for requirement in TUNING)) == torch.TUNING

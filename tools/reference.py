@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from railbed.capture.judge import all_rules as rules_of_capture
 from railbed.check.judge import all_checks
+from railbed.check.rule import Check
 from railbed.cli.main import make_app
 from railbed.diagnose.judge import all_rules
 from railbed.probes.outputs import all_probes
@@ -77,10 +78,11 @@ def checks_page() -> str:
         "# Checks\n",
         f"The {len(checks)} rules of `railbed check`. `railbed check RULE…` runs some of them; `railbed check "
         "--explain RULE` explains one.\n",
-        "Training depends on those marked *: if one of them is unknown and none failed, `check` ends with 3.\n",
+        "Training depends on those marked *: if one of them is unknown and none failed, `check` ends with 3. "
+        "Those marked † are judged only if they are named.\n",
         "| rule | judges | requirement |\n|---|---|---|",
         *(
-            f"| [{name}](#{name}){' *' if check.essential else ''} | {SCOPES[check.scope]} | {check.title} |"
+            f"| [{name}](#{name}){_mark(check)} | {SCOPES[check.scope]} | {check.title} |"
             for name, check in checks.items()
         ),
         "",
@@ -91,6 +93,10 @@ def checks_page() -> str:
         if check.needs:
             parts.append(f"**Reads.** {', '.join(f'[{probe.name}](probes.md)' for probe in check.needs)}\n")
     return "\n".join(parts)
+
+
+def _mark(check: Check[Any]) -> str:
+    return " *" if check.essential else " †" if check.on_request else ""
 
 
 def diagnose_page() -> str:

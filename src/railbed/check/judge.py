@@ -25,6 +25,11 @@ def all_checks() -> Mapping[str, Check[Any]]:
     return catalog.collect(rules, Check, "CHECK")
 
 
+def usual_checks() -> list[Check[Any]]:
+    """Return the rules that are judged unless some are named."""
+    return [check for check in all_checks().values() if not check.on_request]
+
+
 def essential_checks() -> list[Check[Any]]:
     """Return the rules that training depends on."""
     return [check for check in all_checks().values() if check.essential]

@@ -47,6 +47,8 @@ class Check(DocumentedRule, Generic[S]):
     judge: Callable[[S], Iterator[Judgement]]
     essential: bool = False
     """Training depends on it: `train` judges it first, and `check` does not pass while it is unknown."""
+    on_request: bool = False
+    """Judged only if it is named: most clusters do without."""
 
 
 def ok(*, expected: str, observed: str, subject: str = "", evidence: str = "") -> Judgement:

@@ -9,7 +9,7 @@ from typing import Any
 from railbed.check.judge import judge_site, probes_needed
 from railbed.check.rule import Check
 from railbed.check.rules import pending_change as pending_rule
-from railbed.check.rules import reachable, torch_equal
+from railbed.check.rules import reachable
 from railbed.check.rules.switch import pending as switch_pending_rule
 from railbed.check.run import check, read_devices
 from railbed.check.site import Site
@@ -17,6 +17,7 @@ from railbed.configure.apply import change_devices
 from railbed.configure.plan import Plan, make_plan
 from railbed.configure.render import rendered_files
 from railbed.configure.request import ConfigureRequest
+from railbed.configure.wheels import INSTALLING
 from railbed.fleet import Fleet
 from railbed.model import events
 from railbed.model.amount import plural
@@ -122,13 +123,13 @@ def _is_left_alone(cluster: Cluster, finding: Finding, only: Collection[str]) ->
 
 
 async def _send_wheels(cluster: Cluster, fleet: Fleet, request: ConfigureRequest, plan: Plan) -> dict[str, str]:
-    """Send wheels to the nodes that get an environment; return why some did not receive them."""
+    """Send wheels to the nodes that get an environment or libraries; return why some did not receive them."""
     if request.wheels is None:
         return {}
     names = [
         device.device
         for device in plan.devices
-        if any(torch_equal.CHECK.name in change.checks for change in device.changes)
+        if any(INSTALLING.intersection(change.checks) for change in device.changes)
     ]
     return await request.wheels.send(fleet, cluster, names, request.callbacks.run_name())
 

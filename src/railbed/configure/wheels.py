@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from railbed.check.rules import torch_equal
-from railbed.check.shared.environment import REQUIREMENTS, create_environment, environment_prefix
+from railbed.check.rules import torch_equal, tuning_libraries
+from railbed.check.shared.environment import REQUIREMENTS, add_libraries, create_environment, environment_prefix
 from railbed.errors import UsageError
 from railbed.fleet import Fleet
 from railbed.launch.files.guard import BASE
 from railbed.launch.files.ship import Parcel, parcel, ship
 from railbed.model.cluster import Cluster
 from railbed.model.record import Finding
+
+INSTALLING = frozenset({torch_equal.CHECK.name, tuning_libraries.CHECK.name})
+"""Rules whose fixes install Python packages."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,16 @@ class Wheels:
             if prefix is None or finding.fix is None:
                 yield finding
                 continue
-            folder = f"{posixpath.dirname(prefix)}/{BASE}/{self.parcel.name}"
-            fix = create_environment(finding.fix.device, prefix, wheels=folder, requirements=self.requirements)
+            node, folder = finding.fix.device, f"{posixpath.dirname(prefix)}/{BASE}/{self.parcel.name}"
+            if finding.check == torch_equal.CHECK.name:
+                fix = create_environment(node, prefix, wheels=folder, requirements=self.requirements)
+            else:
+                fix = add_libraries(node, prefix, wheels=folder, after=finding.fix.after)
             yield replace(finding, fix=fix, remedy=fix.remedy)
 
     @staticmethod
     def _prefix(cluster: Cluster, finding: Finding) -> str | None:
-        if finding.check != torch_equal.CHECK.name or finding.fix is None:
+        if finding.check not in INSTALLING or finding.fix is None:
             return None
         return environment_prefix(cluster.python_of(finding.fix.device))
 

@@ -1,4 +1,4 @@
-"""The training Python and its PyTorch: versions, CUDA or ROCm build, GPU architectures of the wheel.
+"""The training Python and its PyTorch: versions, CUDA or ROCm build, GPU architectures; and libraries for tuning.
 
 Importing torch takes seconds, so versions are read from its files. Only if an NVIDIA driver is loaded is torch
 imported, in a separate process with a time limit, for the GPU architectures it was built for. No GPU is touched.
@@ -18,6 +18,8 @@ from railbed.parsing.shell import quote_path, quote_words
 from railbed.parsing.text import json_value
 
 IMPORT_SECONDS = 25
+TUNING = ("bitsandbytes", "peft", "transformers")
+"""Libraries that only tuning existing models needs."""
 SCRIPT = f"""
 import os, sys
 
@@ -29,6 +31,15 @@ def of_version_file(name, text):
     import re  # imported where needed: most nodes are asked for nothing but the version of Python
     match = re.search(r"^" + name + r"\\b[^=\\n]*=\\s*(['\\"])(.*?)\\1", text, re.M)
     return match.group(2) if match else None
+
+def versions(names):
+    result = {{}}
+    for folder in reversed(sys.path):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            library, _, version = name[:-len(".dist-info")].partition("-")
+            if name.endswith(".dist-info") and library in names:
+                result[library] = version
+    return result
 
 def ask_torch(facts):
     import subprocess
@@ -51,6 +62,7 @@ if folder:
     facts["torch"] = of_version_file("__version__", text)
     facts["cuda"] = of_version_file("cuda", text)
     facts["rocm"] = of_version_file("hip", text)
+    facts["libraries"] = versions({TUNING!r})
     if facts["cuda"] and os.path.exists("/proc/driver/nvidia/version"):
         ask_torch(facts)
     import json
@@ -76,6 +88,8 @@ class Torch:
     """GPU architectures in the build (`sm_90`, `compute_90`); None if they were not queried."""
     import_error: str | None = None
     """The error of `import torch`, if it failed."""
+    libraries: dict[str, str] | None = None
+    """Versions of the libraries that tuning needs, as far as they are installed; None if they were not looked for."""
 
     @property
     def release(self) -> str | None:
@@ -115,12 +129,17 @@ def parse(text: str) -> Torch:
         rocm=fields.optional_text("rocm"),
         architectures=tuple(architectures) if architectures else None,
         import_error=fields.optional_text("import_error"),
+        libraries=_libraries(fields.sub("libraries")),
     )
+
+
+def _libraries(fields: Fields | None) -> dict[str, str] | None:
+    return None if fields is None else {name: fields.text(name) for name in TUNING if name in fields}
 
 
 PROBE = Probe(
     name="torch",
-    title="the training Python, PyTorch, its CUDA and GPU architectures",
+    title="the training Python, PyTorch, its CUDA and GPU architectures, libraries for tuning",
     command=command,
     parse=parse,
     facts=Torch,

@@ -47,7 +47,8 @@ async def require_libraries(cluster: Cluster, fleet: Fleet, recipe: Recipe) -> N
         python = cluster.python_of(node)
         raise ToolMissing(
             f"{node}{others} cannot tune this model: {', '.join(names)} not installed for {python}",
-            hint=f"on {node}: {python} -m pip install {' '.join(names)}",
+            hint=f"`railbed configure --rule tuning_libraries --apply` installs them in a virtual environment, "
+            f"or on {node}: {python} -m pip install {' '.join(names)}",
         )
 
 

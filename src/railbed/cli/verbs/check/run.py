@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from railbed.catalog import choose
-from railbed.check.judge import all_checks
+from railbed.check.judge import all_checks, usual_checks
 from railbed.check.rule import Check
 from railbed.check.run import check
 from railbed.cli.exits import OK
@@ -35,7 +35,7 @@ def check_cluster(
     file: Path | None, options: Options, rules: Sequence[str], *, prove: str | None, every_pair: bool
 ) -> int:
     """Check a cluster by some rules, or by all, and return the exit code."""
-    chosen = [_rule(name) for name in rules] if rules else list(all_checks().values())
+    chosen = [_rule(name) for name in rules] if rules else usual_checks()
     if prove is not None:
         # Imported here because training takes as long to load as a small cluster takes to answer.
         from railbed.cli.verbs.check.prove import prove_command

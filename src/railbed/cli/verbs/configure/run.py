@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from railbed.catalog import choose
-from railbed.check.judge import all_checks
+from railbed.check.judge import all_checks, usual_checks
 from railbed.cli.exits import DEVICE, FOUND
 from railbed.cli.options import Options
 from railbed.cli.perform import Take, perform
@@ -181,7 +181,7 @@ def _request(cluster: Cluster, wanted: Wanted, callbacks: Callbacks) -> Configur
         for name in _split(wanted.rules)
     ]
     return ConfigureRequest(
-        checks=rules or checks_with_fixes(all_checks().values()),
+        checks=rules or checks_with_fixes(usual_checks()),
         callbacks=callbacks,
         mode=wanted.mode,
         named={rule.name for rule in rules},
