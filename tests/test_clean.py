@@ -92,12 +92,12 @@ def test_without_a_terminal_it_only_lists(site: Site) -> None:
 
 def test_with_yes_it_removes_here_and_there(site: Site) -> None:
     site.train("job1")
-    for path in ("code/0123", "tokens/0123", "bench/bench-12/here"):
+    for path in ("code/0123", "tokens/0123", "models/0123", "partial/models-0123", "bench/bench-12/here"):
         site.put(path)
     site.put("compiled")
     done = site.clean("--yes")
     assert done.code == 0, done
-    assert "removed 6 of them" in done.out
+    assert "removed 8 of them" in done.out
     assert (site.runs(), site.left()) == ([], [])
     again = site.clean("--yes")
     assert (again.code, again.out, again.err) == (0, "", "there is nothing to remove\n")

@@ -11,7 +11,7 @@ from railbed.errors import DeviceError
 from railbed.launch.files.leftovers import FolderEntry, FolderListing
 from railbed.store import RunSummary
 
-SHARED = ("code", "tokens", "compiled")
+SHARED = ("code", "tokens", "models", "partial", "compiled")
 """Files that runs share; they are removed with the last run on a node, and sent again when needed."""
 
 
