@@ -270,6 +270,15 @@ EXAMPLES: tuple[Event, ...] = (
     events.Intrusion(
         subject="node1/rank0", message="a connection from 10.0.0.9 was rejected", rank=0, address="10.0.0.9", time=TIME
     ),
+    events.FilesCopied(
+        subject="node2",
+        message="14.5 GB of the model from node1 over rail0 in 13.2 s",
+        bytes=14_500_000_000,
+        seconds=13.2,
+        source="node1",
+        rail="rail0",
+        time=TIME,
+    ),
     events.TrainingStarted(
         subject="20260921-141320-ab12",
         run="20260921-141320-ab12",

@@ -1,9 +1,10 @@
 """Where the ranks of a job run: participating nodes, their addresses, interfaces, environment, files and agents.
 
-A verb runs its job in four steps:
+A verb runs its job in five steps:
 
     deployment = Deployment(cluster, {node: number of ranks}, folder="runs/NAME", parcels=[…])
     shipped = await deployment.ship(fleet)          # code and parcels on the nodes; failures by node
+    async for record in deployment.pass_on(fleet)   # large parcels, from node to node; failures join the others
     placements = deployment.placements(fabric)      # the nodes that have everything, in the order of the cluster file
     Supervisor(fleet, job, placements, minimum)     # starts their agents, and through them the ranks
 """
@@ -11,13 +12,16 @@ A verb runs its job in four steps:
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from railbed.fleet import Fleet
 from railbed.launch.fabric import NodeFabric
+from railbed.launch.files.distribute import Distribution
 from railbed.launch.files.ship import ARCHIVE, Parcel, Shipped, module_command, own_code, ship
 from railbed.model.cluster import LOCAL_HOST, Cluster, Node
+from railbed.model.record import Record
 
 AGENT = "railbed.launch.node.agent"
 LOOPBACK = "127.0.0.1"
@@ -69,27 +73,40 @@ class Deployment:
         self._ranks = ranks
         self._folder = folder
         self._code = own_code()
-        self._parcels = (self._code, *parcels)
-        self._shipped = Shipped()
+        self._parcels = (self._code, *(parcel for parcel in parcels if not parcel.pieces))
+        self._large = [parcel for parcel in parcels if parcel.pieces]
+        self.shipped = Shipped()
+        """What is on the nodes."""
 
     @property
     def size(self) -> int:
         """Return the bytes for a node that has none of the files yet."""
-        return sum(sum(parcel.sizes.values()) for parcel in self._parcels)
+        return sum(sum(parcel.sizes.values()) for parcel in (*self._parcels, *self._large))
 
     async def ship(self, fleet: Fleet) -> Shipped:
-        """Copy the code and the parcels to the nodes."""
+        """Copy the code and the small parcels to the nodes."""
         interpreters = {name: self._cluster.interpreter_of(name) for name in self._ranks}
         workdir = self._cluster.training.workdir
-        self._shipped = await ship(fleet, interpreters, workdir, self._parcels, folder=self._folder)
-        return self._shipped
+        self.shipped = await ship(fleet, interpreters, workdir, self._parcels, folder=self._folder)
+        return self.shipped
+
+    async def pass_on(self, fleet: Fleet) -> AsyncGenerator[Record, None]:
+        """Bring the large parcels to the nodes that have the small ones; others are moved to those that failed."""
+        for parcel in self._large:
+            distribution = Distribution(fleet, self._cluster, parcel, self.shipped.bases)
+            async with aclosing(distribution.run()) as records:
+                async for record in records:
+                    yield record
+            self.shipped.failed.update(distribution.failed)
+            for name in distribution.failed:
+                del self.shipped.bases[name]
 
     def placements(self, fabric: Mapping[str, NodeFabric]) -> list[Placement]:
         """Return the placements of the nodes that have everything; their order decides which has rank 0."""
-        return [self._placement(name, fabric[name]) for name in self._ranks if name in self._shipped.bases]
+        return [self._placement(name, fabric[name]) for name in self._ranks if name in self.shipped.bases]
 
     def _placement(self, name: str, fabric: NodeFabric) -> Placement:
-        node, base = self._cluster.nodes[name], self._shipped.bases[name]
+        node, base = self._cluster.nodes[name], self.shipped.bases[name]
         return Placement(
             node=name,
             address=rank_address(node) or LOOPBACK,

@@ -128,11 +128,10 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
     base = await _base_parcel(request)
     parcels = [tokens, base] if base else [tokens]
     deployment = Deployment(cluster, ranks, folder=f"runs/{request.run}", parcels=parcels)
-    yield progress(f"copying code and data to the nodes (up to {size(deployment.size)} each)")
-    shipped = await deployment.ship(fleet)
-    for node, error in shipped.failed.items():
-        yield events.NodeLost(subject=node, message=error.message)
-    _require_enough(shipped, request)
+    async with aclosing(_copied(deployment, fleet, request)) as copying:
+        async for record in copying:
+            yield record
+    shipped = deployment.shipped
     for notice in disk_notices(request.recipe, request.tokens, shipped.free, world=sum(ranks.values())):
         yield notice
     yield progress("reading the network cards of the nodes")
@@ -169,6 +168,18 @@ async def train(cluster: Cluster, fleet: Fleet, request: TrainRequest) -> AsyncG
             yield record
     for record in ledger.closing():
         yield record
+
+
+async def _copied(deployment: Deployment, fleet: Fleet, request: TrainRequest) -> AsyncGenerator[Record, None]:
+    """Copy everything to the nodes; raise GaveUp if too few of them got it."""
+    yield progress(f"copying code and data to the nodes (up to {size(deployment.size)} each)")
+    shipped = await deployment.ship(fleet)
+    async with aclosing(deployment.pass_on(fleet)) as records:
+        async for record in records:
+            yield record
+    for node, error in shipped.failed.items():
+        yield events.NodeLost(subject=node, message=error.message)
+    _require_enough(shipped, request)
 
 
 async def _until_it_leaves(

@@ -19,7 +19,7 @@ from railbed.model.record import Event, Finding, Measurement, Record
 WARNING = "yellow"
 STYLES: dict[type[Event], str] = {
     **dict.fromkeys((events.NodeUp, events.MemoryEstimated, events.GenerationStarted, events.CaughtUp), "dim"),
-    **dict.fromkeys((events.Resuming, events.Resumed, events.SharesChanged, events.Notice), "dim"),
+    **dict.fromkeys((events.Resuming, events.Resumed, events.SharesChanged, events.Notice, events.FilesCopied), "dim"),
     **dict.fromkeys((events.GenerationFailed, events.MicroBatchHalved), WARNING),
     **dict.fromkeys((events.NodeLost, events.NodeCut, events.NodeOut), "red"),
     **dict.fromkeys((events.ErrorReported, events.CheckpointFailed), "red"),

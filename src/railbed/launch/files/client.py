@@ -18,6 +18,9 @@ from railbed.transport.base import Program
 
 SILENCE_SECONDS = 60.0
 """How long the server may be silent: at first for login and the start of Python; later it reports regularly."""
+SERVER = ("guard", "storage", "server")
+RELAY = ("guard", "storage", "pieces", "partial", "peers", "relay")
+"""Programs, as the modules that are sent to a node; each needs only those before it."""
 START = """\
 import json, sys, types
 for name, text in json.loads({modules!r}).items():
@@ -35,25 +38,32 @@ class NodeDiskFull(NodeRefuses):
     """The disk of a node has no space for the files."""
 
 
+class NodeSilent(NodeRefuses):
+    """A node's file server ended without a reason, or does not answer: a second attempt may succeed."""
+
+
 @cache
-def _program() -> bytes:
-    """Return the program: the guard and the server, each under its own module name."""
+def _program(names: Sequence[str]) -> bytes:
+    """Return the program: modules of this package, each under its own name; the last one is run."""
     folder = Path(guard.__file__).parent
-    modules = {
-        f"railbed.launch.files.{name}": (folder / f"{name}.py").read_text("utf-8") for name in ("guard", "server")
-    }
+    modules = {f"railbed.launch.files.{name}": (folder / f"{name}.py").read_text("utf-8") for name in names}
     return START.format(modules=json.dumps(modules)).encode()
 
 
 @asynccontextmanager
 async def file_client(
-    fleet: Fleet, node: str, interpreter: Sequence[str], request: Mapping[str, object]
+    fleet: Fleet,
+    node: str,
+    interpreter: Sequence[str],
+    request: Mapping[str, object],
+    *,
+    modules: tuple[str, ...] = SERVER,
 ) -> AsyncIterator[FileClient]:
-    """Start the file server on a node with a request.
+    """Start the file server, or another program of this package, on a node with a request.
 
     Python uses only its own installation: modules of the user or in the current folder are ignored.
     """
-    program = _program()
+    program = _program(modules)
     start = f"import sys; exec(sys.stdin.buffer.read({len(program)}))"
     async with fleet.open(node, f"exec {quote_words(interpreter)} -I -B -c '{start}'") as remote:
         client = FileClient(remote, interpreter)
@@ -68,10 +78,12 @@ class FileClient:
         self._program = program
         self._interpreter = interpreter
         self._buffer = bytearray()
+        self.patience = SILENCE_SECONDS
+        """How long the program may be silent."""
 
     async def write(self, data: bytes) -> None:
         """Send data."""
-        async with _bounded():
+        async with _bounded(SILENCE_SECONDS):
             await self._program.write(data)
 
     async def answer(self, *kinds: str) -> Message:
@@ -104,22 +116,22 @@ class FileClient:
         return line
 
     async def _read(self) -> None:
-        async with _bounded():
+        async with _bounded(self.patience):
             piece = await self._program.read(1)
             if piece:
                 self._buffer += piece
                 return
             stderr = (await self._program.read(2)).decode(errors="replace").strip().splitlines()
-        raise NodeRefuses(
+        raise NodeSilent(
             f"its Python could not store files: {stderr[-1] if stderr else 'the connection ended'}",
             hint=f"it was started as {' '.join(self._interpreter)} (`python` and `launcher` in the cluster file)",
         )
 
 
 @asynccontextmanager
-async def _bounded() -> AsyncIterator[None]:
+async def _bounded(seconds: float) -> AsyncIterator[None]:
     try:
-        async with asyncio.timeout(SILENCE_SECONDS):
+        async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise NodeRefuses(f"no message for {SILENCE_SECONDS:g} s while files were copied there") from None
+        raise NodeSilent(f"no message for {seconds:g} s while files were copied there") from None

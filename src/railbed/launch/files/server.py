@@ -1,7 +1,7 @@
 """Serves railbed's folder on a node: verifies it, stores files there, lists and removes them, sends them back.
 
 It is sent to the node and run there before any file on the node can be trusted, by a Python that loads modules only
-from its own installation. So it uses the standard library and the guard, which is sent with it.
+from its own installation. So it uses the standard library, the guard and the storage, which are sent with it.
 
 A request is one JSON line, and so is every answer: `base`, `stored`, `entries`, `removed`, `texts`, `file`, `done`;
 `working` about once a second during long operations; `refused` with a sentence and a hint.
@@ -17,12 +17,11 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from railbed.launch.files.guard import (
-    BASE,
     PIECE,
     Refusal,
     content_of,
@@ -32,25 +31,31 @@ from railbed.launch.files.guard import (
     open_base,
     open_below,
     opened,
-    refuse_unsafe,
     remove_tree,
 )
+from railbed.launch.files.storage import (
+    NEW,
+    OLD,
+    PARTIAL,
+    answer,
+    base_of,
+    explained,
+    free_space,
+    is_stored,
+    locked,
+    need_room,
+    report_working,
+    serve,
+)
 
-LOCK = "lock"
 COMPILED = "compiled"
 """Folder of compiled code of torch. Its default is /tmp, where other users could have put files."""
-DEPTHS = {"code": 1, "tokens": 1, "models": 1, "wheels": 1, COMPILED: 0, "runs": 2, "bench": 2}
+DEPTHS = {"code": 1, "tokens": 1, "models": 1, "wheels": 1, PARTIAL: 1, COMPILED: 0, "runs": 2, "bench": 2}
 """The folders below railbed's, and the depth of the folders that are removed as a unit."""
 WORKED_IN = ("runs", "bench")
-NEW, OLD = "new.", "old."
-BLOCK = 4096
 TEXT_BYTES = 1 << 20
-SPARE_BYTES, SPARE_FILES = 4 << 20, 100
-"""Free space needed in addition to the files sent: ranks write their job files and logs."""
 RECENT_SECONDS = 60.0
 """Files that were used this recently may be needed by a run that is just starting."""
-FULL = {errno.ENOSPC: "is full", errno.EDQUOT: "is full for this account (its quota is used up)"}
-ELSEWHERE = "set `training.workdir` to another disk"
 
 
 def put(request: Mapping[str, Any], source: BinaryIO) -> None:
@@ -58,19 +63,19 @@ def put(request: Mapping[str, Any], source: BinaryIO) -> None:
 
     The request has `parcels`, with name, digest, bytes and files of each, and `folder`, the run's, which is created.
     """
-    base = _base(request, create=True)
+    base = base_of(request, create=True)
     parcels = {parcel["name"]: parcel for parcel in request["parcels"]}
-    with _explained(base):
-        _need_room(base, [])
-        with _locked(base):
+    with explained(base):
+        need_room(base, [])
+        with locked(base):
             _remove_unfinished(base)
-            missing = [name for name in parcels if not _is_stored(base, parcels[name])]
-        _need_room(base, [parcels[name] for name in missing])
+            missing = [name for name in parcels if not is_stored(base, parcels[name])]
+        need_room(base, [parcels[name] for name in missing])
         open_below(base, COMPILED, create=True)
         if request.get("folder"):
             for _ in files_in(open_below(base, request["folder"], create=True)):
-                _report_working()
-        answer(kind="base", path=str(base), missing=missing, free=_free(base)[0])
+                report_working()
+        answer(kind="base", path=str(base), missing=missing, free=free_space(base)[0])
         for name in missing:
             _receive(base, parcels[name], source)
             answer(kind="stored", name=name)
@@ -86,8 +91,8 @@ def entries(request: Mapping[str, Any], _source: BinaryIO) -> None:
 
 def remove(request: Mapping[str, Any], _source: BinaryIO) -> None:
     """Remove entries, except those in use; links are not followed."""
-    base = _base(request, create=False)
-    with _locked(base):
+    base = base_of(request, create=False)
+    with locked(base):
         for entry in _listed(base):
             path = base / str(entry["path"])
             if entry["path"] in request["paths"] and not entry["busy"]:
@@ -113,7 +118,7 @@ def read(request: Mapping[str, Any], _source: BinaryIO) -> None:
 
 def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
     """Send all files of a folder below railbed's, each after a line with its name and size."""
-    folder = open_below(_base(request, create=False), request["folder"], create=False)
+    folder = open_below(base_of(request, create=False), request["folder"], create=False)
     for name, about in sorted(files_in(folder)):
         answer(kind="file", name=name, size=about.st_size)
         with opened(folder / name) as file:
@@ -125,39 +130,10 @@ def send(request: Mapping[str, Any], _source: BinaryIO) -> None:
             raise OSError(errno.EIO, "became shorter while it was read", str(folder / name))
 
 
-def answer(**message: object) -> None:
-    """Write one answer."""
-    sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _base(request: Mapping[str, Any], *, create: bool) -> Path:
-    base = open_base(request["workdir"], create=create)
-    if base is None:
-        raise Refusal(f"there is no {BASE} in {request['workdir']}")
-    return base
-
-
-def _is_stored(base: Path, parcel: Mapping[str, Any]) -> bool:
-    """Return whether a parcel is stored and intact; a damaged one is removed."""
-    kind, _, own = parcel["name"].partition("/")
-    place = open_below(base, kind, create=True) / own
-    if not os.path.lexists(place):
-        return False
-    refuse_unsafe(place, place.lstat())
-    if place.is_dir() and content_of(place, _report_working) == parcel["digest"]:
-        os.utime(place)
-        return True
-    away = base / f"{OLD}{secrets.token_hex(8)}"
-    place.rename(away)
-    remove_tree(away)
-    return False
-
-
 def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
     """Write a parcel to a temporary folder, and move it into place once its content is verified."""
     beside = base / f"{NEW}{secrets.token_hex(8)}"
-    with _locked(base):  # otherwise a node that shares the disk may mistake it for an unfinished transfer
+    with locked(base):  # otherwise a node that shares the disk may mistake it for an unfinished transfer
         beside.mkdir(0o700)
         held = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):
@@ -165,12 +141,12 @@ def _receive(base: Path, parcel: Mapping[str, Any], source: BinaryIO) -> None:
     try:
         for _ in range(parcel["files"]):
             _receive_file(beside, source)
-        if content_of(beside, _report_working) != parcel["digest"]:
+        if content_of(beside, report_working) != parcel["digest"]:
             raise Refusal(
                 f"{parcel['name']} was damaged in transit: its content differs from what was sent", "try again"
             )
-        with _locked(base):
-            if not _is_stored(base, parcel):
+        with locked(base):
+            if not is_stored(base, parcel):
                 beside.rename(base / parcel["name"])
     finally:
         os.close(held)
@@ -189,7 +165,7 @@ def _receive_file(folder: Path, source: BinaryIO) -> None:
         while left and (piece := source.read(min(PIECE, left))):
             file.write(piece)
             left -= len(piece)
-            _report_working()
+            report_working()
     if left:
         raise Refusal("the connection ended before everything was received")
 
@@ -238,84 +214,13 @@ def _entry(base: Path, path: str) -> dict[str, object]:
             with contextlib.suppress(FileNotFoundError):
                 about = Path(parent, name).lstat()
                 used, size = max(used, about.st_mtime), size + about.st_blocks * 512
-        _report_working()
+        report_working()
     held = is_held(folder)
     is_uncertain = held is None or not path.startswith(WORKED_IN)
     busy = held or (is_uncertain and time.time() - used < RECENT_SECONDS)
     return {"path": path, "bytes": size, "used": used, "busy": busy}
 
 
-@contextlib.contextmanager
-def _locked(base: Path) -> Iterator[None]:
-    """Lock railbed's folder: two nodes may share a disk."""
-    descriptor = os.open(base / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with contextlib.suppress(OSError):  # not every network file system has locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _free(base: Path) -> tuple[int, int | None]:
-    """Return the bytes and files that the login user can still write; None if files are not counted."""
-    about = os.statvfs(base)
-    return about.f_bavail * about.f_frsize, about.f_favail if about.f_files else None
-
-
-def _need_room(base: Path, parcels: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse to store files if the disk does not have enough space."""
-    wanted = list(parcels)
-    files = 2 * sum(parcel["files"] for parcel in wanted) + SPARE_FILES  # with their folders, and some to spare
-    size = sum(parcel["bytes"] for parcel in wanted) + files * BLOCK + SPARE_BYTES
-    free, free_files = _free(base)
-    shortage = ""
-    if free < size:
-        shortage = f"{_mb(free)} are free, {_mb(size)} are needed"
-    elif free_files is not None and free_files < files:
-        shortage = f"{free_files} files (inodes) are free, {files} are needed"
-    if shortage:
-        message = f"the disk under {base} {FULL[errno.ENOSPC]}: {shortage}"
-        raise Refusal(message, f"free some space, or {ELSEWHERE}", disk_full=True)
-
-
-@contextlib.contextmanager
-def _explained(base: Path) -> Iterator[None]:
-    """Turn the errors of a full disk into a refusal that names it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        message = f"the disk under {base} {FULL[error.errno]}: {_mb(_free(base)[0])} are free"
-        raise Refusal(message, f"free some space, or {ELSEWHERE}", disk_full=True) from error
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
-
-
-_last_working = [0.0]
-
-
-def _report_working() -> None:
-    if time.monotonic() - _last_working[0] > 1.0:
-        _last_working[0] = time.monotonic()
-        answer(kind="working")
-
-
 def main() -> None:
     """Serve the request on standard input."""
-    os.umask(0o077)
-    source = sys.stdin.buffer
-    request = json.loads(source.readline())
-    requests = {"put": put, "entries": entries, "remove": remove, "read": read, "send": send}
-    try:
-        requests[request["do"]](request, source)
-    except Refusal as refusal:
-        answer(kind="refused", message=str(refusal), hint=refusal.hint, disk_full=refusal.disk_full)
-    except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        answer(kind="refused", message=f"{error.strerror or error}{where}", hint="")
-    else:
-        answer(kind="done")
+    serve({"put": put, "entries": entries, "remove": remove, "read": read, "send": send})

@@ -18,6 +18,7 @@ from railbed.fleet import Fleet
 from railbed.launch.files.archive import archive
 from railbed.launch.files.client import FileClient, file_client
 from railbed.launch.files.guard import PIECE, content_hash
+from railbed.launch.files.pieces import PieceHasher, Pieces
 from railbed.launch.files.server import COMPILED
 from railbed.launch.protocol import encode
 from railbed.parsing.shell import quote_path
@@ -39,6 +40,9 @@ AT_ONCE = 16
 """Nodes that receive files at the same time."""
 Content = Path | bytes
 """A file here, or the bytes themselves."""
+LARGE_BYTES = 8 << 20
+"""Parcels from this size on are passed on from node to node, and a copy that broke is continued."""
+TITLES = {"models": "the model", "tokens": "the data"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,18 @@ class Parcel:
     digest: str
     files: Mapping[str, Content]
     sizes: Mapping[str, int]
+    pieces: Pieces | None = None
+    """Its pieces, if it is large."""
+
+    @property
+    def title(self) -> str:
+        """Return what it is, in words."""
+        return TITLES.get(self.name.partition("/")[0], "files")
+
+    def read_piece(self, index: int) -> bytes:
+        """Return the content of a piece, as it is now."""
+        assert self.pieces is not None
+        return b"".join(_read_at(self.files[span.name], span.offset, span.length) for span in self.pieces.spans(index))
 
     def as_message(self) -> dict[str, object]:
         """Return the message for the file server."""
@@ -71,11 +87,17 @@ def modules_for_nodes() -> dict[str, Path]:
 
 def parcel(kind: str, files: Mapping[str, Content]) -> Parcel:
     """Return files as a parcel; the same content always makes the same parcel."""
-    sums, sizes = {}, {}
+    sums, sizes, hasher = {}, {}, PieceHasher()
     for name, content in sorted(files.items()):
-        sums[name], sizes[name] = _hash_and_size(content)
-    digest = content_hash(sums)
-    return Parcel(f"{kind}/{digest[:16]}", digest, dict(sorted(files.items())), sizes)
+        digest, size = hashlib.sha256(), 0
+        for piece in _pieces(content):
+            digest.update(piece)
+            hasher.update(piece)
+            size += len(piece)
+        sums[name], sizes[name] = digest.hexdigest(), size
+    overall = content_hash(sums)
+    pieces = Pieces(tuple(sizes.items()), hasher.finish()) if sum(sizes.values()) >= LARGE_BYTES else None
+    return Parcel(f"{kind}/{overall[:16]}", overall, dict(sorted(files.items())), sizes, pieces)
 
 
 @dataclass(frozen=True)
@@ -147,11 +169,12 @@ async def _send(remote: FileClient, parcel: Parcel) -> None:
             await remote.write(piece)
 
 
-def _hash_and_size(content: Content) -> tuple[str, int]:
+def _read_at(content: Content, offset: int, length: int) -> bytes:
     if isinstance(content, bytes):
-        return hashlib.sha256(content).hexdigest(), len(content)
+        return content[offset : offset + length]
     with content.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+        file.seek(offset)
+        return file.read(length)
 
 
 def _pieces(content: Content) -> Iterator[bytes]:

@@ -41,6 +41,7 @@ from railbed.model.events.configure import (
 from railbed.model.events.files import (
     ComparisonWritten,
     Detached,
+    FilesCopied,
     Leftover,
     Removed,
     ReportWritten,
@@ -134,6 +135,7 @@ __all__ = [
     "DeviceRead",
     "ErrorReported",
     "FellShort",
+    "FilesCopied",
     "FilesRendered",
     "FirstVisitDone",
     "Flow",

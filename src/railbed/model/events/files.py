@@ -55,6 +55,22 @@ class WeightsFetched(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilesCopied(Event):
+    """A node has received a large set of files, such as a model, completely, and verified it.
+
+    `source` is the node that passed it on and `rail` the way it took; both are missing if it came from the machine that
+    started the run. `continued` is how many bytes an earlier, interrupted copy had left there.
+    """
+
+    name: ClassVar = "files_copied"
+    bytes: int
+    seconds: float
+    continued: int = 0
+    source: str | None = None
+    rail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportWritten(Event):
     """A report is written to a file."""
 

@@ -1,0 +1,194 @@
+"""A large parcel on a node, complete or on its way: pieces are added in order, and can be read by others meanwhile.
+
+What is not complete is in a folder named by its content, so that a later copy continues it. Standard library only: see
+server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from railbed.launch.files.guard import Refusal, content_of, files_in, make, open_below, remove_tree
+from railbed.launch.files.pieces import Pieces
+from railbed.launch.files.storage import NEW, PARTIAL, answer, explained, is_stored, locked, report_working
+
+PAUSE_SECONDS = 0.5
+STALLED_SECONDS = 120.0
+"""How long another copy of the same parcel on this disk may make no progress."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Copy:
+    """The pieces that this node has: always the first ones."""
+
+    def __init__(self, folder: Path, descriptor: int, pieces: Pieces, have: int) -> None:
+        self.folder = folder
+        self.pieces = pieces
+        self.have = have
+        self._descriptor = descriptor
+        """Of the folder. It stays valid when the folder gets its final name, and locks it until then."""
+        self._grown = asyncio.Event()
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all pieces are there."""
+        return self.have == self.pieces.count
+
+    async def wait_for(self, index: int, seconds: float) -> bool:
+        """Return whether a piece is there, after waiting for it at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.have <= index:
+                    await self._grown.wait()
+        return self.have > index
+
+    async def append(self, data: bytes) -> bool:
+        """Store the next piece; return False if this is not its content."""
+        if not await asyncio.to_thread(self._store, data):
+            return False
+        self.have += 1
+        self._grown.set()
+        self._grown = asyncio.Event()
+        return True
+
+    def open(self, name: str) -> BinaryIO:
+        """Open one of the files for reading."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(name, flags, dir_fd=self._descriptor), "rb", buffering=0)
+
+    def finish(self, base: Path, parcel: Mapping[str, Any]) -> None:
+        """Verify what is on the disk as a whole, and give the folder its final name."""
+        for name, size in self.pieces.files:
+            if not size:
+                make((self.folder / name).parent)
+                (self.folder / name).touch(0o600)
+        if content_of(self.folder, report_working) != parcel["digest"]:
+            remove_tree(self.folder)
+            raise Refusal(f"{parcel['name']} was damaged on the disk under {base}: it differs from what was received")
+        kind, _, own = parcel["name"].partition("/")
+        place = open_below(base, kind, create=True) / own
+        with locked(base):
+            if os.path.lexists(place):  # another node that shares the disk was quicker
+                remove_tree(self.folder)
+            else:
+                self.folder.rename(place)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _store(self, data: bytes) -> bool:
+        if not self.pieces.is_piece(self.have, data):
+            return False
+        view = memoryview(data)
+        with explained(self.folder.parent):
+            for span in self.pieces.spans(self.have):
+                path = self.folder / span.name
+                make(path.parent)
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                try:
+                    _write_at(file, view[: span.length], span.offset)
+                finally:
+                    os.close(file)
+                view = view[span.length :]
+        return True
+
+
+def _write_at(file: int, data: memoryview, offset: int) -> None:
+    while data:
+        written = os.pwrite(file, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def obtain(base: Path, parcel: Mapping[str, Any], pieces: Pieces) -> Copy:
+    """Return what this node has of a parcel; waits while another node or run copies it to the same disk."""
+    stalled = _Stalled()
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # a damaged one that another node removes at the same time
+            if is_stored(base, parcel):
+                place = base / parcel["name"]
+                return Copy(place, os.open(place, FOLDER), pieces, pieces.count)
+        folder = open_below(base, f"{PARTIAL}/{parcel['name'].replace('/', '-')}", create=True)
+        if copy := _taken(folder, pieces):
+            return copy
+        stalled.check(folder)
+        time.sleep(PAUSE_SECONDS)
+
+
+def _taken(folder: Path, pieces: Pieces) -> Copy | None:
+    """Lock a folder, and return the pieces that are in it; None if somebody else works on it."""
+    descriptor = os.open(folder, FOLDER)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:  # no locks on this file system: use a folder of one's own, which no other copy continues
+        os.close(descriptor)
+        folder = folder.parent.parent / f"{NEW}{secrets.token_hex(8)}"
+        folder.mkdir(0o700)
+        return Copy(folder, os.open(folder, FOLDER), pieces, 0)
+    # Between opening and locking it, another process may have completed it: then this is no longer its name.
+    if not folder.exists() or folder.stat().st_ino != os.fstat(descriptor).st_ino:
+        os.close(descriptor)
+        return None
+    have = _verified(folder, pieces)
+    _trim(folder, pieces, have)
+    return Copy(folder, descriptor, pieces, have)
+
+
+def _verified(folder: Path, pieces: Pieces) -> int:
+    """Return how many of the first pieces are there and intact."""
+    for index in range(pieces.count):
+        data = bytearray()
+        for span in pieces.spans(index):
+            with contextlib.suppress(FileNotFoundError), (folder / span.name).open("rb") as file:
+                file.seek(span.offset)
+                data += file.read(span.length)
+        if not pieces.is_piece(index, data):
+            return index
+        report_working()
+    return pieces.count
+
+
+def _trim(folder: Path, pieces: Pieces, have: int) -> None:
+    """Remove everything that does not belong to the first pieces."""
+    left, sizes = pieces.start(have), {}
+    for name, size in pieces.files:
+        sizes[name] = min(size, left)
+        left -= sizes[name]
+    for name, about in list(files_in(folder)):
+        if not sizes.get(name):
+            remove_tree(folder / name.rstrip("/"))
+        elif about.st_size > sizes[name]:
+            os.truncate(folder / name, sizes[name])
+
+
+class _Stalled:
+    """Notices that another copy makes no progress."""
+
+    def __init__(self) -> None:
+        self._size, self._since, self._reported = -1, time.monotonic(), False
+
+    def check(self, folder: Path) -> None:
+        """Report that this node waits; raise Refusal if that has become useless."""
+        if not self._reported:
+            answer(kind="waiting")
+            self._reported = True
+        report_working()
+        size = -1
+        with contextlib.suppress(FileNotFoundError):
+            size = sum(path.stat().st_blocks for path in folder.iterdir())
+        if size != self._size:
+            self._size, self._since = size, time.monotonic()
+        elif time.monotonic() - self._since > STALLED_SECONDS:
+            raise Refusal(
+                f"another copy of the same files to {folder} has made no progress for {STALLED_SECONDS:g} s",
+                "is another run stopped or stuck? end it, and try again",
+            )
