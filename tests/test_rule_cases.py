@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pydantic_core import to_json, to_jsonable_python
 
-from railbed.check.judge import all_checks, judge_site
+from railbed.check.judge import all_checks, essential_checks, judge_site
 from railbed.check.site import Site
 from railbed.model.fix import ConfigStep, FileStep, Fix, RunStep
+from railbed.model.probe import Probe
 from railbed.model.reading import DeviceFacts, Unknown
 from railbed.model.record import Finding, Verdict
 from railbed.store.records import read_record
@@ -37,6 +38,20 @@ def test_case(path: Path) -> None:
     for judged in findings:
         if judged.fix:
             _check_fix(judged, judged.fix)
+
+
+@pytest.mark.parametrize("name", [check.name for check in essential_checks()])
+def test_training_needs_no_second_reading(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`train` reads counters once: its rules must not ask which of them increase."""
+    original = DeviceFacts.again
+
+    def again(facts: DeviceFacts, probe: Probe[Any]) -> object:
+        assert not probe.twice, f"{name} reads {probe.name} again"
+        return original(facts, probe)
+
+    monkeypatch.setattr(DeviceFacts, "again", again)
+    for path in (CASES / name).glob("*.yaml"):
+        list(judge_site([all_checks()[name]], site_of(load_yaml(path))))
 
 
 def _shown(finding: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from railbed.bench.judge.limits import PathLimit
@@ -85,7 +85,7 @@ async def read_site(cluster: Cluster, fleet: Fleet, facts: dict[str, DeviceFacts
     """Read the facts that measuring needs into `facts`, by node."""
     names = [target.name for target in surveyed(fleet, PROBES)]
     yield events.ReadingStarted(message=f"reading {plural(len(names), 'node')}", devices=len(names), names=names)
-    async with aclosing(survey(fleet, cluster, [replace(probe, twice=False) for probe in PROBES])) as answers:
+    async with aclosing(survey(fleet, cluster, PROBES)) as answers:
         async for answer in answers:
             facts[answer.device] = answer
             message = answer.failure.reason if answer.failure else plural(len(answer.readings), "probe")

@@ -28,11 +28,16 @@ async def check(
     *,
     extra_probes: Iterable[Probe[Any]] = (),
     every_pair: bool = False,
+    again: bool = True,
 ) -> AsyncGenerator[Record, None]:
-    """Yield an event per device read, then the findings. Extra probes are read only for the run's record."""
+    """Yield an event per device read, then the findings. Extra probes are read only for the run's record.
+
+    Without `again`, counters are read once: enough for rules that do not ask which of them increase.
+    """
     probes = {probe.name: probe for probe in (*probes_needed(checks, cluster), *extra_probes)}
     devices: dict[str, DeviceFacts] = {}
-    async with aclosing(read_devices(cluster, fleet, probes.values(), devices, every_pair=every_pair)) as records:
+    reading = read_devices(cluster, fleet, probes.values(), devices, every_pair=every_pair, again=again)
+    async with aclosing(reading) as records:
         async for record in records:
             yield record
     site = Site(cluster, devices)
@@ -52,19 +57,20 @@ async def read_devices(
     devices: dict[str, DeviceFacts],
     *,
     every_pair: bool = False,
+    again: bool = True,
 ) -> AsyncGenerator[Record, None]:
     """Fill `devices` with the facts of every device; yield an event for each that was read."""
     targets = surveyed(fleet, probes)
     names = [target.name for target in targets]
     yield events.ReadingStarted(message=f"reading {_count(targets)}", devices=len(names), names=names)
-    async with aclosing(survey(fleet, cluster, probes, every_pair=every_pair)) as answers:
+    async with aclosing(survey(fleet, cluster, probes, every_pair=every_pair, again=again)) as answers:
         async for facts in answers:
             is_new = facts.device not in devices
             devices[facts.device] = facts
             if is_new:
                 yield device_read(facts)
                 if len(devices) == len(names):
-                    yield progress("nodes test each other, and counters are read again")
+                    yield progress(f"nodes test each other{', and counters are read again' if again else ''}")
 
 
 def _count(targets: Sequence[Target]) -> str:

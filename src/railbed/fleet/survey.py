@@ -1,4 +1,4 @@
-"""Reads probes from a whole cluster: each device by itself, then nodes test other nodes, then counters are read again.
+"""Reads probes from a whole cluster: each device by itself, then nodes test other nodes; counters are read again.
 
 Nodes test each other when all devices have been read, a few nodes at a time, and tests that timed out are repeated
 after that, so that our own load is not mistaken for a fault of the fabric.
@@ -51,13 +51,18 @@ async def survey(
     *,
     only: Collection[str] | None = None,
     every_pair: bool = False,
+    again: bool = False,
 ) -> AsyncGenerator[DeviceFacts, None]:
-    """Yield the facts of a device each time it has answered, with everything known so far."""
+    """Yield the facts of a device each time it has answered, with everything known so far.
+
+    `again` reads counters a second time, a second later, to see which of them increase.
+    """
     ordered = sorted(probes, key=lambda probe: (not probe.early, not probe.twice, probe.timeout))
     targets = [target for target in surveyed(fleet, ordered) if only is None or target.name in only]
     async with Worker({probe.name: partial(_parse, probe) for probe in ordered}) as worker:
         work = _Survey(fleet, cluster, ordered, worker, every_pair=every_pair)
-        for phase in (work.read_devices(targets), work.test_pairs(), work.test_again(), work.read_counters()):
+        phases = [work.read_devices(targets), work.test_pairs(), work.test_again()]
+        for phase in [*phases, work.read_counters()] if again else phases:
             async with aclosing(phase) as answers:
                 async for facts in answers:
                     yield facts
@@ -143,7 +148,7 @@ class _Survey:
         return self._known[device]
 
     async def read_counters(self) -> AsyncGenerator[DeviceFacts, None]:
-        """Read counters a second time, to see which of them increase."""
+        """Read counters a second time."""
         counted = [probe for probe in self._single if probe.twice]
         commands = _nonempty({device: self._commands(device, counted) for device in self._answering()})
         if not commands:

@@ -56,7 +56,7 @@ class Probe(Generic[F_co]):
     one_line: bool = False
     """The output may be one long line, as JSON is; lines of text have a length limit."""
     twice: bool = False
-    """Read again at the end, to see which values increase (counters)."""
+    """Read again at the end, if wanted, to see which values increase (counters)."""
 
     def command_for(self, cluster: Cluster, device: str) -> str:
         """Return the command for one device of a cluster."""

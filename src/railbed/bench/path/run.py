@@ -146,9 +146,8 @@ def _devices(cluster: Cluster, flows: Iterable[Flow]) -> set[str]:
 
 async def _snapshot(cluster: Cluster, fleet: Fleet, devices: Collection[str]) -> dict[str, DeviceFacts]:
     """Read the counters of some devices once."""
-    probes = [replace(probe, twice=False) for probe in PROBES]
     facts: dict[str, DeviceFacts] = {}
-    async with aclosing(survey(fleet, cluster, probes, only=devices)) as answers:
+    async with aclosing(survey(fleet, cluster, PROBES, only=devices)) as answers:
         async for answer in answers:
             facts[answer.device] = answer
     return facts

@@ -261,7 +261,7 @@ async def _stages(
 async def _checked(site: Cluster, fleet: Fleet) -> AsyncGenerator[Record, None]:
     """Check what training needs; nodes that do not answer are left to the launch, which can do without them."""
     wrong: list[Finding] = []
-    async with aclosing(check(site, fleet, essential_checks())) as records:
+    async with aclosing(check(site, fleet, essential_checks(), again=False)) as records:
         async for record in records:
             yield record
             if isinstance(record, Finding) and (_prevents(record) or torch_equal.is_missing(record)):
