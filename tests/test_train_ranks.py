@@ -114,8 +114,8 @@ def test_an_account_is_given_of_every_step(starter: Starter) -> None:
 
 
 def test_ranks_with_little_memory_take_the_same_steps(tmp_path: Path, tokens: Path, alone: list[float]) -> None:
-    """Rank 0 fails at once, in both passes; rank 1 in the middle, after its gradients were summed as they appeared."""
-    limits = {"0": [(0, 4, 2)], "1": [(8, 3, 3)]}
+    """Rank 0 fails at once, in backward passes; rank 1 later, in the forward pass of sequences that fitted before."""
+    limits = {"0": [(0, 6, 2)], "1": [(8, 3, 3)]}
     wanted = recipe(description=json.dumps(limits), batch={"micro": 6})
     starter = Starter(tmp_path, tokens, module="tests.support.small_memory_rank")
     try:
