@@ -94,19 +94,18 @@ def test_processors_and_memory_of_this_machine() -> None:
     assert 0 < (values["memory_used_bytes"] or 0) < (values["memory_total_bytes"] or 0)
 
 
-def queue_message(parent: int, kind: bytes) -> bytes:
+def queue_message(parent: int) -> bytes:
     def attribute(number: int, data: bytes) -> bytes:
         return struct.pack("=HH", len(data) + 4, number) + data + bytes(-len(data) % 4)
 
     queue = attribute(qdisc.QUEUE, struct.pack("=IIIII", 3, 9000, 7, 0, 11))
     header = struct.pack("=BxxxiIII", 0, 5, 0x10000, parent, 2)
-    return header + attribute(qdisc.KIND, kind + b"\0") + attribute(qdisc.STATISTICS, queue)
+    return header + attribute(1, b"tbf\0") + attribute(qdisc.STATISTICS, queue)
 
 
 def test_the_root_discipline_of_an_interface() -> None:
-    assert qdisc.counters_of(queue_message(qdisc.ROOT, b"tbf")) == (5, (9000, 7, 11))
-    assert qdisc.counters_of(queue_message(0x10001, b"netem")) is None
-    assert qdisc.counters_of(queue_message(qdisc.ROOT, b"noqueue")) is None
+    assert qdisc.counters_of(queue_message(qdisc.ROOT)) == (5, (9000, 7, 11))
+    assert qdisc.counters_of(queue_message(0x10001)) is None
 
 
 def test_round_trips_of_a_connection_and_its_peer() -> None:

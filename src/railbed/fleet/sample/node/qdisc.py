@@ -12,8 +12,7 @@ GET, NEW = 38, 36
 MESSAGE = struct.Struct("=BxxxiIII")
 """Family, index of the interface, handle, parent and information."""
 ROOT = 0xFFFFFFFF
-KIND, STATISTICS, QUEUE = 1, 7, 3
-NO_QUEUE = b"noqueue\0"
+STATISTICS, QUEUE = 7, 3
 
 
 class Disciplines(netlink.Dump):
@@ -49,11 +48,15 @@ class PortDiscipline(Group):
 
 
 def counters_of(message: bytes) -> tuple[int, tuple[int, int, int]] | None:
-    """Return index and counters of a root discipline; None for others and for interfaces without a queue."""
+    """Return index and counters of a root discipline; None for others.
+
+    An interface without a queue has counters, too: nothing waits there, which is worth knowing where packets wait on
+    other nodes.
+    """
     _, index, _, parent, _ = MESSAGE.unpack_from(message)
     values = netlink.attributes(message[MESSAGE.size :]) if parent == ROOT else {}
     queue = netlink.attributes(values.get(STATISTICS, b"")).get(QUEUE, b"")
-    if values.get(KIND) == NO_QUEUE or len(queue) < 20:
+    if len(queue) < 20:
         return None
     _, backlog, drops, _, overlimits = struct.unpack_from("=IIIII", queue)
     return index, (backlog, drops, overlimits)
