@@ -29,7 +29,8 @@ from railbed.launch.files import client
 from railbed.launch.files.client import RELAY
 from railbed.launch.files.distribute import Distribution
 from railbed.launch.files.guard import BASE
-from railbed.launch.files.peers import RANDOM_BYTES, REQUEST
+from railbed.launch.files.partial import FOLDER, Copy
+from railbed.launch.files.peers import RANDOM_BYTES, REQUEST, Broken, PieceServer, fetch
 from railbed.launch.files.pieces import PIECE_BYTES
 from railbed.launch.files.ship import Parcel, parcel
 from railbed.model import events
@@ -124,10 +125,10 @@ class Site:
         return [record.message for record in self.records if isinstance(record, events.Notice)]
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    model = tmp_path / "model"
-    model.mkdir()
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Parcel:
+    """A parcel of several files, of which one is empty."""
+    model = tmp_path_factory.mktemp("model")
     chance = random.Random(5)  # noqa: S311
     (model / "weights").write_bytes(chance.randbytes((COUNT - 1) * PIECE_BYTES - 1000))
     (model / "config").write_bytes(b"{}")
@@ -136,6 +137,11 @@ def site(tmp_path: Path) -> Site:
     files = parcel("models", {path.name: path for path in model.iterdir()})
     assert files.pieces
     assert files.pieces.count == COUNT
+    return files
+
+
+@pytest.fixture
+def site(tmp_path: Path, files: Parcel) -> Site:
     homes = {name: tmp_path / "homes" / name for name in NAMES}
     for home in homes.values():
         home.mkdir(parents=True, mode=0o700)
@@ -175,17 +181,17 @@ def test_a_parcel_comes_once_from_here_and_then_from_node_to_node(site: Site, mo
     assert site.distribute() == [], "it is there already"
 
 
-def test_nothing_comes_from_here_if_a_node_has_it(site: Site) -> None:
-    others = dict(site.homes)
-    site.homes = {"a": others["a"]}
+def test_nothing_comes_from_here_if_a_node_has_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone = site.homes
+    site.homes = {"a": everyone["a"]}
     site.distribute()
-    site.homes = others
-    expected = sent(site.files)
-    for path in (site.folder / "model").iterdir():
-        path.unlink()
+    site.homes = everyone
+    gate = Gate()
+    gate.hold(site.files, monkeypatch)
     sources = {event.subject: event.source for event in site.distribute()}
     assert sources in ({"b": "a", "c": "b"}, {"c": "a", "b": "c"})
-    assert site.content("b") == site.content("c") == expected
+    assert gate.read == []
+    assert site.content("b") == site.content("c") == sent(site.files)
 
 
 def test_a_copy_is_continued_from_its_last_intact_piece(site: Site) -> None:
@@ -266,6 +272,29 @@ def test_a_stranger_gets_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     intrusions = {record.address for record in site.records if isinstance(record, events.Intrusion)}
     assert intrusions == {"127.0.0.1"}
     assert listening(1) == [], "it listens only while others need it"
+
+
+async def test_a_key_admits_one_connection(files: Parcel, tmp_path: Path) -> None:
+    assert files.pieces
+    have, lack = tmp_path / "have", tmp_path / "lack"
+    for folder in (have, lack):
+        folder.mkdir(mode=0o700)
+    for name, data in sent(files).items():
+        (have / name).write_bytes(data)
+    strangers: list[str] = []
+    server = PieceServer(Copy(have, os.open(have, FOLDER), files.pieces, COUNT), strangers.append)
+    key = secrets.token_bytes(32)
+    places = await server.admit(key, ["127.0.0.1"])
+    copy = Copy(lack, os.open(lack, FOLDER), files.pieces, 0)
+    with pytest.raises(Broken, match="the connection ended"):
+        await fetch(copy, places, secrets.token_bytes(32), lambda _: None)
+    assert (copy.have, strangers) == (0, ["127.0.0.1"])
+    await fetch(copy, places, key, lambda _: None)
+    assert (copy.is_complete, len(strangers)) == (True, 1)
+    with pytest.raises(Broken, match="the connection ended"):
+        await fetch(Copy(lack, os.open(lack, FOLDER), files.pieces, 0), places, key, lambda _: None)
+    assert len(strangers) == 2
+    server.close()
 
 
 def test_a_node_without_space_is_reported_and_the_others_get_it(site: Site) -> None:

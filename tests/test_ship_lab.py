@@ -15,9 +15,9 @@ from tests.support.training import events, training, training_site
 
 pytestmark = [pytest.mark.netns, pytest.mark.xdist_group("nettrain")]
 NODES = ["node1", "node2", "node3"]
-MEGABYTES = 30
-SLOW = ("slow", "rail0", "40M")
-"""A copy over the rail takes six seconds."""
+MEGABYTES = 40
+SLOW = ("slow", "rail0", "16M")
+"""A copy over the rail takes twenty seconds."""
 RELAYS = "pgrep -f 'exec[(]sys.stdin.buffer'"
 
 
@@ -39,21 +39,22 @@ def site(netns_lab: RunningLab, warm_python: Path, tmp_path: Path) -> Iterator[R
         lab.shell(node, f"umount {work}")
 
 
+@pytest.mark.soak  # test_relay.py has the same on this machine
 def test_a_copy_survives_the_death_of_railbed_and_of_a_node(site: RunningLab) -> None:
     base = write_base(site.folder / "llama", "llama")
     (base / "notes.txt").write_bytes(random.Random(7).randbytes(MEGABYTES * 10**6))  # noqa: S311
     chats = write_conversations(site.folder / "chats.jsonl")
     settings = [f"model.path={base}", f"data.files=[{chats}]", "steps=2", "threads=1", "model.context=96"]
     options = ["lora", *(word for setting in (*settings, "batch.sequences=4") for word in ("--set", setting))]
-    options += ["-c", "cluster.yaml", "--min-nodes", "2"]
+    options += ["-c", "cluster.yaml", "--min-nodes", "2", "--sample", "0"]
     with training(site, *options) as run:
-        run.until(lambda record: in_progress(record) >= MEGABYTES * 1.4)  # node1 has it, and node2 almost half
+        run.until(lambda record: in_progress(record) >= MEGABYTES * 1.2)  # node1 has it, and node2 a part
         assert site.shell("node2", RELAYS).code == 0
         run.process.kill()
     for node in NODES:
         assert site.shell(node, f'timeout 30 sh -c "while {RELAYS}; do sleep 0.2; done" >/dev/null').code == 0
     with training(site, *options) as run:
-        run.until(lambda record: in_progress(record) >= MEGABYTES * 2)
+        run.until(lambda record: in_progress(record) > MEGABYTES * 1.3)
         (middle,) = [node for node in NODES[1:] if listens(site, node)]
         (last,) = set(NODES[1:]) - {middle}
         assert site.fault("kill", middle).code == 0

@@ -63,6 +63,11 @@ class PieceServer:
         names = [server.sockets[0].getsockname() for server in self._servers]
         return [(name[0], name[1]) for name in names]
 
+    def close(self) -> None:
+        """Stop listening."""
+        for server in self._servers:
+            server.close()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             first = await self._first_piece(reader, writer)

@@ -65,6 +65,7 @@ class Relay:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        self._server.close()
 
     async def _obey(self, commands: asyncio.Queue[dict[str, Any]]) -> None:
         while (command := await commands.get())["do"] != "end":
