@@ -19,8 +19,8 @@ from railbed.capture.packets import COLUMNS, NO_SYNDROME, Kind, Packets, Pauses
 
 NAMES = COLUMNS.names or ()
 PAUSE_COLUMNS = {"number": "u4", "time": "i8", "sender": "u8", "classes": "u1", "quanta": "u2"}
-FEWEST_EXPECTED, MOST_EXPECTED = 1 << 12, 1 << 22
-"""Room for packets at first. What is not used of it takes no memory."""
+FEWEST_EXPECTED, MOST_EXPECTED = 1 << 12, 1 << 24
+"""Room for packets at first. What is used of it comes in huge pages, unlike later growth; the rest takes no memory."""
 PLACED_TOGETHER = 1 << 16
 Group = tuple[NDArray[np.int64], dict[str, NDArray[Any]]]
 
