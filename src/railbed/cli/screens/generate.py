@@ -9,7 +9,7 @@ from pathlib import Path
 from railbed.cli.screens.base import Screen
 from railbed.model import events
 from railbed.model.amount import plural
-from railbed.model.printable import printable
+from railbed.model.printable import clean, printable
 from railbed.model.record import Record
 
 HEADING_WIDTH = 70
@@ -67,7 +67,8 @@ class GenerateScreen(Screen):
     def _stream(self, piece: events.TextPiece) -> None:
         if self._begun != piece.prompt:
             self._begin(piece.prompt)
-        sys.stdout.write(piece.text)
+        # Cleaned here: the stream would take a piece that begins with a brace for JSON, and escape it instead.
+        sys.stdout.write(clean(piece.text))
         sys.stdout.flush()
 
     def _begin(self, prompt: int) -> None:
