@@ -1,6 +1,6 @@
 """Measure railbed inside a Slurm job against plain `srun`: how soon ranks start, and what a step costs.
 
-    python -m tools.bench_slurm [--rounds 5] [--steps 40]
+    python -m tools.bench_slurm [--rounds 5] [--steps 25]
 
 In a lab with Slurm, in turns. Start: `srun hostname` on four nodes, and `railbed train` until the last of four ranks
 is started; nodes have a Python with torch loaded, since `hostname` needs none. Steps: two nodes train the recipe `tiny`
@@ -30,13 +30,15 @@ NODES, PAIR = 4, 2
 WARM_UP = 5
 START_GOAL, STEP_GOAL = 3.0, 0.02
 PEER_PORT = 29411
+SEQUENCES = 64
+"""Steps of about a second: control, agents and ranks share the cores of this machine, and a step has a fixed cost."""
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=25)
     arguments = parser.parse_args()
     print(f"load of the last minute: {os.getloadavg()[0]:.2f}")
     with (
@@ -99,7 +101,7 @@ def report_steps(lab: RunningLab, user: User, rounds: int, steps: int) -> None:
         for name in sorted(times, reverse=number % 2 == 0):
             taken = our_steps(user, steps) if name == "railbed" else their_steps(lab, user, steps)
             times[name].append(statistics.median(taken[WARM_UP:]))
-    print(f"steps of `tiny` on {PAIR} nodes, {rounds} rounds of {steps} steps")
+    print(f"steps of `tiny` with {SEQUENCES} sequences on {PAIR} nodes, {rounds} rounds of {steps} steps")
     for name, medians in times.items():
         print(
             f"  {name:<12}{1000 * statistics.median(medians):8.1f} ms per step, "
@@ -114,7 +116,8 @@ def report_steps(lab: RunningLab, user: User, rounds: int, steps: int) -> None:
 
 def our_steps(user: User, steps: int) -> list[float]:
     """Train with railbed, and return the seconds of each step of the slower rank."""
-    settings = [f"steps={steps}", "threads=1", "evaluation.every=0", "checkpoint.steps=1000", "shares=equal"]
+    settings = [f"steps={steps}", "threads=1", f"batch.sequences={SEQUENCES}", "shares=equal"]
+    settings += ["evaluation.every=0", "checkpoint.steps=1000"]
     words = [word for setting in settings for word in ("--set", setting)]
     result = user.railbed("train", "tiny", "-c", "slurm", "--json", "--transport", "gloo", *words)
     if result.code:
@@ -141,7 +144,17 @@ def their_steps(lab: RunningLab, user: User, steps: int) -> list[float]:
         "--chdir",
         str(ROOT),
     ]
-    words += [front, "-m", "tools.srun_peer", "tiny", str(steps), "1", str(port.address), str(PEER_PORT)]
+    words += [
+        front,
+        "-m",
+        "tools.srun_peer",
+        "tiny",
+        str(SEQUENCES),
+        str(steps),
+        "1",
+        str(port.address),
+        str(PEER_PORT),
+    ]
     variables = {"GLOO_SOCKET_IFNAME": port.netdev, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
     result = user.run(*words, **variables)
     if result.code:

@@ -1,6 +1,6 @@
 """What a user would write for `srun python`: DDP on the model of a recipe, without railbed around it.
 
-    srun … python -m tools.srun_peer RECIPE STEPS THREADS ADDRESS PORT
+    srun … python -m tools.srun_peer RECIPE SEQUENCES STEPS THREADS ADDRESS PORT
 
 Rank 0 prints the seconds of each step as JSON.
 """
@@ -25,10 +25,10 @@ from railbed.train.worker.parallel.replicate import BUCKET_MEGABYTES
 
 def main() -> None:
     """Train, and print the times."""
-    recipe, steps, threads, address, port = sys.argv[1:]
+    recipe, sequences, steps, threads, address, port = sys.argv[1:]
     rank, world = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
     torch.set_num_threads(int(threads))
-    settings = recipes.load(recipe)
+    settings = recipes.load(recipe, [f"batch.sequences={sequences}"])
     dist.init_process_group("gloo", init_method=f"tcp://{address}:{port}", rank=rank, world_size=world)
     model = build_model(settings, BuildOptions(device=torch.device("cpu")))
     model.initialise(settings.seed)
