@@ -20,7 +20,7 @@ from railbed.capture.files.window import Buffer, Window
 from railbed.capture.packets import Recording
 from railbed.errors import CaptureFileError
 
-CHUNK = 1 << 16
+CHUNK = 1 << 15
 """Records that are decoded at once: enough for numpy, few enough for the processor's cache."""
 SHORTEST_RECORD = 74
 """An acknowledgement in a pcap file: there are not many more packets than so many bytes."""
